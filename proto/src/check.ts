@@ -1,0 +1,63 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync, readdirSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+// buf lint, buf breaking against main, and whether gen/ is what the .proto files say.
+const root = new URL('..', import.meta.url).pathname
+const run = (args: string[]) => execFileSync('buf', args, { cwd: root, stdio: 'inherit' })
+
+run(['lint'])
+run(['format', '--diff', '--exit-code'])
+breaking()
+upToDate()
+console.log('proto: lint, breaking and generated code are fine')
+
+function breaking(): void {
+  const base = process.env.BREAKING_AGAINST ?? mainWithProto()
+  if (base) run(['breaking', '--against', base])
+  else console.log('proto: no earlier main to compare with, buf breaking has nothing to do')
+}
+
+/** The main branch of this repository, where it holds the contracts already. */
+function mainWithProto(): string | undefined {
+  for (const ref of ['origin/main', 'main']) {
+    try {
+      execFileSync('git', ['cat-file', '-e', `${ref}:proto/buf.yaml`], { cwd: root, stdio: 'ignore' })
+      const commit = execFileSync('git', ['rev-parse', ref], { cwd: root, encoding: 'utf8' }).trim()
+      return `../.git#ref=${commit},subdir=proto`
+    } catch {
+      continue
+    }
+  }
+  return undefined
+}
+
+function upToDate(): void {
+  const fresh = mkdtempSync(join(tmpdir(), 'proto-gen-'))
+  try {
+    run(['generate', '--output', fresh])
+    const files = (folder: string) =>
+      readdirSync(folder, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(folder.length))
+        .sort()
+    const committed = join(root, 'gen')
+    const generated = join(fresh, 'gen')
+    const differing = files(generated).filter((file) => {
+      try {
+        return readFileSync(committed + file, 'utf8') !== readFileSync(generated + file, 'utf8')
+      } catch {
+        return true
+      }
+    })
+    if (differing.length > 0 || files(committed).length !== files(generated).length) {
+      throw new Error(
+        `generated code differs (${differing.join(', ')}): run \`pnpm --filter @licensing/proto generate\``,
+      )
+    }
+  } finally {
+    rmSync(fresh, { recursive: true })
+  }
+}

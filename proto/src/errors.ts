@@ -1,0 +1,169 @@
+/**
+ * The error catalogue: the only place that says what an error code means on the wire (gRPC status) and at the edge
+ * (HTTP status), and what its reader should do. `GET /errors/{code}` at the gateway shows these texts.
+ */
+export interface ErrorKind {
+  /** Numeric gRPC status code. */
+  grpc: number
+  /** HTTP status. */
+  http: number
+  title: string
+  meaning: string
+  remedy: string
+}
+
+const kinds = {
+  bad_request: {
+    grpc: 3,
+    http: 400,
+    title: 'Bad request',
+    meaning: 'The body is not JSON, or the page cursor is not one that this service gave out.',
+    remedy: 'Send valid JSON; take cursors from `next_cursor` unchanged.',
+  },
+  idempotency_key_required: {
+    grpc: 3,
+    http: 400,
+    title: 'Idempotency key required',
+    meaning: 'Issuing a licence needs the header `Idempotency-Key`, 1 to 255 characters.',
+    remedy:
+      'Send a key of your own for each licence, such as an order number, and the same one when you retry.',
+  },
+  unauthenticated: {
+    grpc: 16,
+    http: 401,
+    title: 'Unauthenticated',
+    meaning: 'The API key or token is missing, malformed, unknown or revoked.',
+    remedy: 'Send `Authorization: Bearer <key>` with a key that is in force.',
+  },
+  insufficient_scope: {
+    grpc: 7,
+    http: 403,
+    title: 'Insufficient scope',
+    meaning: 'The API key is good, but does not carry the scope that this request needs.',
+    remedy: 'Use a key with the scope named in `detail`.',
+  },
+  licence_refused: {
+    grpc: 7,
+    http: 403,
+    title: 'Licence refused',
+    meaning: 'The licence does not allow this product to run here now; `reason` says why.',
+    remedy: 'Show the reason to the user. The vendor can change the licence’s status or its domains.',
+  },
+  not_found: {
+    grpc: 5,
+    http: 404,
+    title: 'Not found',
+    meaning: 'There is no such route or resource, or it belongs to another account or application.',
+    remedy: 'Check the path and its ids, and that the key belongs to the same account.',
+  },
+  method_not_allowed: {
+    grpc: 12,
+    http: 405,
+    title: 'Method not allowed',
+    meaning: 'The path is known, but not with this method.',
+    remedy: 'Use one of the methods in the `Allow` header.',
+  },
+  conflict: {
+    grpc: 9,
+    http: 409,
+    title: 'Conflict',
+    meaning:
+      'The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.',
+    remedy: 'Read the resource again and choose one of the verbs in `allowed`.',
+  },
+  plan_archived: {
+    grpc: 9,
+    http: 409,
+    title: 'Plan archived',
+    meaning: 'The plan is retired: no licence can be issued, sold or reactivated on it.',
+    remedy: 'Restore the plan first, or use another plan.',
+  },
+  idempotency_mismatch: {
+    grpc: 6,
+    http: 409,
+    title: 'Idempotency mismatch',
+    meaning: 'This idempotency key or sale id was used before with a different body.',
+    remedy: 'Use a new key for a new request; repeat a request with its body unchanged.',
+  },
+  already_exists: {
+    grpc: 6,
+    http: 409,
+    title: 'Already exists',
+    meaning:
+      'The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind.',
+    remedy: 'Use the existing one, or choose another name.',
+  },
+  spend_cap_reached: {
+    grpc: 9,
+    http: 409,
+    title: 'Spend cap reached',
+    meaning: 'The monthly budget for transaction fees is spent; new checkouts that cost a fee are paused.',
+    remedy: 'Raise or remove the cap with `PUT /v1/spend-cap`, or wait for the next UTC month.',
+  },
+  limit_reached: {
+    grpc: 8,
+    http: 409,
+    title: 'Limit reached',
+    meaning: 'The licence is active on as many installations as it allows.',
+    remedy: 'Deactivate another installation first, or ask the vendor for more places.',
+  },
+  payload_expired: {
+    grpc: 9,
+    http: 410,
+    title: 'Payload expired',
+    meaning: 'The payload of this delivery is past its retention of 90 days and cannot be sent again.',
+    remedy: 'Fetch the licence’s present state with `GET /v1/licences/{licence_id}`.',
+  },
+  payload_too_large: {
+    grpc: 3,
+    http: 413,
+    title: 'Payload too large',
+    meaning: 'The body is over 1 MiB (2 MiB for an import).',
+    remedy: 'Split the request into smaller ones.',
+  },
+  unsupported_media_type: {
+    grpc: 3,
+    http: 415,
+    title: 'Unsupported media type',
+    meaning: 'The body is not `application/json`.',
+    remedy: 'Send `Content-Type: application/json`.',
+  },
+  validation_failed: {
+    grpc: 3,
+    http: 422,
+    title: 'Validation failed',
+    meaning: 'The request is well-formed but breaks a rule; `errors` names each field.',
+    remedy: 'Correct the fields that `errors` points to. Nothing was changed.',
+  },
+  rate_limited: {
+    grpc: 8,
+    http: 429,
+    title: 'Rate limited',
+    meaning: 'Too many requests in the current window.',
+    remedy: 'Wait for the seconds in `Retry-After`, then go on.',
+  },
+  internal: {
+    grpc: 13,
+    http: 500,
+    title: 'Internal error',
+    meaning: 'Something failed on our side; it is logged under `request_id`.',
+    remedy: 'Try again; if it stays, report the request id.',
+  },
+  unavailable: {
+    grpc: 14,
+    http: 503,
+    title: 'Unavailable',
+    meaning: 'A part that this request needs is away. Nothing half done was reported as done.',
+    remedy: 'Try again after the seconds in `Retry-After`.',
+  },
+} as const satisfies Record<string, ErrorKind>
+
+/** A code of the error catalogue. */
+export type ErrorCode = keyof typeof kinds
+
+export const errorCatalogue: Readonly<Record<ErrorCode, ErrorKind>> = kinds
+
+/** Whether a string is a code of the catalogue. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(kinds, code)
+}
