@@ -1,0 +1,26 @@
+/** Settings of the embedded PostgreSQL; `durable` is what a commit survives: a power cut, or only a crash. */
+export function postgresSettings(durable: boolean): Record<string, string> {
+  return {
+    listen_addresses: '127.0.0.1',
+    // A socket file would lie in /tmp, named by the port alone.
+    unix_socket_directories: '',
+    max_connections: '300',
+    shared_buffers: '256MB',
+    effective_cache_size: '1GB',
+    maintenance_work_mem: '64MB',
+    random_page_cost: '1.1',
+    jit: 'off',
+    // One server alone: nothing reads the log but its own recovery.
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    max_wal_size: '2GB',
+    checkpoint_timeout: '15min',
+    autovacuum_naptime: '15s',
+    // A refused duplicate is everyday here; the services log what they did not expect.
+    log_min_messages: 'log',
+    log_checkpoints: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' }),
+  }
+}
