@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { readFile, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { makePassableFolder } from './folders.ts'
+import { dockerNats, removeContainer } from './nats-docker.ts'
+import { findNatsProgram, type NatsProgram } from './nats-program.ts'
+import { freePort } from './ports.ts'
+import { commandLineOf, identityOf, stopStranger } from './process-table.ts'
+import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
+
+const START_TIMEOUT_MS = 60_000
+
+export interface NatsOptions {
+  /** Folder of this server alone; made when it is missing, streams in it are kept. */
+  dataDir: string
+  /** TCP port on 127.0.0.1; a free one when absent. */
+  port?: number
+}
+
+/** A NATS server with JetStream that ends with this process, whatever ends it. */
+export interface NatsServer extends AsyncDisposable {
+  readonly port: number
+  /** Of the server that runs now, or ran last. */
+  readonly pid: number
+  /** Settles when the running server ends, by `stop` or by itself, with what ended it. */
+  readonly ended: Promise<string>
+  readonly url: string
+  /** Stops it in order. Does nothing when it is stopped. */
+  stop(): Promise<void>
+  /** kill -9: what a crash does. */
+  kill(): Promise<void>
+  /** Starts it again after `stop`, `kill` or a crash: same data, same port. */
+  start(): Promise<void>
+}
+
+/**
+ * Starts nats-server with JetStream on a folder and returns when it answers.
+ *
+ * A server that a killed process left behind on the same folder is stopped first.
+ *
+ * @throws with the end of the server's log when it does not come up within 60 s, or with the remedy when this
+ *   machine has no nats-server
+ */
+export async function startNats(options: NatsOptions): Promise<NatsServer> {
+  const dataDir = resolve(options.dataDir)
+  const program = await findNatsProgram()
+  await makePassableFolder(dataDir)
+  const container = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
+  let { port, server } = await launchNats(program, container, dataDir, options.port)
+  return {
+    get port() {
+      return port
+    },
+    get pid() {
+      return server.pid
+    },
+    get ended() {
+      return server.ended
+    },
+    get url() {
+      return `nats://127.0.0.1:${port}`
+    },
+    stop: () => server.stop(),
+    kill: async () => {
+      if (program.kind === 'docker') await removeContainer(container)
+      await server.stop({ signal: 'SIGKILL' })
+    },
+    start: async () => {
+      await server.stop()
+      ;({ port, server } = await launchNats(program, container, dataDir, port))
+    },
+    [Symbol.asyncDispose]: () => server.stop(),
+  }
+}
+
+async function launchNats(
+  program: NatsProgram,
+  container: string,
+  dataDir: string,
+  wantedPort: number | undefined,
+): Promise<{ port: number; server: ServerProcess }> {
+  const pidFile = join(dataDir, 'nats-server.pid')
+  const logFile = join(dataDir, 'nats-server.log')
+  const store = join(dataDir, 'store')
+  await clearLeftovers(pidFile, dataDir)
+  let command: { command: string; args: string[] }
+  let port = wantedPort
+  if (program.kind === 'docker') {
+    await removeContainer(container)
+    port ??= await freePort()
+    command = dockerNats(program.image, container, port, store)
+  } else {
+    // The server chooses a free port itself and writes it down: nobody can take it in between.
+    const args = ['-a', '127.0.0.1', '-p', String(port ?? -1), '-js', '-sd', store]
+    command = { command: program.path, args: [...args, '--ports_file_dir', dataDir, '-P', pidFile] }
+  }
+  const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
+  const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })
+  const portsFile = join(dataDir, `nats-server_${server.pid}.ports`)
+  for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(10)) {
+    if (server.endedBy() !== undefined) {
+      const log = await endOfLog(logFile)
+      throw new Error(`NATS did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
+    }
+    port ??= await readPort(portsFile)
+    if (port !== undefined && (await answers(port))) return { port, server }
+  }
+  await server.stop()
+  throw new Error(`NATS was not ready after ${START_TIMEOUT_MS / 1000} s; see ${logFile}`)
+}
+
+async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {
+  const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
+  if (!Number.isInteger(pid) || pid <= 0) return
+  const identity = await identityOf(pid)
+  if (identity !== undefined && (await commandLineOf(pid)).includes(dataDir)) {
+    await stopStranger(identity, 'SIGTERM', 10_000)
+  }
+  await rm(pidFile, { force: true })
+}
+
+async function readPort(portsFile: string): Promise<number | undefined> {
+  const text = await readFile(portsFile, 'utf8').catch(() => '')
+  if (!text.trimEnd().endsWith('}')) return undefined
+  const { nats } = JSON.parse(text) as { nats: string[] }
+  const url = nats[0]
+  return url === undefined ? undefined : Number(new URL(url).port)
+}
+
+/** A server greets with INFO, which tells whether JetStream is up; a proxy's open port says nothing. */
+async function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    let greeting = ''
+    const settle = (ok: boolean) => {
+      socket.destroy()
+      resolve(ok)
+    }
+    socket.setTimeout(1_000, () => settle(false))
+    socket.on('data', (chunk: Buffer) => {
+      greeting += chunk.toString('utf8')
+      if (greeting.includes('\r\n'))
+        settle(greeting.startsWith('INFO ') && /"jetstream":\s*true/.test(greeting))
+    })
+    socket.on('error', () => settle(false))
+    socket.on('close', () => settle(false))
+  })
+}
