@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makePassableFolder } from './folders.ts'
 import { dockerNats, removeContainer } from './nats-docker.ts'
 import { findNatsProgram, type NatsProgram } from './nats-program.ts'
-import { freePort } from './ports.ts'
+import { startOnPort } from './ports.ts'
 import { commandLineOf, identityOf, stopStranger } from './process-table.ts'
 import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
 
@@ -48,7 +48,8 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const program = await findNatsProgram()
   await makePassableFolder(dataDir)
   const container = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
-  let { port, server } = await launchNats(program, container, dataDir, options.port)
+  const launch = (port: number) => launchNats(program, container, dataDir, port)
+  let { port, started: server } = await startOnPort(options.port, launch)
   return {
     get port() {
       return port
@@ -69,7 +70,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
     },
     start: async () => {
       await server.stop()
-      ;({ port, server } = await launchNats(program, container, dataDir, port))
+      ;({ port, started: server } = await startOnPort(port, launch))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }
@@ -79,33 +80,29 @@ async function launchNats(
   program: NatsProgram,
   container: string,
   dataDir: string,
-  wantedPort: number | undefined,
-): Promise<{ port: number; server: ServerProcess }> {
+  port: number,
+): Promise<ServerProcess | undefined> {
   const pidFile = join(dataDir, 'nats-server.pid')
   const logFile = join(dataDir, 'nats-server.log')
   const store = join(dataDir, 'store')
   await clearLeftovers(pidFile, dataDir)
-  let command: { command: string; args: string[] }
-  let port = wantedPort
-  if (program.kind === 'docker') {
-    await removeContainer(container)
-    port ??= await freePort()
-    command = dockerNats(program.image, container, port, store)
-  } else {
-    // The server chooses a free port itself and writes it down: nobody can take it in between.
-    const args = ['-a', '127.0.0.1', '-p', String(port ?? -1), '-js', '-sd', store]
-    command = { command: program.path, args: [...args, '--ports_file_dir', dataDir, '-P', pidFile] }
-  }
+  if (program.kind === 'docker') await removeContainer(container)
+  const command =
+    program.kind === 'docker'
+      ? dockerNats(program.image, container, port, store)
+      : {
+          command: program.path,
+          args: ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile],
+        }
   const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })
-  const portsFile = join(dataDir, `nats-server_${server.pid}.ports`)
   for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(10)) {
     if (server.endedBy() !== undefined) {
       const log = await endOfLog(logFile)
+      if (/address already in use|port is already allocated/i.test(log)) return undefined
       throw new Error(`NATS did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
     }
-    port ??= await readPort(portsFile)
-    if (port !== undefined && (await answers(port))) return { port, server }
+    if (await answers(port)) return server
   }
   await server.stop()
   throw new Error(`NATS was not ready after ${START_TIMEOUT_MS / 1000} s; see ${logFile}`)
@@ -119,14 +116,6 @@ async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {
     await stopStranger(identity, 'SIGTERM', 10_000)
   }
   await rm(pidFile, { force: true })
-}
-
-async function readPort(portsFile: string): Promise<number | undefined> {
-  const text = await readFile(portsFile, 'utf8').catch(() => '')
-  if (!text.trimEnd().endsWith('}')) return undefined
-  const { nats } = JSON.parse(text) as { nats: string[] }
-  const url = nats[0]
-  return url === undefined ? undefined : Number(new URL(url).port)
 }
 
 /** A server greets with INFO, which tells whether JetStream is up; a proxy's open port says nothing. */

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makePassableFolder } from './folders.ts'
-import { freePort } from './ports.ts'
+import { startOnPort } from './ports.ts'
 import { postgresAccount } from './postgres-account.ts'
 import { clearLeftovers, ensureCluster, POSTGRES_ENVIRONMENT } from './postgres-cluster.ts'
 import { findPostgresPrograms } from './postgres-programs.ts'
@@ -71,31 +71,10 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     kill: () => server.stop({ signal: 'SIGKILL' }),
     start: async () => {
       await server.stop()
-      ;({ port, server } = await onPort(launch, port))
+      ;({ port, started: server } = await startOnPort(port, launch))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }
-}
-
-type Launch = (port: number) => Promise<ServerProcess | 'port taken' | 'old server lingers'>
-
-async function onFreePort(launch: Launch): Promise<{ port: number; server: ServerProcess }> {
-  for (let attempt = 0; attempt < 20; attempt++) {
-    const port = await freePort()
-    const server = await launch(port)
-    if (typeof server !== 'string') return { port, server }
-    if (server === 'old server lingers') await sleep(250)
-  }
-  throw new Error('PostgreSQL found no free port in 20 tries')
-}
-
-/** A port that was ours a moment ago can stay taken for another one. */
-async function onPort(launch: Launch, port: number): Promise<{ port: number; server: ServerProcess }> {
-  for (const until = Date.now() + 10_000; Date.now() < until; await sleep(250)) {
-    const server = await launch(port)
-    if (typeof server !== 'string') return { port, server }
-  }
-  throw new Error(`port ${port} of 127.0.0.1 is taken by another process: PostgreSQL cannot listen there`)
 }
 
 async function launchPostgres(
@@ -104,7 +83,7 @@ async function launchPostgres(
   cluster: string,
   port: number,
   durable: boolean,
-): ReturnType<Launch> {
+): Promise<ServerProcess | undefined> {
   await clearLeftovers(cluster)
   const account = await postgresAccount(cluster, program)
   const settings = Object.entries(postgresSettings(durable)).flatMap(([name, value]) => [
@@ -124,8 +103,9 @@ async function launchPostgres(
   for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(15)) {
     if (server.endedBy() !== undefined) {
       const log = await endOfLog(logFile)
-      if (log.includes('Address already in use')) return 'port taken'
-      if (log.includes('pre-existing shared memory block')) return 'old server lingers'
+      // The second: processes of a killed server still hold the data; they end within moments.
+      if (log.includes('Address already in use')) return undefined
+      if (log.includes('pre-existing shared memory block')) return undefined
       throw new Error(`PostgreSQL did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
     }
     if (await isReady(cluster, server.pid)) return server
