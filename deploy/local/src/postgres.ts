@@ -53,8 +53,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
   const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options.durable)
 
-  let { port, server } =
-    options.port === undefined ? await onFreePort(launch) : await onPort(launch, options.port)
+  let { port, started: server } = await startOnPort(options.port, launch)
   return {
     get port() {
       return port
