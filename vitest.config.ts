@@ -12,11 +12,14 @@ const folders = [
   'services/notifier',
   'gateway',
   'sdk',
+  'portal',
   'deploy/local',
   'deploy/stripe-simulator',
+  'tests/support',
   'tests/acceptance',
   'tests/resilience',
   'tests/integration',
+  'tests/bench',
 ]
 
 export default defineConfig({
@@ -26,12 +29,14 @@ export default defineConfig({
         name: folder.replaceAll('/', '-'),
         root: folder,
         include: ['**/*.test.ts'],
-        exclude: ['**/node_modules/**'],
-        globalSetup: [new URL('tests/support/src/global-setup.ts', import.meta.url).pathname],
+        exclude: ['**/node_modules/**', '**/dist/**'],
         testTimeout: 30_000,
         hookTimeout: 60_000,
       },
     })),
+    // Once for the whole run, not once for each project.
+    globalSetup: ['tests/support/src/global-setup.ts'],
     maxWorkers: 2,
+    passWithNoTests: true,
   },
 })

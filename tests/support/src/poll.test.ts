@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest'
+import { eventually } from './poll.ts'
+
+test('what comes true in time is returned', async () => {
+  let tries = 0
+  expect(await eventually(() => ++tries >= 3 && tries, { intervalMs: 1 })).toBe(3)
+})
+
+test('what never comes true fails with the last reason', async () => {
+  let tries = 0
+  const attempt = () => {
+    throw new Error(`try ${++tries}`)
+  }
+  const failure: unknown = await eventually(attempt, { timeoutMs: 30, intervalMs: 5 }).catch((error) => error)
+  expect(failure).toMatchObject({ message: `try ${tries} (after 30 ms)` })
+  expect(tries).toBeGreaterThan(1)
+})
