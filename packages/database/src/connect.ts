@@ -1,0 +1,41 @@
+import postgres from 'postgres'
+
+/** The pool, or a transaction of it: what queries take as their first argument. */
+export type Sql = postgres.ISql<{ bigint: bigint }>
+
+/** The pool itself. */
+export type Database = postgres.Sql<{ bigint: bigint }>
+
+/** A running transaction. */
+export type Transaction = postgres.TransactionSql<{ bigint: bigint }>
+
+export interface ConnectOptions {
+  /** Shown in pg_stat_activity. */
+  name: string
+  /** Most connections at a time. */
+  max?: number
+  /** Longest time of one statement, in milliseconds. */
+  statementTimeoutMs?: number
+}
+
+/**
+ * Opens a pool. It connects lazily and reconnects by itself; int8 is read as bigint, timestamptz as Date.
+ *
+ * @param url postgres://user:password@host:port/database
+ */
+export function connect(url: string, options: ConnectOptions): Database {
+  return postgres(url, {
+    max: options.max ?? 10,
+    connect_timeout: 5,
+    max_lifetime: 30 * 60,
+    keep_alive: 30,
+    backoff: (retries) => Math.min(0.05 * 2 ** Math.min(retries, 5), 1),
+    onnotice: () => {},
+    types: { bigint: postgres.BigInt },
+    connection: {
+      application_name: options.name,
+      statement_timeout: options.statementTimeoutMs ?? 30_000,
+      idle_in_transaction_session_timeout: 60_000,
+    },
+  })
+}

@@ -1,0 +1,40 @@
+const retryableStates = new Set(['40001', '40P01'])
+
+const connectionProblems = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+])
+
+// Server is starting, stopping or full; class 08 is the connection itself. 25006: a standby, during failover.
+const unavailableStates = /^(08...|57P0[1-5]|53300|25006)$/
+
+function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** Whether the database gave up on the transaction for the sake of another: it succeeds when tried again. */
+export function isRetryable(error: unknown): boolean {
+  return retryableStates.has(codeOf(error) ?? '')
+}
+
+/** Whether the error means that the database cannot be reached or does not serve at the moment. */
+export function isDatabaseUnavailable(error: unknown): boolean {
+  const code = codeOf(error)
+  return code !== undefined && (connectionProblems.has(code) || unavailableStates.test(code))
+}
+
+/** The name of the constraint that a statement broke, or undefined where the error is another. */
+export function brokenConstraint(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('constraint_name' in error)) return undefined
+  return typeof error.constraint_name === 'string' ? error.constraint_name : undefined
+}

@@ -1,0 +1,30 @@
+import type { Sql } from '@licensing/database/connect'
+import type { JetStreamManager } from 'nats'
+import { readPositions } from './consumer-queries.ts'
+import { partitionCount } from './partitions.ts'
+import { isNotFound, streamOf, subjectOf } from './streams.ts'
+import type { Source } from './streams.ts'
+
+/** Where each partition of a stream ends now. */
+export async function streamEnds(jsm: JetStreamManager, source: Source): Promise<Map<number, bigint>> {
+  const ends = await Promise.all(
+    Array.from({ length: partitionCount }, async (_, partition) => {
+      try {
+        const last = await jsm.streams.getMessage(streamOf(source), {
+          last_by_subj: subjectOf(source, partition, '>'),
+        })
+        return [partition, BigInt(last.seq)] as const
+      } catch (error) {
+        if (isNotFound(error)) return [partition, 0n] as const
+        throw error
+      }
+    }),
+  )
+  return new Map(ends)
+}
+
+/** Whether this service, with all its replicas, has taken in everything up to these ends. */
+export async function hasReached(sql: Sql, source: Source, ends: Map<number, bigint>): Promise<boolean> {
+  const positions = await readPositions(sql, streamOf(source))
+  return [...ends].every(([partition, end]) => (positions.get(partition) ?? 0n) >= end)
+}

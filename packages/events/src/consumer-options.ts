@@ -1,0 +1,31 @@
+import type { Database, Transaction } from '@licensing/database/connect'
+import type { Logger } from '@licensing/process/log'
+import type { Event } from '@licensing/proto/events'
+import type { Nats } from './connection.ts'
+import type { Source } from './streams.ts'
+
+/** An event as a consumer gets it. */
+export interface Received {
+  event: Event
+  /** W3C trace context of the change, where it was traced. */
+  traceParent: string | undefined
+}
+
+export interface ConsumerOptions {
+  sql: Database
+  nats: Nats
+  /** Name of the consuming service; its durable consumers are `<service>-<partition>`. */
+  service: string
+  source: Source
+  streamReplicas: number
+  log: Logger
+  /**
+   * Takes in events of one partition, in order, in the transaction that records them as consumed. Events that were
+   * consumed before are not among them. May run again after a rollback.
+   */
+  handle: (tx: Transaction, events: Received[]) => Promise<void>
+  /** Called after the commit of what `handle` did. */
+  committed?: () => void
+  /** Whether a failure of `handle` will pass by itself, so that it is tried for ever rather than parked. */
+  isTransient: (error: unknown) => boolean
+}

@@ -1,0 +1,87 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Database, Sql, Transaction } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { transaction } from '@licensing/database/transaction'
+import { requestContext } from '@licensing/process/context'
+import { traceHeaders } from '@licensing/process/telemetry'
+import { EventSchema } from '@licensing/proto/events'
+import { eventName } from '@licensing/proto/webhook-events'
+import { partitionOf } from './partitions.ts'
+
+/** An event about to be appended: its id and time are given by `append`. */
+export interface NewEvent {
+  accountId: string
+  /** Empty where the change is the account's own. */
+  applicationId: string
+  payload: NonNullable<MessageInitShape<typeof EventSchema>['payload']>
+  /** When the change happened, where that is not now. */
+  occurredAt?: Date
+}
+
+const appended = new WeakSet<object>()
+
+/**
+ * Writes events in the transaction of the change they tell of: both are committed, or neither. Lock the changed row
+ * before; then the order of an aggregate's events is the order of its changes.
+ *
+ * @returns the events' ids, in the order given
+ */
+export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> {
+  if (events.length === 0) return []
+  const now = new Date()
+  const requestId = requestContext()?.requestId ?? ''
+  const rows = events.map(({ accountId, applicationId, payload, occurredAt }) => {
+    const id = newId('evt')
+    const event = create(EventSchema, {
+      id,
+      accountId,
+      applicationId,
+      occurredAt: timestampFromDate(occurredAt ?? now),
+      requestId,
+      payload,
+    })
+    return {
+      id,
+      partition: partitionOf(accountId),
+      name: eventName(event),
+      bytes: toBinary(EventSchema, event),
+    }
+  })
+  const ids = rows.map((row) => row.id)
+  await tx`
+    insert into outbox (event_id, partition, name, payload, trace_parent)
+    select event_id, partition, name, decode(payload, 'base64'), ${traceHeaders().traceparent ?? null}
+    from unnest(
+      ${ids}::text[],
+      ${rows.map((row) => row.partition)}::smallint[],
+      ${rows.map((row) => row.name)}::text[],
+      ${rows.map((row) => Buffer.from(row.bytes).toString('base64'))}::text[]
+    ) with ordinality as event (event_id, partition, name, payload, place)
+    order by place`
+  appended.add(tx)
+  return ids
+}
+
+/** Transactions whose events are on their way as soon as they are committed. */
+export interface Outbox {
+  /** Like `transaction`, and then tells the relay that there is something to publish. */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+}
+
+/** @param wake called after a commit that appended events; the relay's `wake` */
+export function createOutbox(sql: Database, wake: () => void): Outbox {
+  return {
+    async transaction(work) {
+      let wrote = false
+      const result = await transaction(sql, async (tx) => {
+        const value = await work(tx)
+        wrote = appended.has(tx)
+        return value
+      })
+      if (wrote) wake()
+      return result
+    },
+  }
+}

@@ -1,0 +1,11 @@
+/** How many partitions a stream has. An account's events are all in one, which one consumer at a time reads. */
+export const partitionCount = 8
+
+/** The partition of an account's events (FNV-1a). */
+export function partitionOf(accountId: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < accountId.length; at += 1) {
+    hash = Math.imul(hash ^ accountId.charCodeAt(at), 0x01000193)
+  }
+  return (hash >>> 0) % partitionCount
+}

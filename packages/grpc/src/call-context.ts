@@ -1,0 +1,18 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+/** The call being served: outgoing calls made for it end no later than it does, and are cancelled with it. */
+export interface CallContext {
+  /** Point in time, in milliseconds since the epoch. */
+  deadlineMs: number
+  signal: AbortSignal
+}
+
+const storage = new AsyncLocalStorage<CallContext>()
+
+export function withCallContext<T>(context: CallContext, work: () => T): T {
+  return storage.run(context, work)
+}
+
+export function callContext(): CallContext | undefined {
+  return storage.getStore()
+}

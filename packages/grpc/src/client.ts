@@ -1,0 +1,140 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
+import { Client, connectivityState, credentials, Metadata } from '@grpc/grpc-js'
+import type { ServiceError as GrpcError } from '@grpc/grpc-js'
+import { requestContext } from '@licensing/process/context'
+import { inSpan, traceHeaders } from '@licensing/process/telemetry'
+import { context, SpanKind } from '@opentelemetry/api'
+import { callContext } from './call-context.ts'
+import { fromWire } from './errors.ts'
+
+export interface CallOptions {
+  /** Longest time for this call, in milliseconds; a call made while another is served never outlives that one. */
+  timeoutMs?: number
+  signal?: AbortSignal
+}
+
+/** Typed calls of a service. Each resolves to its answer or rejects with a ServiceError. */
+export type ServiceClient<S extends DescService> = {
+  [K in keyof S['method']]: (
+    request: MessageInitShape<S['method'][K]['input']>,
+    options?: CallOptions,
+  ) => Promise<MessageShape<S['method'][K]['output']>>
+}
+
+export interface Connection<S extends DescService> {
+  calls: ServiceClient<S>
+  /** Resolves when the channel is connected; rejects after `timeoutMs` milliseconds. */
+  connected(timeoutMs: number): Promise<void>
+  /** Whether the channel is connected or idle, as far as is known without a call. */
+  looksReachable(): boolean
+  close(): void
+}
+
+const defaultTimeoutMs = 5_000
+
+/**
+ * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
+ * itself for ever. Calls that the contract marks as idempotent are tried again when the server was away.
+ *
+ * @param address host:port
+ * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })
+ */
+export function connectTo<S extends DescService>(
+  service: S,
+  address: string,
+  options: { timeoutMs?: number } = {},
+): Connection<S> {
+  const target = /^[a-z]+:\/\//.test(address) ? address : `dns:///${address}`
+  const client = new Client(target, credentials.createInsecure(), {
+    'grpc.keepalive_time_ms': 20_000,
+    'grpc.keepalive_timeout_ms': 5_000,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    'grpc.dns_min_time_between_resolutions_ms': 2_000,
+    'grpc.max_receive_message_length': 16 * 1024 * 1024,
+    'grpc.service_config': JSON.stringify(serviceConfig(service)),
+  })
+  const calls: Record<string, unknown> = {}
+  for (const method of service.methods) {
+    calls[method.localName] = (request: MessageInitShape<typeof method.input>, call: CallOptions = {}) =>
+      unary(client, method, request, { timeoutMs: options.timeoutMs ?? defaultTimeoutMs, ...call })
+  }
+  return {
+    calls: calls as ServiceClient<S>,
+    connected: (timeoutMs) =>
+      new Promise((resolve, reject) => {
+        client.waitForReady(Date.now() + timeoutMs, (error) => (error ? reject(error) : resolve()))
+      }),
+    looksReachable() {
+      const state = client.getChannel().getConnectivityState(true)
+      return state !== connectivityState.TRANSIENT_FAILURE && state !== connectivityState.SHUTDOWN
+    },
+    close: () => client.close(),
+  }
+}
+
+function unary(
+  client: Client,
+  method: DescMethod,
+  request: MessageInitShape<DescMethod['input']>,
+  options: CallOptions & { timeoutMs: number },
+): Promise<unknown> {
+  const served = callContext()
+  const deadline = Math.min(Date.now() + options.timeoutMs, served?.deadlineMs ?? Number.POSITIVE_INFINITY)
+  const name = `${method.parent.typeName}/${method.name}`
+  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), () => {
+    const metadata = outgoingMetadata()
+    return new Promise((resolve, reject) => {
+      const call = client.makeUnaryRequest(
+        `/${name}`,
+        (message: MessageShape<typeof method.input>) => Buffer.from(toBinary(method.input, message)),
+        (bytes: Buffer) => fromBinary(method.output, bytes),
+        create(method.input, request),
+        metadata,
+        { deadline },
+        (error: GrpcError | null, answer) => {
+          for (const signal of signals) signal.removeEventListener('abort', cancel)
+          if (error) reject(fromWire(error))
+          else resolve(answer)
+        },
+      )
+      const cancel = () => call.cancel()
+      const signals = [options.signal, served?.signal].filter((signal) => signal !== undefined)
+      for (const signal of signals) {
+        if (signal.aborted) cancel()
+        else signal.addEventListener('abort', cancel, { once: true })
+      }
+    })
+  })
+}
+
+function outgoingMetadata(): Metadata {
+  const metadata = new Metadata()
+  const request = requestContext()
+  if (request) metadata.set('x-request-id', request.requestId)
+  if (request?.accountId) metadata.set('x-account-id', request.accountId)
+  for (const [name, value] of Object.entries(traceHeaders())) metadata.set(name, value)
+  return metadata
+}
+
+function serviceConfig(service: DescService): object {
+  const safe = service.methods.filter(
+    ({ idempotency }) => idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN,
+  )
+  const retried = {
+    name: safe.map((method) => ({ service: service.typeName, method: method.name })),
+    retryPolicy: {
+      maxAttempts: 3,
+      initialBackoff: '0.05s',
+      maxBackoff: '0.5s',
+      backoffMultiplier: 3,
+      retryableStatusCodes: ['UNAVAILABLE'],
+    },
+  }
+  return {
+    loadBalancingConfig: [{ round_robin: {} }],
+    methodConfig: safe.length > 0 ? [retried] : [],
+  }
+}

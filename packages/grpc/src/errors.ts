@@ -1,0 +1,117 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { anyPack, anyUnpack } from '@bufbuild/protobuf/wkt'
+import { status as Status, Metadata } from '@grpc/grpc-js'
+import type { ServiceError as GrpcError } from '@grpc/grpc-js'
+import { errorCatalogue, isErrorCode } from '@licensing/proto/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
+import { BadRequestSchema, ErrorInfoSchema, StatusSchema } from '@licensing/proto/rpc'
+
+/** One field that breaks a rule: a JSON pointer into the request body, and what is wrong with it. */
+export interface FieldError {
+  pointer: string
+  message: string
+}
+
+export interface ErrorExtras {
+  /** For `validation_failed`: each field that breaks a rule. */
+  errors?: FieldError[]
+  /** Members beside `detail` that the answer carries, such as `current` and `allowed` of a conflict. */
+  members?: Record<string, string | string[]>
+  /** What really happened; logged, never sent. */
+  cause?: unknown
+}
+
+/**
+ * The one error that handlers throw and clients receive. `detail` is public: no SQL, no address, no secret.
+ *
+ * @example throw new ServiceError('not_found', `there is no plan ${id}`)
+ */
+export class ServiceError extends Error {
+  override name = 'ServiceError'
+  readonly code: ErrorCode
+  readonly errors: FieldError[]
+  readonly members: Record<string, string | string[]>
+
+  constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
+    super(detail, { cause: extras.cause })
+    this.code = code
+    this.errors = extras.errors ?? []
+    this.members = extras.members ?? {}
+  }
+}
+
+/** `validation_failed` with one field. */
+export function invalid(pointer: string, message: string): ServiceError {
+  return new ServiceError('validation_failed', message, { errors: [{ pointer, message }] })
+}
+
+const detailsKey = 'grpc-status-details-bin'
+const domain = 'licensing'
+// grpc-js puts details into HTTP/2 headers; over about 50 KB the stream breaks.
+const mostErrorsSent = 100
+
+/** The status that a server answers with. Anything but a ServiceError leaves as `internal` with fixed text. */
+export function toWire(error: ServiceError): { code: number; details: string; metadata: Metadata } {
+  const { grpc } = errorCatalogue[error.code]
+  const metadata = Object.fromEntries(
+    Object.entries(error.members).map(([name, value]) => [name, JSON.stringify(value)]),
+  )
+  const info = create(ErrorInfoSchema, { reason: error.code, domain, metadata })
+  const fields = create(BadRequestSchema, {
+    fieldViolations: error.errors
+      .slice(0, mostErrorsSent)
+      .map(({ pointer, message }) => ({ field: pointer, description: message })),
+  })
+  const details = [
+    anyPack(ErrorInfoSchema, info),
+    ...(error.errors.length > 0 ? [anyPack(BadRequestSchema, fields)] : []),
+  ]
+  const wire = new Metadata()
+  wire.set(
+    detailsKey,
+    Buffer.from(
+      toBinary(StatusSchema, create(StatusSchema, { code: grpc, message: error.message, details })),
+    ),
+  )
+  return { code: grpc, details: error.message, metadata: wire }
+}
+
+/** The ServiceError that a failed call carried, or what its bare status amounts to. */
+export function fromWire(error: GrpcError): ServiceError {
+  const packed = error.metadata?.get(detailsKey)[0]
+  if (packed instanceof Buffer) {
+    const { details } = fromBinary(StatusSchema, packed)
+    const info = details
+      .map((any) => anyUnpack(any, ErrorInfoSchema))
+      .find((unpacked) => unpacked !== undefined)
+    const fields = details
+      .map((any) => anyUnpack(any, BadRequestSchema))
+      .find((unpacked) => unpacked !== undefined)
+    if (info && isErrorCode(info.reason)) {
+      return new ServiceError(info.reason, error.details, {
+        errors: (fields?.fieldViolations ?? []).map(({ field, description }) => ({
+          pointer: field,
+          message: description,
+        })),
+        members: Object.fromEntries(
+          Object.entries(info.metadata).map(([name, json]) => [name, JSON.parse(json) as string | string[]]),
+        ),
+        cause: error,
+      })
+    }
+  }
+  return new ServiceError(codeOfStatus(error.code), 'the service that this needs did not answer', {
+    cause: error,
+  })
+}
+
+const transient: ReadonlySet<number> = new Set([
+  Status.UNAVAILABLE,
+  Status.DEADLINE_EXCEEDED,
+  Status.CANCELLED,
+  Status.RESOURCE_EXHAUSTED,
+])
+
+function codeOfStatus(code: number): ErrorCode {
+  return transient.has(code) ? 'unavailable' : 'internal'
+}

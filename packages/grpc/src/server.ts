@@ -1,0 +1,195 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { DescMessage, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import { Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
+import type {
+  sendUnaryData,
+  ServerUnaryCall,
+  ServiceDefinition,
+  UntypedServiceImplementation,
+} from '@grpc/grpc-js'
+import { withRequestContext } from '@licensing/process/context'
+import type { Health } from '@licensing/process/health'
+import type { Logger } from '@licensing/process/log'
+import { contextFrom, inSpan } from '@licensing/process/telemetry'
+import { SpanKind } from '@opentelemetry/api'
+import { HealthImplementation } from 'grpc-health-check'
+import { randomUUID } from 'node:crypto'
+import { Histogram } from 'prom-client'
+import { withCallContext } from './call-context.ts'
+import { ServiceError, toWire } from './errors.ts'
+
+/** A service's handlers, typed from its descriptor: each takes the request and returns a plain init object. */
+export type Handlers<S extends DescService> = {
+  [K in keyof S['method']]: (
+    request: MessageShape<S['method'][K]['input']>,
+  ) => Promise<MessageInitShape<S['method'][K]['output']>>
+}
+
+/** Handlers bound to the service they implement; made by `implement`. */
+export interface Implementation {
+  definition: ServiceDefinition
+  handlers: UntypedServiceImplementation
+  name: string
+}
+
+export interface ServeOptions {
+  /** Where to listen; port 0 takes a free one. */
+  address: { host: string; port: number }
+  services: ((settings: HandlerSettings) => Implementation)[]
+  log: Logger
+  health: Health
+  /** Whether an error that is no ServiceError means that something needed is away, such as the database. */
+  isUnavailable?: (error: unknown) => boolean
+}
+
+interface HandlerSettings {
+  log: Logger
+  isUnavailable: (error: unknown) => boolean
+}
+
+type UntypedHandler = (request: unknown) => Promise<Record<string, unknown>>
+
+const durations = new Histogram({
+  name: 'grpc_server_duration_seconds',
+  help: 'Time from a call’s arrival to its answer',
+  labelNames: ['method', 'code'],
+  buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+})
+
+// What a call without a deadline gets, in milliseconds.
+const longestCallMs = 60_000
+const healthPollMs = 1_000
+
+/**
+ * Binds handlers to a service descriptor.
+ *
+ * @example serve({ services: [implement(CatalogService, { getPlan: async (request) => ({ … }) })], … })
+ */
+export function implement<S extends DescService>(
+  service: S,
+  handlers: Handlers<S>,
+): (settings: HandlerSettings) => Implementation {
+  return (settings) => {
+    const definition: Record<string, ServiceDefinition[string]> = {}
+    const bound: UntypedServiceImplementation = {}
+    for (const method of service.methods) {
+      const { input, output } = method
+      definition[method.localName] = {
+        path: `/${service.typeName}/${method.name}`,
+        requestStream: false,
+        responseStream: false,
+        requestSerialize: (message: MessageShape<DescMessage>) => Buffer.from(toBinary(input, message)),
+        requestDeserialize: (bytes: Buffer) => fromBinary(input, bytes),
+        responseSerialize: (message: MessageShape<DescMessage>) => Buffer.from(toBinary(output, message)),
+        responseDeserialize: (bytes: Buffer) => fromBinary(output, bytes),
+      }
+      const handler = handlers[method.localName as keyof Handlers<S>] as unknown as UntypedHandler
+      bound[method.localName] = unary(`${service.typeName}/${method.name}`, output, handler, settings)
+    }
+    return { definition, handlers: bound, name: service.typeName }
+  }
+}
+
+function unary(name: string, output: DescMessage, handler: UntypedHandler, settings: HandlerSettings) {
+  return (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): void => {
+    const startedMs = performance.now()
+    const header = (key: string) => call.metadata.get(key)[0]?.toString()
+    const accountId = header('x-account-id')
+    const context = { requestId: header('x-request-id') ?? randomUUID(), ...(accountId && { accountId }) }
+    const cancellation = new AbortController()
+    call.once('cancelled', () => cancellation.abort())
+    const deadline = call.getDeadline()
+    const latestMs = Date.now() + longestCallMs
+    const deadlineMs = Math.min(deadline instanceof Date ? deadline.getTime() : deadline, latestMs)
+    const finish = (code: number) =>
+      durations.observe(
+        { method: name, code: Status[code] ?? String(code) },
+        (performance.now() - startedMs) / 1000,
+      )
+
+    void withRequestContext(context, () =>
+      withCallContext({ deadlineMs, signal: cancellation.signal }, () =>
+        inSpan(
+          name,
+          { kind: SpanKind.SERVER },
+          contextFrom({ traceparent: header('traceparent'), tracestate: header('tracestate') }),
+          async () => create(output, await handler(call.request)),
+        ).then(
+          (answer) => {
+            callback(null, answer)
+            finish(Status.OK)
+          },
+          (error: unknown) => {
+            const wire = toWire(publicError(error, name, settings))
+            callback(wire)
+            finish(wire.code)
+          },
+        ),
+      ),
+    )
+  }
+}
+
+function publicError(error: unknown, method: string, { log, isUnavailable }: HandlerSettings): ServiceError {
+  if (error instanceof ServiceError) {
+    if (error.code === 'internal' || error.code === 'unavailable')
+      log.warn({ err: error, method }, error.code)
+    return error
+  }
+  if (isUnavailable(error)) {
+    log.warn({ err: error, method }, 'unavailable')
+    return new ServiceError('unavailable', 'a part that this request needs is away for the moment')
+  }
+  log.error({ err: error, method }, 'call failed')
+  return new ServiceError('internal', 'something failed on our side')
+}
+
+/**
+ * Serves gRPC with the standard health service, whose status follows the process's health.
+ *
+ * @returns the port taken, and `stop`, which lets calls in hand finish
+ */
+export async function serve(options: ServeOptions): Promise<{ port: number; stop(): Promise<void> }> {
+  const settings = { log: options.log, isUnavailable: options.isUnavailable ?? (() => false) }
+  const server = new Server({
+    'grpc.keepalive_time_ms': 20_000,
+    'grpc.keepalive_timeout_ms': 5_000,
+    'grpc.max_connection_age_ms': 300_000,
+    'grpc.max_connection_age_grace_ms': 30_000,
+    'grpc.max_receive_message_length': 16 * 1024 * 1024,
+  })
+  const implementations = options.services.map((service) => service(settings))
+  for (const { definition, handlers } of implementations) server.addService(definition, handlers)
+  const reported = new HealthImplementation({ '': 'NOT_SERVING' })
+  reported.addToServer(server)
+
+  const port = await new Promise<number>((resolve, reject) => {
+    const { host, port } = options.address
+    server.bindAsync(`${host}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+      if (error) reject(error)
+      else resolve(bound)
+    })
+  })
+  const report = async () => {
+    const { ready } = await options.health.check()
+    for (const name of ['', ...implementations.map((implementation) => implementation.name)]) {
+      reported.setStatus(name, ready ? 'SERVING' : 'NOT_SERVING')
+    }
+  }
+  await report()
+  const timer = setInterval(() => void report(), healthPollMs)
+  return {
+    port,
+    async stop() {
+      clearInterval(timer)
+      await report()
+      await new Promise<void>((resolve) => {
+        const force = setTimeout(() => server.forceShutdown(), 10_000)
+        server.tryShutdown(() => {
+          clearTimeout(force)
+          resolve()
+        })
+      })
+    },
+  }
+}

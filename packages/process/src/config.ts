@@ -1,0 +1,58 @@
+import { z } from 'zod'
+
+/** The environment does not fit: `message` lists every variable that is wrong, one a line, with what it means. */
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+}
+
+/**
+ * Reads a typed configuration from environment variables. An empty variable counts as absent.
+ *
+ * @param schema one zod object; its keys are the variables' names, each with `.describe()`
+ * @throws ConfigError that lists all that is wrong at once
+ * @example readConfig(z.object({ PORT: z.coerce.number().default(8080).describe('port to listen on') }))
+ */
+export function readConfig<S extends z.ZodObject>(
+  schema: S,
+  env: Record<string, string | undefined> = process.env,
+): z.output<S> {
+  const given = Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  )
+  const result = schema.safeParse(given)
+  if (result.success) return result.data
+  const lines = result.error.issues.map((issue) => {
+    const name = String(issue.path[0] ?? '')
+    const described = schema.shape[name] as z.ZodType | undefined
+    const problem = given[name] === undefined ? 'is missing' : issue.message
+    return `  ${name}: ${problem}${described?.description ? ` (${described.description})` : ''}`
+  })
+  throw new ConfigError(`the environment does not fit:\n${lines.join('\n')}`)
+}
+
+/** `host:port` to listen on or to reach. */
+export const address = z
+  .string()
+  .regex(/^.+:[0-9]{1,5}$/, 'must be host:port')
+  .transform((text) => {
+    const colon = text.lastIndexOf(':')
+    return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)), text }
+  })
+
+/** A whole number of at least `least`. */
+export const wholeNumber = (least = 0) =>
+  z
+    .string()
+    .regex(/^[0-9]+$/, 'must be a whole number')
+    .transform(Number)
+    .refine((value) => value >= least, `must be at least ${least}`)
+
+/** What every process of the house takes from its environment. */
+export const processConfig = {
+  METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe('lowest level that is logged'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
+}

@@ -1,0 +1,24 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+/** What follows a request through every call it causes: into log lines, metadata of calls, events. */
+export interface RequestContext {
+  requestId: string
+  accountId?: string
+}
+
+const storage = new AsyncLocalStorage<RequestContext>()
+
+/** Runs `work` with a request context that `requestContext()` finds in everything it calls. */
+export function withRequestContext<T>(context: RequestContext, work: () => T): T {
+  return storage.run(context, work)
+}
+
+/** The context of the request being served, or undefined in background work. */
+export function requestContext(): RequestContext | undefined {
+  return storage.getStore()
+}
+
+/** Makes the request context of everything that follows in this asynchronous call chain. */
+export function enterRequestContext(context: RequestContext): void {
+  storage.enterWith(context)
+}

@@ -1,0 +1,45 @@
+/** One thing that has to be well for the process to be ready: resolves when it is, rejects saying what is not. */
+export type Probe = () => Promise<void> | void
+
+/**
+ * Whether the process can serve: every named probe passes, and it is not about to stop.
+ *
+ * @example health.add('database', async () => { await sql`select 1` })
+ */
+export class Health {
+  readonly #probes = new Map<string, Probe>()
+  #stopping = false
+
+  add(name: string, probe: Probe): void {
+    this.#probes.set(name, probe)
+  }
+
+  /** From now on not ready: load balancers send new requests elsewhere. */
+  stopping(): void {
+    this.#stopping = true
+  }
+
+  /** Outcome by probe: null when well, else what is wrong. Each probe has `timeoutMs` milliseconds. */
+  async check(timeoutMs = 2000): Promise<{ ready: boolean; probes: Record<string, string | null> }> {
+    const outcomes = await Promise.all(
+      [...this.#probes].map(async ([name, probe]) => [name, await outcome(probe, timeoutMs)] as const),
+    )
+    const probes = Object.fromEntries(outcomes)
+    if (this.#stopping) probes.process = 'is stopping'
+    return { ready: Object.values(probes).every((problem) => problem === null), probes }
+  }
+}
+
+async function outcome(probe: Probe, timeoutMs: number): Promise<string | null> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`no answer in ${timeoutMs} ms`), timeoutMs)
+  })
+  try {
+    return await Promise.race([Promise.resolve(probe()).then(() => null), late])
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,35 @@
+import { trace } from '@opentelemetry/api'
+import { pino } from 'pino'
+import type { Logger } from 'pino'
+import { requestContext } from './context.ts'
+
+export type { Logger } from 'pino'
+
+// Whatever is logged by mistake, these never reach a line.
+const secretPaths = ['key', 'secret', 'token', 'authorization', 'password', 'licence_key', 'licenceKey']
+
+/**
+ * JSON lines on standard output. Each line carries the request id, the account and the trace of the request that
+ * caused it.
+ *
+ * @param service name of the process
+ * @param level lowest level logged
+ */
+export function createLogger(service: string, level = 'info'): Logger {
+  return pino({
+    level,
+    base: { service },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: secretPaths.flatMap((name) => [name, `*.${name}`]), censor: '[redacted]' },
+    mixin() {
+      const context = requestContext()
+      const span = trace.getActiveSpan()?.spanContext()
+      return {
+        ...(context && { request_id: context.requestId }),
+        ...(context?.accountId && { account_id: context.accountId }),
+        ...(span && { trace_id: span.traceId }),
+      }
+    },
+  })
+}

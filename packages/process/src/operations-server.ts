@@ -1,0 +1,44 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { collectDefaultMetrics, register } from 'prom-client'
+import type { Health } from './health.ts'
+
+/** A small HTTP server for operators: `/metrics` (Prometheus), `/healthz` (alive), `/readyz` (dependencies too). */
+export async function startOperationsServer(
+  listen: { host: string; port: number },
+  health: Health,
+): Promise<{ port: number; stop(): Promise<void> }> {
+  if (!register.getSingleMetric('process_cpu_user_seconds_total')) collectDefaultMetrics()
+  const server = createServer((request, response) => {
+    void answer(request.url ?? '/', health).then(({ status, type, body }) => {
+      response.writeHead(status, { 'Content-Type': type }).end(body)
+    })
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(listen.port, listen.host, resolve)
+  })
+  return {
+    port: (server.address() as AddressInfo).port,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+async function answer(url: string, health: Health): Promise<{ status: number; type: string; body: string }> {
+  const json = 'application/json'
+  switch (url.split('?')[0]) {
+    case '/metrics':
+      return { status: 200, type: register.contentType, body: await register.metrics() }
+    case '/healthz':
+      return { status: 200, type: json, body: '{"status":"ok"}' }
+    case '/readyz': {
+      const { ready, probes } = await health.check()
+      return { status: ready ? 200 : 503, type: json, body: JSON.stringify({ ready, probes }) }
+    }
+    default:
+      return { status: 404, type: json, body: '{"error":"not found"}' }
+  }
+}

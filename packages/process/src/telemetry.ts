@@ -1,0 +1,60 @@
+import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
+import type { Context, Span, SpanOptions } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
+
+/**
+ * Starts tracing. Trace context is always taken over and passed on, so that one request is one trace through REST,
+ * gRPC, NATS and webhook; spans are only recorded where a collector is named.
+ *
+ * @param endpoint OTLP/HTTP base URL, such as http://collector:4318
+ */
+export function startTelemetry(service: string, endpoint: string | undefined): { stop(): Promise<void> } {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  if (!endpoint) return { stop: () => Promise.resolve() }
+  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/$/, '')}/v1/traces` })
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({ 'service.name': service }),
+    spanProcessors: [new BatchSpanProcessor({ exporter })],
+  })
+  trace.setGlobalTracerProvider(provider)
+  return { stop: () => provider.shutdown() }
+}
+
+/** Headers (`traceparent`) that carry the active trace to another process. */
+export function traceHeaders(from: Context = context.active()): Record<string, string> {
+  const carrier: Record<string, string> = {}
+  propagation.inject(from, carrier)
+  return carrier
+}
+
+/** The context that `traceparent` headers of another process describe. */
+export function contextFrom(headers: Record<string, string | undefined>): Context {
+  return propagation.extract(context.active(), headers)
+}
+
+/** Runs `work` in a span; a rejection marks the span as failed and goes on to the caller. */
+export async function inSpan<T>(
+  name: string,
+  options: SpanOptions,
+  parent: Context,
+  work: (span: Span) => Promise<T>,
+): Promise<T> {
+  return trace.getTracer('licensing').startActiveSpan(name, options, parent, async (span) => {
+    try {
+      return await work(span)
+    } catch (error) {
+      span.setStatus({
+        code: SpanStatusCode.ERROR,
+        message: error instanceof Error ? error.message : String(error),
+      })
+      throw error
+    } finally {
+      span.end()
+    }
+  })
+}
