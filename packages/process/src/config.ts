@@ -56,3 +56,13 @@ export const processConfig = {
     .describe('lowest level that is logged'),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
 }
+
+/** What every service takes beside it. */
+export const serviceConfig = {
+  ...processConfig,
+  GRPC_ADDRESS: address.describe('host:port to serve gRPC on'),
+  DATABASE_URL: z.url().describe('postgres://… of this service’s own database'),
+  DATABASE_CONNECTIONS: wholeNumber(2).default(20).describe('most connections to PostgreSQL'),
+  NATS_URL: z.string().describe('nats://host:port, several separated by commas'),
+  STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
+}

@@ -1,0 +1,43 @@
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { connectNats } from '@licensing/events/connection'
+import { outboxMigrations } from '@licensing/events/migrations'
+import { createOutbox } from '@licensing/events/outbox'
+import { startRelay } from '@licensing/events/relay'
+import { connectTo } from '@licensing/grpc/client'
+import { serve } from '@licensing/grpc/server'
+import { readConfig } from '@licensing/process/config'
+import { runProcess } from '@licensing/process/run'
+import { LicensingService } from '@licensing/proto/licensing'
+import { catalogConfig } from './config.ts'
+import { catalogService } from './service.ts'
+
+await runProcess(
+  'catalog',
+  () => readConfig(catalogConfig),
+  async ({ log, health, onStop }, config) => {
+    const sql = connect(config.DATABASE_URL, { name: 'catalog', max: config.DATABASE_CONNECTIONS })
+    onStop('database', () => sql.end({ timeout: 5 }))
+    health.add('database', async () => void (await sql`select 1`))
+    const migrations = { name: 'catalog', path: new URL('../migrations', import.meta.url).pathname }
+    await migrate(sql, [outboxMigrations, migrations])
+
+    const nats = await connectNats(config.NATS_URL, 'catalog', log)
+    onStop('nats', () => nats.close())
+    const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas: config.STREAM_REPLICAS, log })
+    onStop('relay', () => relay.stop())
+
+    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text)
+    onStop('licensing channel', () => licensing.close())
+    const outbox = createOutbox(sql, () => relay.wake())
+    const server = await serve({
+      address: config.GRPC_ADDRESS,
+      services: [catalogService({ sql, outbox, licensing: licensing.calls, log })],
+      log,
+      health,
+      isUnavailable: isDatabaseUnavailable,
+    })
+    onStop('server', () => server.stop())
+  },
+)
