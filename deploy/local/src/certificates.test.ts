@@ -1,0 +1,21 @@
+import { get, createServer } from 'node:https'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { makeCertificate } from './certificates.ts'
+
+test('a server with a certificate made here is trusted by who trusts its authority, and by nobody else', async () => {
+  const { authority, certificate, key } = await makeCertificate(['localhost', '127.0.0.1'])
+  const server = createServer({ cert: certificate, key }, (_request, response) => response.end('hello'))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  for (const host of ['localhost', '127.0.0.1']) {
+    const options = { host, port, family: 4, agent: false }
+    const [response] = await once(get({ ...options, ca: authority }), 'response')
+    expect(response).toMatchObject({ statusCode: 200 })
+    response.destroy()
+    const [refusal] = await once(get(options), 'error').catch((error: unknown) => [error])
+    expect(refusal).toMatchObject({ code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' })
+  }
+})
