@@ -1,0 +1,83 @@
+import type { Dispatcher } from 'undici'
+import type { Connection } from './connection.ts'
+import { SendFailure } from './failure.ts'
+
+const mostBodyBytes = 65_536
+const keptBodyBytes = 1024
+const mostInformationalAnswers = 8
+
+export type Post = { path: string; headers: string[]; body: Buffer }
+
+/**
+ * One POST and its answer on one connection. It settles once, by the end of the answer, an error, a limit or `cut`;
+ * what had come by then stands.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly settled: Promise<void>
+  /** A byte of an answer came. */
+  isAnswered = false
+  /** Null until the head of the final answer has come. */
+  status: number | null = null
+  retryAfter: string | null = null
+  /** The beginning of the body. */
+  readonly kept: Buffer[] = []
+  error: Error | null = null
+  readonly #connection: Connection
+  #bodyBytes = 0
+  #informationalAnswers = 0
+  #isSettled = false
+  readonly #settle: () => void
+
+  constructor(connection: Connection, { path, headers, body }: Post) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.settled = promise
+    this.#settle = resolve
+    this.#connection = connection
+    connection.client.dispatch({ method: 'POST', path, headers, body, idempotent: false }, this)
+  }
+
+  /** Ends it now; the connection, in the middle of something, is of no more use. */
+  cut(error: Error | null) {
+    this.#finish(error)
+    this.#connection.destroy()
+  }
+
+  onResponseStarted() {
+    this.isAnswered = true
+  }
+
+  onResponseStart(
+    _controller: unknown,
+    statusCode: number,
+    headers: Record<string, string | string[] | undefined>,
+  ) {
+    if (statusCode >= 200) {
+      this.status = statusCode
+      this.retryAfter = [headers['retry-after'] ?? []].flat()[0] ?? null
+    } else if (++this.#informationalAnswers > mostInformationalAnswers) {
+      this.cut(new SendFailure('protocol', 'the answer had too many informational responses before it'))
+    }
+  }
+
+  onResponseData(_controller: unknown, chunk: Buffer) {
+    if (this.#bodyBytes < keptBodyBytes) this.kept.push(chunk.subarray(0, keptBodyBytes - this.#bodyBytes))
+    this.#bodyBytes += chunk.length
+    if (this.#bodyBytes > mostBodyBytes) this.cut(null)
+  }
+
+  onResponseEnd() {
+    this.#connection.uses += 1
+    this.#finish(null)
+  }
+
+  onResponseError(_controller: unknown, error: Error) {
+    this.#finish(error)
+  }
+
+  #finish(error: Error | null) {
+    if (this.#isSettled) return
+    this.#isSettled = true
+    this.error = error
+    this.#settle()
+  }
+}

@@ -1,0 +1,57 @@
+/** Why an attempt was not acknowledged, as the delivery log shows it. */
+export type FailureReason =
+  | 'dns' // the host has no address, or its name servers do not answer
+  | 'blocked' // the host leads to an address that deliveries may not go to
+  | 'connect' // no TCP connection
+  | 'tls' // handshake or certificate
+  | 'timeout' // the whole attempt took too long
+  | 'reset' // the connection was closed before an answer
+  | 'protocol' // what came was not HTTP/1.1
+  | 'status' // an answer other than 2xx
+
+/** A failure whose message may be shown to the vendor: it names no address that the vendor did not give. */
+export class SendFailure extends Error {
+  override name = 'SendFailure'
+  readonly reason: FailureReason
+
+  constructor(reason: FailureReason, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.reason = reason
+  }
+}
+
+const codeOf = (error: Error) => ('code' in error && typeof error.code === 'string' ? error.code : '')
+
+const droppedCodes = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET'])
+
+/** The connection went away, rather than anything wrong having come over it. */
+export const isDropped = (error: Error) =>
+  droppedCodes.has(codeOf(error)) && !error.message.startsWith('bad ')
+
+const isTlsAlert = (error: Error) => codeOf(error).startsWith('ERR_SSL_')
+
+export function connectFailure(error: Error): SendFailure {
+  const code = codeOf(error)
+  if (code === 'ECONNREFUSED')
+    return new SendFailure('connect', 'the connection was refused', { cause: error })
+  return new SendFailure('connect', `no connection could be made${code && ` (${code})`}`, { cause: error })
+}
+
+export function handshakeFailure(error: Error): SendFailure {
+  if (isDropped(error)) {
+    return new SendFailure('reset', 'the connection was closed during the TLS handshake', { cause: error })
+  }
+  const code = codeOf(error)
+  return new SendFailure('tls', `the TLS handshake failed${code && ` (${code})`}`, { cause: error })
+}
+
+/** Of an exchange that broke before its status was known. */
+export function exchangeFailure(error: Error): SendFailure {
+  if (error instanceof SendFailure) return error
+  if (codeOf(error) === 'UND_ERR_INVALID_ARG') throw error // a fault of ours, not of the receiver
+  if (isDropped(error))
+    return new SendFailure('reset', 'the connection was closed before an answer', { cause: error })
+  // With TLS 1.3 a server's objection to the handshake arrives after it.
+  if (isTlsAlert(error)) return handshakeFailure(error)
+  return new SendFailure('protocol', 'the answer was not valid HTTP/1.1', { cause: error })
+}

@@ -1,0 +1,65 @@
+import type { Connection } from './connection.ts'
+
+/**
+ * Connections between two exchanges, apart for each endpoint: what the server of one endpoint slips into its
+ * connection can never be taken for an answer to another. The latest used is taken first, so that the surplus of a
+ * burst ages out; over `capacity` (50 kB each) the one that has been idle longest, whosever it is, is closed.
+ */
+export class IdleConnections {
+  readonly #capacity: number
+  readonly #ofEndpoint = new Map<string, Connection[]>()
+  readonly #endpointOf = new Map<Connection, string>()
+
+  constructor(capacity: number) {
+    this.#capacity = capacity
+  }
+
+  get size() {
+    return this.#endpointOf.size
+  }
+
+  take(endpointId: string, origin: string): Connection | null {
+    for (;;) {
+      const connection = this.#ofEndpoint.get(endpointId)?.at(-1)
+      if (connection === undefined) return null
+      this.#forget(connection)
+      if (connection.isReusable && connection.origin === origin) return connection
+      connection.destroy()
+    }
+  }
+
+  put(endpointId: string, connection: Connection) {
+    if (!connection.isReusable) return connection.destroy()
+    const connections = this.#ofEndpoint.get(endpointId)
+    if (connections === undefined) this.#ofEndpoint.set(endpointId, [connection])
+    else connections.push(connection)
+    this.#endpointOf.set(connection, endpointId)
+    connection.onClose = () => this.#forget(connection)
+
+    const [longestIdle] = this.#endpointOf.keys()
+    if (this.size > this.#capacity && longestIdle !== undefined) {
+      this.#forget(longestIdle)
+      longestIdle.destroy()
+    }
+  }
+
+  /** Closes those of one endpoint, which has been disabled, or all. */
+  close(endpointId?: string) {
+    const closing =
+      endpointId === undefined ? [...this.#endpointOf.keys()] : [...(this.#ofEndpoint.get(endpointId) ?? [])]
+    for (const connection of closing) {
+      this.#forget(connection)
+      connection.destroy()
+    }
+  }
+
+  #forget(connection: Connection) {
+    const endpointId = this.#endpointOf.get(connection)
+    if (endpointId === undefined) return
+    connection.onClose = null
+    this.#endpointOf.delete(connection)
+    const connections = this.#ofEndpoint.get(endpointId) ?? []
+    connections.splice(connections.indexOf(connection), 1)
+    if (connections.length === 0) this.#ofEndpoint.delete(endpointId)
+  }
+}
