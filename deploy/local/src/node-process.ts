@@ -1,0 +1,65 @@
+import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
+
+/** One of our own programs, running. */
+export interface NodeProcess {
+  name: string
+  server: ServerProcess
+  logFile: string
+}
+
+/**
+ * Starts one of our programs with exactly this environment; what it prints goes to `logFile`. It does not outlive
+ * this process, whatever ends it.
+ */
+export async function startNode(
+  name: string,
+  main: string,
+  env: Record<string, string>,
+  logFile: string,
+): Promise<NodeProcess> {
+  const server = await startServerProcess({
+    command: process.execPath,
+    args: [main],
+    env,
+    logFile,
+    stopSignal: 'SIGTERM',
+  })
+  return { name, server, logFile }
+}
+
+/**
+ * Returns when `url` answers 200.
+ *
+ * @throws when the process ends before, or is not ready after `timeoutMs`; with the end of its log and, in the
+ *   second case, what it answered last
+ */
+export async function untilReady(node: NodeProcess, url: string, timeoutMs: number): Promise<void> {
+  let answered = 'no answer'
+  for (const until = Date.now() + timeoutMs; Date.now() < until;) {
+    const ended = node.server.endedBy()
+    if (ended !== undefined) throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile))
+    const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
+    if (response?.ok === true) {
+      await response.body?.cancel()
+      return
+    }
+    if (response !== undefined) answered = await response.text()
+    await new Promise((resolve) => setTimeout(resolve, 25))
+  }
+  throw new NotReadyError(
+    node,
+    `is not ready after ${timeoutMs / 1000} s (${answered})`,
+    await endOfLog(node.logFile),
+  )
+}
+
+export class NotReadyError extends Error {
+  override name = 'NotReadyError'
+  /** Somebody else took its port; another one helps. */
+  readonly portTaken: boolean
+
+  constructor(node: NodeProcess, problem: string, log: string) {
+    super(`${node.name} ${problem}; its log ${node.logFile} ends with:\n${log}`)
+    this.portTaken = log.includes('EADDRINUSE')
+  }
+}

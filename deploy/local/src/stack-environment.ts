@@ -1,0 +1,96 @@
+import { freePort } from './ports.ts'
+import type { DatabaseService, ServiceName } from './services.ts'
+
+/** `host:port` of everything that listens; `metrics` is where a service's /readyz is. */
+export interface StackAddresses {
+  gateway: string
+  grpc: Record<DatabaseService, string>
+  metrics: Record<ServiceName, string>
+}
+
+export interface StackSettings {
+  addresses: StackAddresses
+  databaseUrls: Record<DatabaseService, string>
+  natsUrl: string
+  /** 32 bytes, base64url. */
+  encryptionKey: string
+  bootstrapKey: string
+  /** The operator's environment; what each service knows of it, it takes. */
+  operator: Record<string, string | undefined>
+}
+
+/** Secrets of the operator that only one service needs, and so only one gets. */
+const ONE_SERVICE_ALONE: Record<string, ServiceName> = {
+  STRIPE_SECRET_KEY: 'billing',
+  STRIPE_WEBHOOK_SECRET: 'billing',
+  SMTP_URL: 'notifier',
+}
+
+// Of the shell, the package manager or a test runner: would change how the libraries in a service behave.
+const NOT_FOR_SERVICES = /^(npm_|PG|VITEST|NODE_OPTIONS$|NODE_ENV$|NODE_CHANNEL|DATA_DIR$|DATABASE_URL$)/
+
+/** Free addresses on 127.0.0.1 for a whole stack. */
+export async function freeAddresses(gatewayPort?: number): Promise<StackAddresses> {
+  const taken = new Set<number>()
+  const address = async () => {
+    for (;;) {
+      const port = await freePort()
+      if (taken.has(port)) continue
+      taken.add(port)
+      return `127.0.0.1:${port}`
+    }
+  }
+  const grpc = {
+    catalog: await address(),
+    licensing: await address(),
+    billing: await address(),
+    notifier: await address(),
+  }
+  const metrics = {
+    catalog: await address(),
+    licensing: await address(),
+    billing: await address(),
+    notifier: await address(),
+    gateway: await address(),
+  }
+  return { gateway: gatewayPort === undefined ? await address() : `127.0.0.1:${gatewayPort}`, grpc, metrics }
+}
+
+/** The whole environment of one process of the stack. */
+export function serviceEnvironment(service: ServiceName, settings: StackSettings): Record<string, string> {
+  const { addresses, databaseUrls, encryptionKey, bootstrapKey } = settings
+  const own: Record<ServiceName, Record<string, string>> = {
+    gateway: { HTTP_ADDRESS: addresses.gateway },
+    catalog: { BOOTSTRAP_API_KEY: bootstrapKey },
+    licensing: { ENCRYPTION_KEY: encryptionKey },
+    billing: {},
+    notifier: { ENCRYPTION_KEY: encryptionKey },
+  }
+  return {
+    PUBLIC_URL: `http://${addresses.gateway}`,
+    ...passedThrough(service, settings.operator),
+    METRICS_ADDRESS: addresses.metrics[service],
+    NATS_URL: settings.natsUrl,
+    CATALOG_ADDRESS: addresses.grpc.catalog,
+    LICENSING_ADDRESS: addresses.grpc.licensing,
+    BILLING_ADDRESS: addresses.grpc.billing,
+    NOTIFIER_ADDRESS: addresses.grpc.notifier,
+    ...(service === 'gateway'
+      ? {}
+      : { GRPC_ADDRESS: addresses.grpc[service], DATABASE_URL: databaseUrls[service] }),
+    ...own[service],
+  }
+}
+
+function passedThrough(
+  service: ServiceName,
+  operator: Record<string, string | undefined>,
+): Record<string, string> {
+  const given: Record<string, string> = {}
+  for (const [name, value] of Object.entries(operator)) {
+    if (value === undefined || value === '' || NOT_FOR_SERVICES.test(name)) continue
+    if ((ONE_SERVICE_ALONE[name] ?? service) === service) given[name] = value
+  }
+  delete given['BOOTSTRAP_API_KEY']
+  return given
+}

@@ -1,0 +1,32 @@
+import { fileURLToPath } from 'node:url'
+
+/** Absolute path of the file that starts the local stand-in for Stripe. */
+export const SIMULATOR_MAIN = fileURLToPath(new URL('../../stripe-simulator/src/main.ts', import.meta.url))
+
+/**
+ * The simulator's environment.
+ *
+ * @param address host:port to listen on
+ * @param gatewayUrl where its signed events go
+ */
+export function simulatorEnvironment(
+  address: string,
+  gatewayUrl: string,
+  webhookSecret: string,
+): Record<string, string> {
+  return {
+    HTTP_ADDRESS: address,
+    WEBHOOK_TARGET_URL: `${gatewayUrl}/v1/processors/stripe/events`,
+    STRIPE_WEBHOOK_SECRET: webhookSecret,
+  }
+}
+
+/** What makes billing talk to the simulator instead of Stripe. */
+export function simulatorSettings(address: string, webhookSecret: string): Record<string, string> {
+  return {
+    STRIPE_API_BASE: `http://${address}`,
+    // Not a key of Stripe's; the name says so wherever it turns up.
+    STRIPE_SECRET_KEY: 'sk_test_simulated',
+    STRIPE_WEBHOOK_SECRET: webhookSecret,
+  }
+}

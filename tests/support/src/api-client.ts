@@ -1,0 +1,64 @@
+/** What the REST API answered. */
+export interface ApiAnswer<Body> {
+  status: number
+  headers: Headers
+  /** The JSON of the answer; undefined when it has no body. */
+  body: Body
+}
+
+export interface ApiRequest {
+  /** Sent as JSON; a string or bytes are sent as they are. */
+  body?: unknown
+  headers?: Record<string, string>
+  /** Another key than the client's; null sends none. */
+  key?: string | null
+}
+
+type Call = <Body = Record<string, unknown>>(path: string, request?: ApiRequest) => Promise<ApiAnswer<Body>>
+
+/** Calls of the REST API; no status is an error. */
+export interface ApiClient {
+  get: Call
+  post: Call
+  put: Call
+  patch: Call
+  delete: Call
+}
+
+/**
+ * A plain client for black-box tests: it sends what it is told and hides nothing of the answer.
+ *
+ * @param baseUrl of the gateway, without a slash at the end
+ * @param apiKey sent as bearer unless a request says otherwise
+ * @example
+ * const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, { body: { name: 'Pro', code: 'pro' } })
+ */
+export function apiClient(baseUrl: string, apiKey: string): ApiClient {
+  const call =
+    (method: string): Call =>
+    async (path, request = {}) => {
+      const { body, headers = {}, key = apiKey } = request
+      const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
+      const response = await fetch(`${baseUrl}${path}`, {
+        method,
+        redirect: 'manual',
+        headers: {
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: raw ? (body as string) : JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
+      const parsed: unknown = text === '' ? undefined : isJson ? JSON.parse(text) : text
+      return { status: response.status, headers: response.headers, body: parsed as never }
+    }
+  return {
+    get: call('GET'),
+    post: call('POST'),
+    put: call('PUT'),
+    patch: call('PATCH'),
+    delete: call('DELETE'),
+  }
+}

@@ -1,0 +1,89 @@
+import { startNode, untilReady, type NodeProcess } from '@licensing/local/node-process'
+import { mainOf, type ServiceName } from '@licensing/local/services'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** One of our services as a process of its own, that a test can stop, kill and start again. */
+export interface TestProcess extends AsyncDisposable {
+  readonly name: string
+  readonly pid: number
+  /** The environment it runs in. */
+  readonly environment: Readonly<Record<string, string>>
+  /** `http://host:port` where /readyz, /healthz and /metrics are. */
+  readonly operationsUrl: string
+  /** What it has logged so far, over all its starts. */
+  log(): Promise<string>
+  /** SIGTERM; answers what ended it: `exit code 0` when it stopped cleanly. */
+  stop(): Promise<string>
+  /** kill -9, or another signal; returns when it is gone. */
+  kill(signal?: NodeJS.Signals): Promise<void>
+  /** SIGSTOP: alive, but answers nothing; `resume` lets it go on. */
+  freeze(): void
+  resume(): void
+  /** Starts it again, with changes to its environment, and returns when it is ready. */
+  start(changes?: Record<string, string>): Promise<void>
+  /** Returns when /readyz answers 200; throws when that takes longer than `timeoutMs` (30 s). */
+  untilReady(timeoutMs?: number): Promise<void>
+}
+
+/**
+ * Starts a service of the house and returns when it is ready.
+ *
+ * @param environment all of it, as the service's config describes it
+ * @param folder where its log goes
+ * @param options.waitMs how long to wait for /readyz, 30 s when absent; 0 returns at once
+ */
+export async function startService(
+  service: ServiceName,
+  environment: Record<string, string>,
+  folder: string,
+  options: { waitMs?: number; name?: string } = {},
+): Promise<TestProcess> {
+  const { waitMs = 30_000, name = service } = options
+  let current = environment
+  const operationsUrl = () =>
+    `http://${(service === 'gateway' ? current['HTTP_ADDRESS'] : undefined) ?? current['METRICS_ADDRESS']}`
+  const logFile = join(folder, `${name}.log`)
+  const launch = () =>
+    startNode(name, mainOf(service), { PATH: process.env['PATH'] ?? '', ...current }, logFile)
+  let node: NodeProcess = await launch()
+  const ready = async (timeoutMs: number) => untilReady(node, `${operationsUrl()}/readyz`, timeoutMs)
+  try {
+    if (waitMs > 0) await ready(waitMs)
+  } catch (error) {
+    await node.server.stop()
+    throw error
+  }
+  return {
+    name,
+    get pid() {
+      return node.server.pid
+    },
+    get environment() {
+      return current
+    },
+    get operationsUrl() {
+      return operationsUrl()
+    },
+    log: () => readFile(logFile, 'utf8'),
+    stop: async () => {
+      await node.server.stop({ graceMs: 30_000 })
+      return node.server.ended
+    },
+    kill: (signal = 'SIGKILL') => node.server.stop({ signal }),
+    freeze: () => void process.kill(node.server.pid, 'SIGSTOP'),
+    resume: () => void process.kill(node.server.pid, 'SIGCONT'),
+    start: async (changes = {}) => {
+      await node.server.stop()
+      current = { ...current, ...changes }
+      node = await launch()
+      if (waitMs > 0) await ready(waitMs)
+    },
+    untilReady: (timeoutMs = 30_000) => ready(timeoutMs),
+    [Symbol.asyncDispose]: async () => {
+      // A frozen one would not hear the signal.
+      if (node.server.endedBy() === undefined) process.kill(node.server.pid, 'SIGCONT')
+      await node.server.stop({ graceMs: 30_000 })
+    },
+  }
+}

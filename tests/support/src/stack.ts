@@ -1,0 +1,179 @@
+import { dropDatabases, ensureDatabases } from '@licensing/local/databases'
+import { NotReadyError } from '@licensing/local/node-process'
+import type { NatsServer } from '@licensing/local/nats'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local/services'
+import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local/secrets'
+import { freeAddresses, serviceEnvironment, type StackAddresses } from '@licensing/local/stack-environment'
+import { randomBytes } from 'node:crypto'
+import { apiClient, type ApiClient } from './api-client.ts'
+import type { HttpsReceiver } from './https-receiver.ts'
+import { startOwnNats } from './nats.ts'
+import { eventually } from './poll.ts'
+import { startService, type TestProcess } from './process.ts'
+import { sharedPostgresUrl } from './shared-servers.ts'
+import { startSimulator, type StripeSimulator } from './stripe-simulator.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+export interface StackOptions {
+  /** What an operator would set, such as WEBHOOK_BACKOFF_SECONDS or SWEEP_INTERVAL_SECONDS. */
+  environment?: Record<string, string>
+  /** Processes of each service; 1 when absent. */
+  replicas?: Partial<Record<ServiceName, number>>
+  /** Its certificate is trusted, so that webhooks can go to it. Deliveries to 127.0.0.1 are admitted in any case. */
+  receiver?: Pick<HttpsReceiver, 'caFile'>
+  /** A Stripe simulator whose events arrive at the gateway. */
+  simulator?: boolean
+  /** A PostgreSQL as its superuser; that of the test run when absent. */
+  postgresUrl?: string
+}
+
+/** A whole system of its own: four services and the gateway, own databases, own NATS. */
+export interface Stack extends AsyncDisposable {
+  /** Of the first gateway, without a slash at the end. */
+  readonly gatewayUrl: string
+  /** Of all gateways. */
+  readonly gatewayUrls: string[]
+  readonly accountId: string
+  readonly appId: string
+  /** Has all four scopes. */
+  readonly apiKey: string
+  /** Calls of the REST API with `apiKey`. */
+  readonly api: ApiClient
+  /** The processes of each service, one per replica. */
+  readonly processes: Record<ServiceName, TestProcess[]>
+  readonly databaseUrls: Record<DatabaseService, string>
+  readonly nats: NatsServer
+  /** Present when it was asked for. */
+  readonly simulator: StripeSimulator | undefined
+}
+
+/**
+ * Starts a stack on free ports and returns when the gateway is ready and the demo account is there.
+ *
+ * @example
+ * await using receiver = await startHttpsReceiver()
+ * await using stack = await startStack({ receiver, environment: { WEBHOOK_BACKOFF_SECONDS: '1,1' } })
+ */
+export async function startStack(options: StackOptions = {}): Promise<Stack> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await tryStack(options)
+    } catch (error) {
+      if (!(error instanceof NotReadyError && error.portTaken) || attempt === 3) throw error
+    }
+  }
+}
+
+async function tryStack(options: StackOptions): Promise<Stack> {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const nats = started.use(await startOwnNats())
+  const databaseUrls = await ownDatabases(options.postgresUrl ?? sharedPostgresUrl(), started)
+  const apiKey = newApiKey()
+  const replicas = await replicaAddresses(options.replicas ?? {})
+  const simulator = options.simulator
+    ? started.use(await startSimulator(`http://${replicas[0].gateway}`, folder.path))
+    : undefined
+  const environmentOf = (service: ServiceName, addresses: StackAddresses) => ({
+    ...serviceEnvironment(service, {
+      addresses,
+      databaseUrls,
+      natsUrl: nats.url,
+      encryptionKey: ENCRYPTION_KEY,
+      bootstrapKey: apiKey,
+      operator: {
+        WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
+        WEBHOOK_CA_FILE: options.receiver?.caFile,
+        STRIPE_WEBHOOK_SECRET: 'whsec_of_the_test',
+        ...simulator?.environment,
+        ...options.environment,
+      },
+    }),
+    ...peers(replicas, options.replicas ?? {}),
+  })
+  const startAll = async (service: ServiceName) => {
+    const own = replicas.slice(0, options.replicas?.[service] ?? 1)
+    const processes = await Promise.all(
+      own.map((addresses, index) =>
+        startService(service, environmentOf(service, addresses), folder.path, {
+          name: `${service}-${index + 1}`,
+        }),
+      ),
+    )
+    for (const each of processes) started.use(each)
+    return processes
+  }
+  const [catalog, licensing, billing, notifier, gateway] = await Promise.all([
+    startAll('catalog'),
+    startAll('licensing'),
+    startAll('billing'),
+    startAll('notifier'),
+    startAll('gateway'),
+  ])
+  const gatewayUrls = gateway.map(({ operationsUrl }) => operationsUrl)
+  const gatewayUrl = gatewayUrls[0] as string
+  const api = apiClient(gatewayUrl, apiKey)
+  const { accountId, appId } = await eventually(() => demoAccount(api))
+  const running = started.move()
+  return {
+    gatewayUrl,
+    gatewayUrls,
+    accountId,
+    appId,
+    apiKey,
+    api,
+    processes: { catalog, licensing, billing, notifier, gateway },
+    databaseUrls,
+    nats,
+    simulator,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+const ENCRYPTION_KEY = newEncryptionKey()
+
+async function ownDatabases(
+  serverUrl: string,
+  started: AsyncDisposableStack,
+): Promise<Record<DatabaseService, string>> {
+  const suffix = `t${randomBytes(6).toString('hex')}`
+  started.defer(() => dropDatabases({ serverUrl, suffix }))
+  const passwords = {
+    catalog: newPassword(),
+    licensing: newPassword(),
+    billing: newPassword(),
+    notifier: newPassword(),
+  }
+  return ensureDatabases({ serverUrl, suffix, passwords })
+}
+
+async function replicaAddresses(
+  replicas: Partial<Record<ServiceName, number>>,
+): Promise<[StackAddresses, ...StackAddresses[]]> {
+  const addresses: [StackAddresses, ...StackAddresses[]] = [await freeAddresses()]
+  while (addresses.length < Math.max(1, ...Object.values(replicas))) addresses.push(await freeAddresses())
+  return addresses
+}
+
+/** The addresses of all replicas of a service in one, as gRPC's name resolvers take them. */
+function peers(
+  addresses: StackAddresses[],
+  replicas: Partial<Record<ServiceName, number>>,
+): Record<string, string> {
+  const named: Record<string, string> = {}
+  for (const service of DATABASE_SERVICES) {
+    const count = replicas[service] ?? 1
+    if (count === 1) continue
+    const all = addresses.slice(0, count).map(({ grpc }) => grpc[service])
+    named[`${service.toUpperCase()}_ADDRESS`] = `ipv4:///${all.join(',')}`
+  }
+  return named
+}
+
+async function demoAccount(api: ApiClient): Promise<{ accountId: string; appId: string }> {
+  const account = await api.get<{ id: string }>('/v1/account')
+  const apps = await api.get<{ data: { id: string }[] }>('/v1/apps')
+  const app = apps.body.data[0]
+  if (account.status !== 200 || app === undefined) throw new Error(`no demo account yet (${account.status})`)
+  return { accountId: account.body.id, appId: app.id }
+}
