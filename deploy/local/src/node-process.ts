@@ -30,12 +30,19 @@ export async function startNode(
 /**
  * Returns when `url` answers 200.
  *
+ * @param signal ends the wait, with its reason
  * @throws when the process ends before, or is not ready after `timeoutMs`; with the end of its log and, in the
  *   second case, what it answered last
  */
-export async function untilReady(node: NodeProcess, url: string, timeoutMs: number): Promise<void> {
+export async function untilReady(
+  node: NodeProcess,
+  url: string,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<void> {
   let answered = 'no answer'
   for (const until = Date.now() + timeoutMs; Date.now() < until;) {
+    signal?.throwIfAborted()
     const ended = node.server.endedBy()
     if (ended !== undefined) throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile))
     const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)

@@ -29,7 +29,7 @@ export async function isPortFree(port: number): Promise<boolean> {
 }
 
 /**
- * Starts something on a port: the wanted one, waiting 10 s for it (one that was ours a moment ago can stay taken),
+ * Starts something on a port: the wanted one, waiting 5 s for it (one that was ours a moment ago can stay taken),
  * or a free one.
  *
  * @param start answers undefined when the port is taken
@@ -39,7 +39,7 @@ export async function startOnPort<Started>(
   wanted: number | undefined,
   start: (port: number) => Promise<Started | undefined>,
 ): Promise<{ port: number; started: Started }> {
-  for (let attempt = 0; attempt < 40; attempt++) {
+  for (let attempt = 0; attempt < 20; attempt++) {
     const port = wanted ?? (await freePort())
     const started = await start(port)
     if (started !== undefined) return { port, started }

@@ -1,0 +1,115 @@
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { tryFileLock, type FileLock } from './file-lock.ts'
+import { makePassableFolder } from './folders.ts'
+import { identityOf, isRunning, stopStranger, type ProcessIdentity } from './process-table.ts'
+import { writeSecretFile } from './secrets.ts'
+import type { DatabaseService } from './services.ts'
+
+/** What a running stack tells who works with its folder. */
+export interface StackFile {
+  /** Of the launcher. */
+  pid: number
+  gateway: string
+  accountId: string
+  appId: string
+  databaseUrls: Record<DatabaseService, string>
+  natsUrl: string
+}
+
+/** The folder in which a stack keeps its data, held by one launcher at a time. */
+export interface DataFolder extends AsyncDisposable {
+  readonly path: string
+  readonly logs: string
+  /** Notes a process, so that the next start finds it if this one is killed. */
+  note(name: string, pid: number): Promise<void>
+  /** Writes down where the stack is. */
+  publish(stack: StackFile): Promise<void>
+}
+
+interface NotedProcess extends ProcessIdentity {
+  name: string
+}
+
+/**
+ * Takes the folder and stops what a killed launcher left running.
+ *
+ * @param say is told what was left
+ * @throws when another launcher holds it
+ */
+export async function takeDataFolder(path: string, say: (line: string) => void): Promise<DataFolder> {
+  await makePassableFolder(path)
+  const logs = join(path, 'logs')
+  await makePassableFolder(logs)
+  const lock = tryFileLock(join(path, 'lock'))
+  if (lock === undefined) {
+    const holder = await readStackFile(path)
+    const who = holder === undefined ? '' : ` (process ${holder.pid}, ${holder.gateway})`
+    throw new Error(
+      `another npm start uses ${path}${who}: stop that one, or set DATA_DIR to another folder for a second stack`,
+    )
+  }
+  try {
+    await stopLeftovers(path, say)
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+  return dataFolder(path, logs, lock)
+}
+
+/**
+ * Where the stack of this folder is.
+ *
+ * @returns undefined when no launcher holds the folder, or its stack is not up yet
+ */
+export async function findRunningStack(path: string): Promise<StackFile | undefined> {
+  const stack = await readStackFile(path)
+  if (stack === undefined) return undefined
+  const lock = tryFileLock(join(path, 'lock'))
+  lock?.release()
+  return lock === undefined ? stack : undefined
+}
+
+function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
+  const noted = new Map<string, NotedProcess>()
+  let written: Promise<void> = Promise.resolve()
+  return {
+    path,
+    logs,
+    note: async (name, pid) => {
+      const identity = await identityOf(pid)
+      if (identity === undefined) return
+      noted.set(name, { name, ...identity })
+      // One after the other: two at once would write the same file.
+      written = written.then(() => writeSecretFile(processesFile(path), JSON.stringify([...noted.values()])))
+      await written
+    },
+    publish: (stack) => writeSecretFile(stackFile(path), JSON.stringify(stack, undefined, 2)),
+    [Symbol.asyncDispose]: async () => {
+      await written
+      await rm(stackFile(path), { force: true })
+      await rm(processesFile(path), { force: true })
+      lock.release()
+    },
+  }
+}
+
+async function stopLeftovers(path: string, say: (line: string) => void): Promise<void> {
+  await rm(stackFile(path), { force: true })
+  const text = await readFile(processesFile(path), 'utf8').catch(() => '[]')
+  for (const noted of (JSON.parse(text) as NotedProcess[]).toReversed()) {
+    if (!(await isRunning(noted))) continue
+    say(`stopping ${noted.name} (process ${noted.pid}), left behind by a launcher that was killed`)
+    // PostgreSQL would wait for its clients on SIGTERM.
+    await stopStranger(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
+  }
+}
+
+async function readStackFile(path: string): Promise<StackFile | undefined> {
+  const text = await readFile(stackFile(path), 'utf8').catch(() => undefined)
+  return text === undefined ? undefined : (JSON.parse(text) as StackFile)
+}
+
+const stackFile = (path: string) => join(path, 'stack.json')
+const processesFile = (path: string) => join(path, 'processes.json')

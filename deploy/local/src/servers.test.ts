@@ -1,0 +1,123 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import { expect, onTestFinished, test } from 'vitest'
+import { startNats } from './nats.ts'
+import { startPostgres } from './postgres.ts'
+import { identityOf, isRunning } from './process-table.ts'
+
+async function givenFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  return folder
+}
+
+async function query(url: string, statement: string): Promise<unknown[]> {
+  const sql = postgres(url, { max: 1, onnotice: () => undefined })
+  try {
+    return await sql.unsafe(statement)
+  } finally {
+    await sql.end()
+  }
+}
+
+/** The pids that still run after 10 s, or none as soon as none does. */
+async function stillRunning(pids: number[]): Promise<number[]> {
+  let running = pids
+  for (const until = Date.now() + 10_000; Date.now() < until && running.length > 0; await sleep(20)) {
+    const identities = await Promise.all(running.map((pid) => identityOf(pid)))
+    running = running.filter((_pid, index) => identities[index] !== undefined)
+  }
+  return running
+}
+
+/** Another process that starts both servers in a folder, prints their pids and then waits. */
+async function givenOtherLauncher(folder: string): Promise<{ launcher: number; servers: number[] }> {
+  const program = `
+    const { startPostgres } = await import(${JSON.stringify(new URL('postgres.ts', import.meta.url).href)})
+    const { startNats } = await import(${JSON.stringify(new URL('nats.ts', import.meta.url).href)})
+    const postgres = await startPostgres({ dataDir: process.argv[1] + '/postgres', durable: true })
+    const nats = await startNats({ dataDir: process.argv[1] + '/nats' })
+    console.log(JSON.stringify([postgres.pid, nats.pid]))
+    setInterval(() => undefined, 1000)`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program, folder], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  return { launcher: child.pid as number, servers: JSON.parse(line) as number[] }
+}
+
+test('a commit survives kill -9 of PostgreSQL, which comes back on its port', async () => {
+  await using server = await startPostgres({ dataDir: await givenFolder(), durable: true })
+  const { port, pid } = server
+  await query(server.url(), 'create table kept (n int); insert into kept values (1)')
+  await server.kill()
+  expect(await server.ended).toBe('SIGKILL')
+  await server.start()
+  expect(server.port).toBe(port)
+  expect(server.pid).not.toBe(pid)
+  expect(await query(server.url(), 'select n from kept')).toEqual([{ n: 1 }])
+})
+
+test('a durable server syncs to disk, and a server for tests does not', async () => {
+  await using durable = await startPostgres({ dataDir: await givenFolder(), durable: true })
+  await using quick = await startPostgres({ dataDir: await givenFolder(), durable: false })
+  expect(await query(durable.url(), 'show fsync')).toEqual([{ fsync: 'on' }])
+  expect(await query(durable.url(), 'show synchronous_commit')).toEqual([{ synchronous_commit: 'on' }])
+  expect(await query(quick.url(), 'show fsync')).toEqual([{ fsync: 'off' }])
+})
+
+test('nobody gets in without the password', async () => {
+  await using server = await startPostgres({ dataDir: await givenFolder(), durable: false })
+  const url = new URL(server.url())
+  url.password = 'guessed'
+  await expect(query(url.href, 'select 1')).rejects.toThrow('password authentication failed')
+})
+
+test('two PostgreSQL servers and two NATS servers run side by side', async () => {
+  const folders = [await givenFolder(), await givenFolder()]
+  const servers = await Promise.all(
+    folders.flatMap((dataDir) => [
+      startPostgres({ dataDir: join(dataDir, 'postgres'), durable: false }),
+      startNats({ dataDir: join(dataDir, 'nats') }),
+    ]),
+  )
+  await using _ = {
+    [Symbol.asyncDispose]: async () => void (await Promise.all(servers.map((each) => each.stop()))),
+  }
+  expect(new Set(servers.map(({ port }) => port)).size).toBe(4)
+})
+
+test('a port that somebody else holds is named in the error', async () => {
+  await using first = await startNats({ dataDir: await givenFolder() })
+  const second = startNats({ dataDir: await givenFolder(), port: first.port })
+  await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 stays taken`)
+})
+
+test('servers end with the process that started them, even when it is killed', async () => {
+  const { launcher, servers } = await givenOtherLauncher(await givenFolder())
+  process.kill(launcher, 'SIGKILL')
+  expect(await stillRunning(servers)).toEqual([])
+})
+
+test('servers that were left behind are stopped by the next start, which has their data', async () => {
+  const folder = await givenFolder()
+  const { launcher, servers } = await givenOtherLauncher(folder)
+  const identities = (await Promise.all(servers.map((pid) => identityOf(pid)))).filter(
+    (each) => each !== undefined,
+  )
+  expect(identities).toHaveLength(2)
+  // While it is stopped its pipes stay open: the servers are left running, as if their watchdogs had failed.
+  process.kill(launcher, 'SIGSTOP')
+  await using postgresServer = await startPostgres({ dataDir: join(folder, 'postgres'), durable: true })
+  await using natsServer = await startNats({ dataDir: join(folder, 'nats') })
+  expect(await Promise.all(identities.map((each) => isRunning(each)))).toEqual([false, false])
+  expect(await query(postgresServer.url(), 'select 1 as one')).toEqual([{ one: 1 }])
+  expect(natsServer.pid).not.toBe(servers[1])
+})

@@ -1,0 +1,50 @@
+import { join, resolve } from 'node:path'
+import { CHECKOUT } from './services.ts'
+
+/** What `npm start` takes from its environment. */
+export interface StartSettings {
+  /** Absolute. */
+  dataDir: string
+  /** Undefined: a free one. */
+  gatewayPort: number | undefined
+  /** The operator's PostgreSQL and NATS; undefined: embedded ones. */
+  databaseUrl: string | undefined
+  natsUrl: string | undefined
+  bootstrapKey: string | undefined
+  /** A real Stripe is meant: the simulator is not started. */
+  stripeKeyGiven: boolean
+  /** All of the environment, for the services. */
+  operator: Record<string, string | undefined>
+}
+
+/** The folder of a stack: DATA_DIR, relative to where npm was called, or `.data` in the checkout. */
+export function dataDirOf(env: Record<string, string | undefined>): string {
+  const given = env['DATA_DIR'] ?? ''
+  return given === '' ? join(CHECKOUT, '.data') : resolve(env['INIT_CWD'] ?? '', given)
+}
+
+/**
+ * Reads the environment of `npm start`. An empty variable counts as absent.
+ *
+ * @throws when a variable does not fit; names it
+ */
+export function readStartSettings(env: Record<string, string | undefined>): StartSettings {
+  const given = (name: string) => (env[name] === '' ? undefined : env[name])
+  const port = given('GATEWAY_PORT') ?? '8080'
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
+    throw new Error(`GATEWAY_PORT must be a number from 0 (a free port) to 65535, not "${port}"`)
+  }
+  const databaseUrl = given('DATABASE_URL')
+  if (databaseUrl !== undefined && !/^postgres(ql)?:\/\//.test(databaseUrl)) {
+    throw new Error('DATABASE_URL must be postgres://user:password@host:port/database')
+  }
+  return {
+    dataDir: dataDirOf(env),
+    gatewayPort: Number(port) === 0 ? undefined : Number(port),
+    databaseUrl,
+    natsUrl: given('NATS_URL'),
+    bootstrapKey: given('BOOTSTRAP_API_KEY'),
+    stripeKeyGiven: given('STRIPE_SECRET_KEY') !== undefined,
+    operator: env,
+  }
+}
