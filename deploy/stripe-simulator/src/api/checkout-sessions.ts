@@ -1,0 +1,138 @@
+import { expireSession } from '../flows/expire-session.ts'
+import { findOwned } from '../flows/find.ts'
+import { openCheckout } from '../flows/open-checkout.ts'
+import type { CheckoutOrder } from '../flows/open-checkout.ts'
+import { invalidRequest } from '../http/stripe-error.ts'
+import type { Params } from '../http/params.ts'
+import { listOf } from '../objects/wire.ts'
+import type { Price } from '../objects/wire.ts'
+import type { Call } from './call.ts'
+import { linesOf } from './checkout-lines.ts'
+import { page, pageParams } from './page.ts'
+import { addPrice, readInlinePrice } from './prices.ts'
+
+const url = '/v1/checkout/sessions'
+
+export function createCheckoutSession({ world, account, params }: Call): object {
+  params.only(
+    'cancel_url',
+    'client_reference_id',
+    'customer_email',
+    'expires_at',
+    'line_items',
+    'metadata',
+    'mode',
+    'payment_intent_data',
+    'subscription_data',
+    'success_url',
+    'ui_mode',
+  )
+  const mode = params.oneOf('mode', ['payment', 'subscription'])
+  if (mode === undefined) throw params.missing('mode')
+  params.oneOf('ui_mode', ['hosted_page'])
+  const successUrl = params.url('success_url')
+  if (successUrl === undefined) throw params.missing('success_url')
+  const clientReferenceId = params.string('client_reference_id') ?? null
+  if (clientReferenceId !== null && clientReferenceId.length > 200) {
+    throw invalidRequest('client_reference_id holds at most 200 characters.', {
+      param: 'client_reference_id',
+    })
+  }
+  return openCheckout(world, account, {
+    mode,
+    successUrl,
+    cancelUrl: params.url('cancel_url') ?? null,
+    clientReferenceId,
+    customerEmail: params.string('customer_email') ?? null,
+    metadata: params.metadata('metadata'),
+    expiresAt: params.integer('expires_at'),
+    lines: readLines({ world, account }, params),
+    ...readPaymentData(mode, params),
+  })
+}
+
+export function getCheckoutSession({ world, account, id, params }: Call): object {
+  params.only()
+  return findOwned(world.sessions, 'checkout.session', account, id)
+}
+
+export function listCheckoutSessions({ world, account, params }: Call): object {
+  params.only(...pageParams, 'payment_intent', 'subscription', 'status')
+  const intent = params.string('payment_intent')
+  const subscription = params.string('subscription')
+  const status = params.oneOf('status', ['open', 'complete', 'expired'])
+  const found = world.sessions.list(
+    account,
+    (session) =>
+      (intent === undefined || session.payment_intent === intent) &&
+      (subscription === undefined || session.subscription === subscription) &&
+      (status === undefined || session.status === status),
+  )
+  return page(url, params, found)
+}
+
+export function listCheckoutLines({ world, account, id, params }: Call): object {
+  params.only('limit')
+  const limit = params.integer('limit', 1) ?? 10
+  const lines = linesOf(world, account, id)
+  return {
+    ...listOf(`${url}/${id}/line_items`, lines.slice(0, limit)),
+    has_more: lines.length > limit,
+  }
+}
+
+export function expireCheckoutSession({ world, account, id, params }: Call): object {
+  params.only()
+  return expireSession(world, account, findOwned(world.sessions, 'checkout.session', account, id))
+}
+
+function readLines(
+  { world, account }: Pick<Call, 'world' | 'account'>,
+  params: Params,
+): { price: Price; quantity: number }[] {
+  const lines = params.list('line_items')
+  if (lines.length === 0) throw params.missing('line_items')
+  return lines.map((line) => {
+    line.only('price', 'price_data', 'quantity')
+    const quantity = line.integer('quantity', 1) ?? 1
+    const inline = line.object('price_data')
+    if (inline !== undefined) {
+      return { quantity, price: addPrice(world, account, readInlinePrice(inline)) }
+    }
+    const id = line.required('price')
+    const price = world.prices.find(account, id)
+    if (price !== undefined) return { quantity, price }
+    throw invalidRequest(`No such price: '${id}'`, { code: 'resource_missing', param: line.name('price') })
+  })
+}
+
+function readPaymentData(
+  mode: 'payment' | 'subscription',
+  params: Params,
+): Pick<CheckoutOrder, 'paymentMetadata' | 'description' | 'applicationFeeAmount' | 'applicationFeePercent'> {
+  const [name, other] =
+    mode === 'payment'
+      ? (['payment_intent_data', 'subscription_data'] as const)
+      : (['subscription_data', 'payment_intent_data'] as const)
+  if (params.has(other)) {
+    throw invalidRequest(`You can not pass \`${other}\` in \`${mode}\` mode.`, { param: other })
+  }
+  const fee = mode === 'payment' ? 'application_fee_amount' : 'application_fee_percent'
+  const data = params.object(name)?.only('metadata', 'description', fee)
+  return {
+    paymentMetadata: data?.metadata('metadata') ?? {},
+    description: data?.string('description') ?? null,
+    applicationFeeAmount: (mode === 'payment' ? data?.integer(fee) : null) ?? null,
+    applicationFeePercent: mode === 'subscription' && data !== undefined ? readPercent(data, fee) : null,
+  }
+}
+
+function readPercent(data: Params, name: string): number | null {
+  const text = data.string(name)
+  if (text === undefined) return null
+  const percent = Number(text)
+  if (/^\d+(\.\d{1,2})?$/.test(text) && percent <= 100) return percent
+  throw invalidRequest('The fee percent is a number from 0 to 100 with at most two decimals.', {
+    param: data.name(name),
+  })
+}

@@ -1,0 +1,48 @@
+import { cancelAtPeriodEnd, undoCancel } from '../flows/cancel-subscription.ts'
+import { findOwned } from '../flows/find.ts'
+import { endSubscription } from '../flows/subscription-status.ts'
+import { noSuch } from '../http/stripe-error.ts'
+import type { Subscription } from '../objects/wire.ts'
+import type { Call } from './call.ts'
+import { page, pageParams } from './page.ts'
+
+export function getSubscription({ world, account, id, params }: Call): object {
+  params.only()
+  return findOwned(world.subscriptions, 'subscription', account, id)
+}
+
+export function listSubscriptions({ world, account, params }: Call): object {
+  params.only(...pageParams, 'customer', 'status')
+  const customer = params.string('customer')
+  const status = params.string('status')
+  const found = world.subscriptions.list(
+    account,
+    (each) =>
+      (customer === undefined || each.customer === customer) &&
+      (status === undefined ? each.status !== 'canceled' : status === 'all' || each.status === status),
+  )
+  return page('/v1/subscriptions', params, found)
+}
+
+export function updateSubscriptionCancel(call: Call): object {
+  const subscription = findLive(call)
+  const { world, account, params } = call
+  const atPeriodEnd = params.only('cancel_at_period_end').boolean('cancel_at_period_end')
+  if (atPeriodEnd === true) cancelAtPeriodEnd(world, account, subscription)
+  if (atPeriodEnd === false && subscription.cancel_at_period_end) undoCancel(world, account, subscription)
+  return subscription
+}
+
+export function cancelSubscription(call: Call): object {
+  const subscription = findLive(call)
+  call.params.only('invoice_now', 'prorate')
+  endSubscription(call.world, call.account, subscription, 'cancellation_requested')
+  return subscription
+}
+
+/** Stripe finds an ended subscription to read, and not to change. */
+function findLive({ world, account, id }: Call): Subscription {
+  const subscription = findOwned(world.subscriptions, 'subscription', account, id)
+  if (subscription.status === 'canceled') throw noSuch('subscription', id)
+  return subscription
+}

@@ -1,0 +1,101 @@
+import type { FastifyInstance } from 'fastify'
+import type { Api } from '../api/serve-api.ts'
+import type { Deliveries } from '../delivery/deliveries.ts'
+import { faultKinds } from '../http/faults.ts'
+import { Params } from '../http/params.ts'
+import { StripeError, invalidRequest, noSuch } from '../http/stripe-error.ts'
+import { expireDueSessions } from '../flows/expire-session.ts'
+import { dumpWorld } from '../world/dump.ts'
+import type { World } from '../world/world.ts'
+import { deliveryRoutes } from './delivery-routes.ts'
+import { runAction } from './run-action.ts'
+
+export type Control = Api & { deliveries: Deliveries; reset: () => void }
+
+/** The side that Stripe does not have: JSON in, JSON out, under `/_sim`. */
+export function serveControl(server: FastifyInstance, control: Control): void {
+  const { world, faults, requests, changed } = control
+  server.register(
+    (scope, _options, done) => {
+      scope.setErrorHandler((error, _request, reply) => {
+        if (error instanceof StripeError) return reply.code(error.status).send({ error: error.body })
+        throw error
+      })
+      deliveryRoutes(scope, control)
+
+      scope.get('/state', () => dumpWorld(world))
+      scope.post('/reset', () => {
+        control.reset()
+        return { reset: true }
+      })
+
+      scope.get('/clock', () => clockState(world))
+      scope.post('/clock', (request) => {
+        setClock(world, new Params(request.body))
+        expireDueSessions(world)
+        changed()
+        return clockState(world)
+      })
+
+      scope.get('/faults', () => ({ data: faults.list() }))
+      scope.post('/faults', (request) => {
+        addFault(control, new Params(request.body))
+        return { data: faults.list() }
+      })
+      scope.delete('/faults', () => {
+        faults.clear()
+        return { data: [] }
+      })
+
+      scope.get('/requests', () => ({ data: requests.list() }))
+      scope.delete('/requests', () => {
+        requests.clear()
+        return { data: [] }
+      })
+
+      scope.post<{ Params: { action: string } }>('/:action', (request) => {
+        const result = runAction(world, request.params.action, request.body)
+        changed()
+        return result
+      })
+      scope.setNotFoundHandler((request) => {
+        throw noSuch('control', request.url)
+      })
+      done()
+    },
+    { prefix: '/_sim' },
+  )
+}
+
+function clockState(world: World): object {
+  return { now: world.clock.now(), ...world.clock.setting() }
+}
+
+function setClock({ clock }: World, params: Params): void {
+  params.only('now', 'offset_seconds', 'advance_seconds', 'reset')
+  const now = params.integer('now')
+  const offset = params.integer('offset_seconds', -Infinity)
+  const advance = params.integer('advance_seconds', -Infinity)
+  if (params.boolean('reset') === true) clock.offset(0)
+  if (now !== undefined) clock.freeze(now)
+  if (offset !== undefined) clock.offset(offset)
+  if (advance !== undefined) clock.advance(advance)
+}
+
+function addFault({ faults }: Control, params: Params): void {
+  params.only('answer', 'next', 'method', 'path', 'account', 'applied', 'saved', 'delay_ms')
+  const answer = params.oneOf('answer', faultKinds)
+  if (answer === undefined) throw params.missing('answer')
+  const saved = params.boolean('saved') ?? false
+  if (saved && !/^\d+$/.test(answer)) throw invalidRequest('Only an error with a status can be saved.')
+  faults.add({
+    answer,
+    remaining: params.integer('next', 1) ?? 1,
+    method: params.string('method'),
+    path: params.string('path'),
+    account: params.string('account'),
+    applied: params.boolean('applied') ?? false,
+    saved,
+    delayMs: params.integer('delay_ms') ?? 1000,
+  })
+}

@@ -1,0 +1,21 @@
+import { readMoney } from '../api/prices.ts'
+import type { Params } from '../http/params.ts'
+import { newPrice } from '../objects/price.ts'
+import type { World } from '../world/world.ts'
+
+/** Makes a price known under an id of the caller's choosing; doing it again changes nothing or brings it up to date. */
+export function upsertPrice(world: World, params: Params): object {
+  params.only('id', 'account', 'unit_amount', 'currency', 'recurring', 'nickname', 'metadata', 'product')
+  const account = params.string('account') ?? null
+  const id = params.required('id')
+  const existing = world.prices.find(account, id)
+  const price = newPrice({
+    id,
+    created: existing?.created ?? world.clock.now(),
+    ...readMoney(params),
+    product: params.string('product') ?? existing?.product,
+    nickname: params.string('nickname') ?? existing?.nickname ?? undefined,
+    metadata: params.has('metadata') ? params.metadata('metadata') : (existing?.metadata ?? undefined),
+  })
+  return world.prices.add(account, price)
+}

@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SimulatedEvent } from '../objects/event.ts'
+import { DeliveryRules } from './delivery-rules.ts'
+import type { DeliveryRule } from './delivery-rules.ts'
+import { isAccepted, postEvent } from './post.ts'
+import type { Attempt, Endpoint } from './post.ts'
+import type { SignatureKind } from './sign.ts'
+
+export type DeliveryState =
+  | 'pending'
+  | 'held'
+  | 'delivered'
+  /** Retries are exhausted, or it was a forgery. */
+  | 'failed'
+  | 'dropped'
+  /** No endpoint is subscribed to the type. */
+  | 'skipped'
+
+export type Delivery = { event_id: string; state: DeliveryState; attempts: Attempt[] }
+
+type Options = {
+  endpoint: Endpoint | null
+  retryDelaysMs: number[]
+  findEvent: (id: string) => SimulatedEvent | undefined
+  log: (event: SimulatedEvent, attempt: Attempt) => void
+  changed: () => void
+}
+
+const mostAtOnce = 16
+const mostKept = 50_000
+
+/** Sends events to the platform's endpoint until it accepts them, or as a delivery rule says instead. */
+export class Deliveries {
+  readonly rules = new DeliveryRules()
+  endpoint: Endpoint | null
+  readonly #options: Options
+  readonly #deliveries = new Map<string, Delivery>()
+  readonly #running = new Set<Promise<void>>()
+  readonly #stop = new AbortController()
+  readonly #waiting: (() => void)[] = []
+  #sending = 0
+
+  constructor(options: Options) {
+    this.#options = options
+    this.endpoint = options.endpoint
+  }
+
+  accept(event: SimulatedEvent): void {
+    const delivery: Delivery = { event_id: event.id, state: 'pending', attempts: [] }
+    this.#deliveries.set(event.id, delivery)
+    this.#forgetOldest()
+    if (!this.#isSubscribed(event.type)) delivery.state = 'skipped'
+    else this.#follow(this.rules.take(event), event, delivery)
+    this.#options.changed()
+  }
+
+  find(eventId: string): Delivery | undefined {
+    return this.#deliveries.get(eventId)
+  }
+
+  isUndelivered(eventId: string): boolean {
+    const state = this.find(eventId)?.state
+    return state !== 'delivered' && state !== 'skipped'
+  }
+
+  held(): string[] {
+    return [...this.#deliveries.values()].filter(({ state }) => state === 'held').map((each) => each.event_id)
+  }
+
+  /** Sends held events one after the other, each waiting for the answer to the one before. */
+  release(eventIds: string[]): void {
+    const released = eventIds.map((id) => this.#deliveries.get(id)).filter((each) => each?.state === 'held')
+    for (const delivery of released) if (delivery) delivery.state = 'pending'
+    this.#run(async () => {
+      for (const delivery of released) {
+        const event = delivery && this.#options.findEvent(delivery.event_id)
+        if (!delivery || !event) continue
+        if (!(await this.#try(event, delivery, 'valid'))) this.#run(() => this.#retry(event, delivery))
+      }
+    })
+  }
+
+  /** Sends one event now, whatever its state, and tells what became of it. */
+  async send(event: SimulatedEvent, signature: SignatureKind, endpoint?: Endpoint): Promise<Attempt> {
+    const to = endpoint ?? this.endpoint
+    if (to === null) throw new Error('no webhook endpoint is set')
+    return this.#slot(() => postEvent(to, event, signature, this.#stop.signal))
+  }
+
+  record(eventId: string, attempt: Attempt): void {
+    const delivery = this.#deliveries.get(eventId)
+    if (delivery === undefined) return
+    delivery.attempts.push(attempt)
+    if (isAccepted(attempt)) delivery.state = 'delivered'
+    this.#options.changed()
+  }
+
+  /** Resolves when nothing is on its way. What is held stays held. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.settled()
+  }
+
+  dump(): Delivery[] {
+    return [...this.#deliveries.values()]
+  }
+
+  /** Takes up what an earlier process left pending. */
+  restore(deliveries: Delivery[]): void {
+    this.#deliveries.clear()
+    for (const delivery of deliveries) {
+      this.#deliveries.set(delivery.event_id, delivery)
+      const event = this.#options.findEvent(delivery.event_id)
+      if (delivery.state === 'pending' && event) this.#run(() => this.#deliver(event, delivery))
+    }
+  }
+
+  forgetAll(): void {
+    this.#deliveries.clear()
+  }
+
+  #follow(rule: DeliveryRule | undefined, event: SimulatedEvent, delivery: Delivery): void {
+    switch (rule?.action) {
+      case undefined:
+        this.#run(() => this.#deliver(event, delivery))
+        return
+      case 'hold':
+        delivery.state = 'held'
+        return
+      case 'reorder':
+        delivery.state = 'held'
+        rule.gathered.push(event.id)
+        if (rule.remaining === 0) this.release(rule.gathered.toReversed())
+        return
+      case 'delay':
+        this.#run(async () => {
+          if (await this.#pause(rule.delayMs)) await this.#deliver(event, delivery)
+        })
+        return
+      case 'duplicate':
+        for (let copy = 1; copy < rule.times; copy += 1) {
+          this.#run(async () => void (await this.#try(event, delivery, 'valid')))
+        }
+        this.#run(() => this.#deliver(event, delivery))
+        return
+      case 'drop':
+        delivery.state = 'dropped'
+        return
+      case 'forge':
+        delivery.state = 'failed'
+        this.#run(async () => void (await this.#try(event, delivery, rule.signature)))
+    }
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#deliveries.keys()
+    if (this.#deliveries.size > mostKept && oldest !== undefined) this.#deliveries.delete(oldest)
+  }
+
+  async #deliver(event: SimulatedEvent, delivery: Delivery): Promise<void> {
+    if (!(await this.#try(event, delivery, 'valid'))) await this.#retry(event, delivery)
+  }
+
+  async #retry(event: SimulatedEvent, delivery: Delivery): Promise<void> {
+    const { retryDelaysMs, changed } = this.#options
+    for (;;) {
+      // What was cut off by the stop stays pending: the next start sends it.
+      if (this.#stop.signal.aborted) return
+      const delayMs = retryDelaysMs[delivery.attempts.length - 1]
+      if (delayMs === undefined) break
+      if (!(await this.#pause(delayMs))) return
+      if (await this.#try(event, delivery, 'valid')) return
+    }
+    if (delivery.state === 'pending') delivery.state = 'failed'
+    changed()
+  }
+
+  async #try(event: SimulatedEvent, delivery: Delivery, signature: SignatureKind): Promise<boolean> {
+    const attempt = await this.send(event, signature)
+    if (this.#stop.signal.aborted && !isAccepted(attempt)) return false
+    this.record(delivery.event_id, attempt)
+    this.#options.log(event, attempt)
+    return isAccepted(attempt)
+  }
+
+  #isSubscribed(type: string): boolean {
+    const types = this.endpoint?.enabledEvents ?? []
+    return types.includes('*') || types.includes(type)
+  }
+
+  /** False when the simulator stops meanwhile. */
+  async #pause(delayMs: number): Promise<boolean> {
+    return sleep(delayMs, true, { signal: this.#stop.signal }).catch(() => false)
+  }
+
+  async #slot<Result>(action: () => Promise<Result>): Promise<Result> {
+    if (this.#sending >= mostAtOnce) await new Promise<void>((go) => this.#waiting.push(go))
+    this.#sending += 1
+    try {
+      return await action()
+    } finally {
+      this.#sending -= 1
+      this.#waiting.shift()?.()
+    }
+  }
+
+  #run(action: () => Promise<void>): void {
+    const running = action().finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+}

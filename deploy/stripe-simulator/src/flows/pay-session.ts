@@ -1,0 +1,95 @@
+import { impossible } from '../http/stripe-error.ts'
+import { customerDetails } from '../objects/checkout-session.ts'
+import type { CheckoutSession, PaymentIntent } from '../objects/wire.ts'
+import type { Owner } from '../world/collection.ts'
+import type { World } from '../world/world.ts'
+import { openIntent, settlePayment, submitPayment } from './collect-payment.ts'
+import type { Payer } from './collect-payment.ts'
+import { findAnywhere, findOwned } from './find.ts'
+import { settleSession } from './settle-session.ts'
+import { startSubscription } from './start-subscription.ts'
+
+export type Paying = Payer & { discount: number }
+
+/**
+ * The customer pays an open session; on a session that waits for a delayed payment, the money arrives.
+ * Only this moment makes money matter: the events go out from here.
+ */
+export function paySession(world: World, sessionId: string, paying: Paying): CheckoutSession {
+  const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
+  if (awaitsPayment(session)) return settleSession(world, account, session, 'succeeded')
+  refuseUnlessOpen(session)
+  if (session.mode === 'subscription') startSubscription(world, account, session, paying)
+  else payOnce(world, account, session, paying)
+  session.status = 'complete'
+  session.url = null
+  session.customer_details = customerDetails(paying.email)
+  world.emitter.emit(account, 'checkout.session.completed', session)
+  return session
+}
+
+/** The card is declined: the session stays open for another try. A delayed payment fails for good. */
+export function failSession(world: World, sessionId: string, payer: Payer): CheckoutSession {
+  const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
+  if (awaitsPayment(session)) return settleSession(world, account, session, 'failed')
+  refuseUnlessOpen(session)
+  if (session.mode === 'payment' && (session.amount_total ?? 0) > 0) {
+    const intent = intentOfSession(world, account, session)
+    submitPayment(world, account, intent, { ...payer, method: 'card' })
+    settlePayment(world, account, intent, 'failed')
+  }
+  return session
+}
+
+export function awaitsPayment(session: CheckoutSession): boolean {
+  return session.status === 'complete' && session.payment_status === 'unpaid'
+}
+
+function payOnce(world: World, account: Owner, session: CheckoutSession, paying: Paying): void {
+  applyDiscount(session, paying.discount)
+  if (session.amount_total === 0) {
+    session.payment_status = 'no_payment_required'
+    return
+  }
+  const intent = intentOfSession(world, account, session)
+  submitPayment(world, account, intent, paying)
+  if (paying.method === 'delayed') return
+  settlePayment(world, account, intent, 'succeeded')
+  session.payment_status = 'paid'
+}
+
+function intentOfSession(world: World, account: Owner, session: CheckoutSession): PaymentIntent {
+  const plan = findOwned(world.checkoutPlans, 'checkout session', account, session.id)
+  const amount = session.amount_total ?? 0
+  const existing = world.paymentIntents.find(account, session.payment_intent ?? '')
+  if (existing !== undefined) {
+    existing.amount = amount
+    return existing
+  }
+  const intent = openIntent(world, account, {
+    amount,
+    currency: session.currency ?? '',
+    applicationFeeAmount: plan.applicationFeeAmount && Math.min(plan.applicationFeeAmount, amount),
+    customer: null,
+    description: plan.description,
+    metadata: plan.metadata,
+  })
+  session.payment_intent = intent.id
+  return intent
+}
+
+function applyDiscount(session: CheckoutSession, discount: number): void {
+  const subtotal = session.amount_subtotal ?? 0
+  session.amount_total = Math.max(0, subtotal - discount)
+  session.total_details = {
+    amount_discount: subtotal - session.amount_total,
+    amount_shipping: 0,
+    amount_tax: 0,
+  }
+}
+
+function refuseUnlessOpen(session: CheckoutSession): void {
+  if (session.status !== 'open') {
+    throw impossible(`${session.id} is ${session.status} and ${session.payment_status}, not open`)
+  }
+}

@@ -1,0 +1,134 @@
+import type { Metadata } from '../objects/wire.ts'
+import { invalidRequest } from './stripe-error.ts'
+
+/** Typed reading of parameters, be they a form (all text) or JSON; complains in Stripe's words. */
+export class Params {
+  readonly #values: Record<string, unknown>
+  readonly #path: string
+
+  constructor(values: unknown, path = '') {
+    this.#values = typeof values === 'object' && values !== null ? (values as Record<string, unknown>) : {}
+    this.#path = path
+  }
+
+  /** What is not named here is refused, never ignored. */
+  only(...names: string[]): this {
+    for (const name of Object.keys(this.#values)) {
+      if (names.includes(name)) continue
+      const param = this.name(name)
+      throw invalidRequest(`Received unknown parameter: ${param}. (This simulator may not model it.)`, {
+        code: 'parameter_unknown',
+        param,
+      })
+    }
+    return this
+  }
+
+  has(name: string): boolean {
+    const value = this.#values[name]
+    return value !== undefined && value !== null
+  }
+
+  string(name: string): string | undefined {
+    if (!this.has(name)) return undefined
+    const value = this.#values[name]
+    const plain = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+    if (!plain) throw this.#invalid(name, 'parameter_invalid_string', 'Invalid string')
+    if (value === '') {
+      throw this.#invalid(name, 'parameter_invalid_empty', 'You passed an empty string for')
+    }
+    return String(value)
+  }
+
+  required(name: string): string {
+    const value = this.string(name)
+    if (value !== undefined) return value
+    throw this.missing(name)
+  }
+
+  integer(name: string, least = 0): number | undefined {
+    const text = this.string(name)
+    if (text === undefined) return undefined
+    const value = Number(text)
+    if (!/^-?\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
+      throw this.#invalid(name, 'parameter_invalid_integer', 'Invalid integer')
+    }
+    return value
+  }
+
+  requiredInteger(name: string, least = 0): number {
+    const value = this.integer(name, least)
+    if (value !== undefined) return value
+    throw this.missing(name)
+  }
+
+  boolean(name: string): boolean | undefined {
+    return this.oneOf(name, ['true', 'false']) && this.string(name) === 'true'
+  }
+
+  oneOf<Value extends string>(name: string, allowed: readonly Value[]): Value | undefined {
+    const text = this.string(name)
+    if (text === undefined) return undefined
+    const value = allowed.find((each) => each === text)
+    if (value !== undefined) return value
+    throw invalidRequest(`Invalid ${this.name(name)}: must be one of ${allowed.join(', ')}`, {
+      param: this.name(name),
+    })
+  }
+
+  object(name: string): Params | undefined {
+    return this.has(name) ? new Params(this.#values[name], this.name(name)) : undefined
+  }
+
+  /** An object as it came. */
+  raw(name: string): object | undefined {
+    const value = this.#values[name]
+    return typeof value === 'object' && value !== null ? value : undefined
+  }
+
+  list(name: string): Params[] {
+    return this.#members(name).map((value, index) => new Params(value, `${this.name(name)}[${index}]`))
+  }
+
+  strings(name: string): string[] {
+    return this.#members(name).map(String)
+  }
+
+  metadata(name: string): Metadata {
+    const given = this.#values[name] ?? {}
+    const entries = Object.entries(given).map(([key, value]) => [key, String(value)] as const)
+    const tooLong = entries.find(([key, value]) => key.length > 40 || value.length > 500)
+    if (entries.length > 50 || tooLong !== undefined) {
+      throw invalidRequest(
+        'Metadata holds at most 50 keys of 40 characters, with values of 500 characters.',
+        {
+          param: this.name(name),
+        },
+      )
+    }
+    return Object.fromEntries(entries)
+  }
+
+  url(name: string): string | undefined {
+    const text = this.string(name)
+    if (text === undefined || /^https?:\/\/[^/]/.test(text)) return text
+    throw this.#invalid(name, 'url_invalid', 'Not a valid URL')
+  }
+
+  missing(name: string): Error {
+    return this.#invalid(name, 'parameter_missing', 'Missing required param')
+  }
+
+  name(name: string): string {
+    return this.#path === '' ? name : `${this.#path}[${name}]`
+  }
+
+  #members(name: string): unknown[] {
+    const value = this.#values[name] ?? []
+    return typeof value === 'object' ? Object.values(value) : [value]
+  }
+
+  #invalid(name: string, code: string, message: string): Error {
+    return invalidRequest(`${message}: ${this.name(name)}`, { code, param: this.name(name) })
+  }
+}

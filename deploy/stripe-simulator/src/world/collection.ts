@@ -1,0 +1,64 @@
+/** The platform itself is `null`; everything else belongs to a connected account. */
+export type Owner = string | null
+
+export type Stored<T> = { account: Owner; object: T }
+
+/** The objects of one kind, each visible only to the account that owns it. */
+export class Collection<T extends { id: string; created: number }> {
+  readonly #byOwner = new Map<string, Stored<T>>()
+  readonly #byId = new Map<string, Stored<T>>()
+
+  add(account: Owner, object: T): T {
+    const stored = { account, object }
+    this.#byOwner.set(key(account, object.id), stored)
+    this.#byId.set(object.id, stored)
+    return object
+  }
+
+  find(account: Owner, id: string): T | undefined {
+    return this.#byOwner.get(key(account, id))?.object
+  }
+
+  /** For the control side, which knows ids and not accounts. */
+  findAnywhere(id: string): Stored<T> | undefined {
+    return this.#byId.get(id)
+  }
+
+  /** Newest first, as Stripe lists. Of one second, the one added last comes first. */
+  list(account: Owner, matches: (object: T) => boolean = () => true): T[] {
+    return this.everything()
+      .filter((stored) => stored.account === account && matches(stored.object))
+      .map((stored) => stored.object)
+  }
+
+  everything(): Stored<T>[] {
+    return [...this.#byOwner.values()].toReversed().toSorted((a, b) => b.object.created - a.object.created)
+  }
+
+  forget(account: Owner, id: string): void {
+    this.#byOwner.delete(key(account, id))
+    this.#byId.delete(id)
+  }
+
+  get size(): number {
+    return this.#byOwner.size
+  }
+
+  oldest(): Stored<T> | undefined {
+    return this.#byOwner.values().next().value
+  }
+
+  dump(): Stored<T>[] {
+    return [...this.#byOwner.values()]
+  }
+
+  restore(stored: Stored<T>[]): void {
+    this.#byOwner.clear()
+    this.#byId.clear()
+    for (const { account, object } of stored) this.add(account, object)
+  }
+}
+
+function key(account: Owner, id: string): string {
+  return `${account ?? ''}/${id}`
+}

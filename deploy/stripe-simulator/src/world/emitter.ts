@@ -1,0 +1,69 @@
+import { apiVersion } from '../objects/event.ts'
+import type { Cause, EventObjects, EventType, SimulatedEvent } from '../objects/event.ts'
+import type { Clock } from './clock.ts'
+import type { Collection, Owner } from './collection.ts'
+import { newId } from './ids.ts'
+
+const nobody: Cause = { id: null, idempotency_key: null }
+const eventsKept = 50_000
+
+/** Makes events, keeps them for `GET /v1/events`, and hands each to whoever delivers. */
+export class Emitter {
+  readonly #clock: Clock
+  readonly #events: Collection<SimulatedEvent>
+  #cause = nobody
+  #deliver: (event: SimulatedEvent) => void = () => undefined
+
+  constructor(clock: Clock, events: Collection<SimulatedEvent>) {
+    this.#clock = clock
+    this.#events = events
+  }
+
+  deliverWith(deliver: (event: SimulatedEvent) => void): void {
+    this.#deliver = deliver
+  }
+
+  /** Events that the action emits name this cause in `request`. */
+  causedBy<Result>(cause: Cause, action: () => Result): Result {
+    const before = this.#cause
+    this.#cause = cause
+    try {
+      return action()
+    } finally {
+      this.#cause = before
+    }
+  }
+
+  /** The event holds the object as it is now; later changes of the object do not reach it. */
+  emit<Type extends EventType>(
+    account: Owner,
+    type: Type,
+    object: EventObjects[Type],
+    previousAttributes?: Partial<EventObjects[Type]>,
+  ): SimulatedEvent {
+    const event: SimulatedEvent = {
+      id: newId('evt'),
+      object: 'event',
+      ...(account !== null && { account }),
+      api_version: apiVersion,
+      created: this.#clock.now(),
+      data: structuredClone({
+        object,
+        ...(previousAttributes !== undefined && { previous_attributes: previousAttributes }),
+      }),
+      livemode: false,
+      pending_webhooks: 1,
+      request: this.#cause,
+      type,
+    }
+    this.#events.add(account, event)
+    if (this.#events.size > eventsKept) this.#forgetOldest()
+    this.#deliver(event)
+    return event
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#events.oldest()
+    if (oldest !== undefined) this.#events.forget(oldest.account, oldest.object.id)
+  }
+}
