@@ -21,10 +21,11 @@ export interface ConsumerOptions {
   log: Logger
   /**
    * Takes in events of one partition, in order, in the transaction that records them as consumed. Events that were
-   * consumed before are not among them. May run again after a rollback.
+   * consumed before are not among them. May run again after a rollback. What it returns, if anything, is called after
+   * the commit of what it did.
    */
-  handle: (tx: Transaction, events: Received[]) => Promise<void>
-  /** Called after the commit of what `handle` did. */
+  handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
+  /** Called after the commit of each batch. */
   committed?: () => void
   /** Whether a failure of `handle` will pass by itself, so that it is tried for ever rather than parked. */
   isTransient: (error: unknown) => boolean

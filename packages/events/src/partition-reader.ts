@@ -176,15 +176,16 @@ export class PartitionReader {
 
   async #commit(batch: JsMsg[], from: bigint): Promise<void> {
     const events = batch.map(decode)
-    await transaction(this.#options.sql, async (tx) => {
+    const afterCommit = await transaction(this.#options.sql, async (tx) => {
       await this.#move(tx, from, BigInt(batch.at(-1)!.seq))
       const fresh = await recordConsumed(
         tx,
         events.map(({ event }) => event.id),
       )
       const unseen = events.filter(({ event }) => fresh.delete(event.id))
-      if (unseen.length > 0) await this.#options.handle(tx, unseen)
+      return unseen.length > 0 ? await this.#options.handle(tx, unseen) : undefined
     })
+    afterCommit?.()
   }
 
   async #move(tx: Parameters<typeof movePosition>[0], from: bigint, to: bigint): Promise<void> {
