@@ -1,0 +1,27 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { findRunningStack } from './data-folder.ts'
+import { dataDirOf } from './start-settings.ts'
+
+// `npm run --silent admin -- create-account --name NAME`: the catalog's own command, on the database of the stack
+// that runs in DATA_DIR.
+const ADMIN = fileURLToPath(
+  new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url),
+)
+
+const dataDir = dataDirOf(process.env)
+const stack = await findRunningStack(dataDir)
+if (stack === undefined) {
+  process.stderr.write(
+    `no stack runs in ${dataDir}: run npm start first, or set DATA_DIR to the folder of one\n`,
+  )
+  process.exit(1)
+}
+const { databaseUrls, natsUrl } = stack
+const command = spawn(process.execPath, [ADMIN, ...process.argv.slice(2)], {
+  stdio: 'inherit',
+  env: { ...process.env, DATABASE_URL: databaseUrls.catalog, NATS_URL: natsUrl },
+})
+const [code] = (await once(command, 'exit')) as [number | null]
+process.exit(code ?? 1)

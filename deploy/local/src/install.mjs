@@ -1,0 +1,93 @@
+// Installs the dependencies when they are not those of the lock file. Runs before anything is installed, on
+// whatever Node there is, so it is plain JavaScript and uses nothing but Node.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const checkout = fileURLToPath(new URL('../../..', import.meta.url))
+const lockFolder = `${checkout}node_modules/.installing`
+const waitLimitMs = 600_000
+
+if (!isInstalled()) {
+  takeTurn()
+  try {
+    // Somebody else may have done it meanwhile.
+    if (!isInstalled()) install()
+  } finally {
+    rmSync(lockFolder, { recursive: true, force: true })
+  }
+}
+
+/** pnpm keeps a copy of the lock file that it installed from. */
+function isInstalled() {
+  const installed = readOrEmpty(`${checkout}node_modules/.pnpm/lock.yaml`)
+  return (
+    installed !== '' &&
+    installed === readOrEmpty(`${checkout}pnpm-lock.yaml`) &&
+    existsSync(`${checkout}node_modules/.bin/node`)
+  )
+}
+
+function install() {
+  const { packageManager } = JSON.parse(readFileSync(`${checkout}package.json`, 'utf8'))
+  process.stderr.write(`installing the dependencies with ${packageManager} (the first time takes a minute)\n`)
+  const args = ['--yes', packageManager, 'install', '--frozen-lockfile', '--reporter=append-only']
+  const result = spawnSync('npx', args, {
+    cwd: checkout,
+    // Its progress is no output of ours: scripts read standard output.
+    stdio: ['ignore', process.stderr, process.stderr],
+    env: { ...process.env, CI: 'true' },
+  })
+  if (result.status === 0) return
+  const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`
+  process.stderr.write(
+    `\nThe dependencies could not be installed (${why}).\n` +
+      'It needs the npm registry once: see that `npm ping` works (behind a proxy: npm config set proxy …, with a\n' +
+      `mirror: npm config set registry …), then run this again, or run it by hand: npx ${packageManager} install\n`,
+  )
+  rmSync(lockFolder, { recursive: true, force: true })
+  process.exit(1)
+}
+
+/** One at a time in this checkout; a folder is made by one alone. */
+function takeTurn() {
+  mkdirSync(`${checkout}node_modules`, { recursive: true })
+  const until = Date.now() + waitLimitMs
+  for (;;) {
+    try {
+      mkdirSync(lockFolder)
+      writeFileSync(`${lockFolder}/pid`, String(process.pid))
+      return
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    }
+    if (isAbandoned() || Date.now() > until) rmSync(lockFolder, { recursive: true, force: true })
+    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+  }
+}
+
+/** Its maker was killed. The pid is there a moment after the folder. */
+function isAbandoned() {
+  const pid = Number(readOrEmpty(`${lockFolder}/pid`))
+  if (pid > 0) {
+    try {
+      process.kill(pid, 0)
+      return false
+    } catch (error) {
+      return error.code === 'ESRCH'
+    }
+  }
+  try {
+    return Date.now() - statSync(lockFolder).mtimeMs > 10_000
+  } catch {
+    return false
+  }
+}
+
+function readOrEmpty(file) {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,80 @@
+import { join } from 'node:path'
+import type { DataFolder } from './data-folder.ts'
+import { keepRunning } from './keep-running.ts'
+import { NotReadyError, startNode, untilReady, type NodeProcess } from './node-process.ts'
+
+const READY_TIMEOUT_MS = 120_000
+/** Longer than the services give themselves to finish what is in hand. */
+const STOP_GRACE_MS = 30_000
+
+/** One of our programs, to be run as a process of its own. */
+export interface Program {
+  name: string
+  main: string
+  env: Record<string, string>
+  /** Answers 200 when it is ready. */
+  readyUrl: string
+}
+
+/**
+ * Starts programs and returns when all are ready; from then on each is kept running until `started` is disposed of,
+ * which stops them all at once, in order.
+ *
+ * @param signal gives up, with its reason
+ * @throws NotReadyError
+ */
+export async function startPrograms(
+  programs: Program[],
+  folder: DataFolder,
+  started: AsyncDisposableStack,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const nodes: { program: Program; node: NodeProcess }[] = []
+  const launch = async (program: Program) => {
+    const node = await startNode(
+      program.name,
+      program.main,
+      program.env,
+      join(folder.logs, `${program.name}.log`),
+    )
+    await folder.note(program.name, node.server.pid)
+    return node
+  }
+  try {
+    for (const program of programs) nodes.push({ program, node: await launch(program) })
+    await Promise.all(
+      nodes.map(async ({ program, node }) => {
+        await untilReady(node, program.readyUrl, READY_TIMEOUT_MS, signal)
+        say(`${program.name} is ready`)
+      }),
+    )
+  } catch (error) {
+    await Promise.all(nodes.map(({ node }) => node.server.stop({ graceMs: STOP_GRACE_MS })))
+    throw error
+  }
+  const stops = nodes.map(({ program, node }) => {
+    let current = node
+    const child = {
+      name: program.name,
+      ended: () => current.server.ended,
+      stop: () => current.server.stop({ graceMs: STOP_GRACE_MS }),
+      restart: async () => {
+        current = await launch(program)
+      },
+    }
+    return keepRunning(child, say)
+  })
+  started.defer(async () => void (await Promise.all(stops.map((stop) => stop()))))
+}
+
+/** Calls `work` again, three times at most, while what it started found its port taken by somebody else. */
+export async function retryTakenPorts<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof NotReadyError && error.portTaken) || attempt === 3) throw error
+    }
+  }
+}

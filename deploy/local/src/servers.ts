@@ -1,0 +1,56 @@
+import { join } from 'node:path'
+import type { DataFolder } from './data-folder.ts'
+import { keepRunning } from './keep-running.ts'
+import { startNats, type NatsServer } from './nats.ts'
+import { startPostgres, type PostgresServer } from './postgres.ts'
+import type { StartSettings } from './start-settings.ts'
+
+/** Where the stack's PostgreSQL (as a user that may create databases) and NATS are. */
+export interface ServerUrls {
+  postgresUrl: string
+  natsUrl: string
+}
+
+/**
+ * The operator's servers, else embedded ones that are kept running until `started` is disposed of.
+ *
+ * @param signal gives up, with its reason
+ */
+export async function startServers(
+  settings: StartSettings,
+  folder: DataFolder,
+  started: AsyncDisposableStack,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<ServerUrls> {
+  const keep = async (name: string, server: PostgresServer | NatsServer) => {
+    const child = {
+      name,
+      ended: () => server.ended,
+      stop: () => server.stop(),
+      restart: async () => {
+        await server.start()
+        await folder.note(name, server.pid)
+      },
+    }
+    started.defer(keepRunning(child, say))
+    await folder.note(name, server.pid)
+    say(`${name} is up on port ${server.port}`)
+  }
+  const postgresUrl = async () => {
+    if (settings.databaseUrl !== undefined) return settings.databaseUrl
+    const server = await startPostgres({ dataDir: join(folder.path, 'postgres'), durable: true })
+    await keep('postgres', server)
+    return server.url()
+  }
+  const natsUrl = async () => {
+    if (settings.natsUrl !== undefined) return settings.natsUrl
+    const server = await startNats({ dataDir: join(folder.path, 'nats'), signal })
+    await keep('nats', server)
+    return server.url
+  }
+  const [postgres, nats] = await Promise.allSettled([postgresUrl(), natsUrl()])
+  if (postgres.status === 'rejected') throw postgres.reason
+  if (nats.status === 'rejected') throw nats.reason
+  return { postgresUrl: postgres.value, natsUrl: nats.value }
+}

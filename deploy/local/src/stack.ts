@@ -1,0 +1,101 @@
+import { ensureDatabases } from './databases.ts'
+import type { DataFolder, StackFile } from './data-folder.ts'
+import { findDemoAccount } from './demo-account.ts'
+import { freePort, isPortFree } from './ports.ts'
+import { retryTakenPorts, startPrograms, type Program } from './programs.ts'
+import { loadSecrets } from './secrets.ts'
+import { startServers } from './servers.ts'
+import { DATABASE_SERVICES, mainOf, type ServiceName } from './services.ts'
+import { freeAddresses, serviceEnvironment, type StackSettings } from './stack-environment.ts'
+import type { StartSettings } from './start-settings.ts'
+import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from './stripe.ts'
+
+/** A stack that is up, and what a person needs to use it. */
+export interface RunningStack extends Omit<StackFile, 'pid'> {
+  apiKey: string
+  /** Where the page of the local stand-in for Stripe is; undefined when a real Stripe is used. */
+  simulatorUrl: string | undefined
+}
+
+/**
+ * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.
+ * What it starts is stopped, in reverse order, when `started` is disposed of, also when this throws.
+ *
+ * @param say is told of the progress
+ * @param signal gives up, with its reason
+ */
+export async function bringUp(
+  settings: StartSettings,
+  folder: DataFolder,
+  started: AsyncDisposableStack,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<RunningStack> {
+  const { gatewayPort } = settings
+  if (gatewayPort !== undefined && !(await isPortFree(gatewayPort))) {
+    throw new Error(
+      `port ${gatewayPort} is taken: stop what listens there, or set GATEWAY_PORT (0 picks a free one)`,
+    )
+  }
+  const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
+  const { postgresUrl, natsUrl } = await startServers(settings, folder, started, say, signal)
+  signal.throwIfAborted()
+  const { suffix, databasePasswords: passwords, encryptionKey, bootstrapKey } = secrets
+  const databaseUrls = await ensureDatabases({ serverUrl: postgresUrl, suffix, passwords })
+  const { addresses, simulatorUrl } = await retryTakenPorts(async () => {
+    const addresses = await freeAddresses(gatewayPort)
+    const simulator = settings.stripeKeyGiven ? undefined : `127.0.0.1:${await freePort()}`
+    const webhookSecret = settings.operator['STRIPE_WEBHOOK_SECRET'] || secrets.stripeWebhookSecret
+    const stack: StackSettings = {
+      addresses,
+      databaseUrls,
+      natsUrl,
+      encryptionKey,
+      bootstrapKey,
+      operator: {
+        ...settings.operator,
+        ...(simulator !== undefined && {
+          ...simulatorSettings(simulator, webhookSecret),
+          ...(settings.operator['STRIPE_API_BASE'] && {
+            STRIPE_API_BASE: settings.operator['STRIPE_API_BASE'],
+          }),
+        }),
+      },
+    }
+    const programs = DATABASE_SERVICES.map((service) => serviceProgram(service, stack))
+    if (simulator !== undefined) {
+      const gateway = `http://${addresses.gateway}`
+      programs.push({
+        name: 'stripe-simulator',
+        main: SIMULATOR_MAIN,
+        env: { PATH: process.env['PATH'] ?? '', ...simulatorEnvironment(simulator, gateway, webhookSecret) },
+        readyUrl: `http://${simulator}/healthz`,
+      })
+    }
+    // The gateway's own group is stopped first: what is under way is answered while the services still run.
+    const attempt = new AsyncDisposableStack()
+    try {
+      await startPrograms(programs, folder, attempt, say, signal)
+      await startPrograms([serviceProgram('gateway', stack)], folder, attempt, say, signal)
+    } catch (error) {
+      await attempt.disposeAsync()
+      throw error
+    }
+    started.use(attempt)
+    return { addresses, simulatorUrl: simulator && `http://${simulator}` }
+  })
+  const gateway = `http://${addresses.gateway}`
+  const { accountId, appId } = await findDemoAccount(gateway, bootstrapKey, signal)
+  return { gateway, accountId, appId, databaseUrls, natsUrl, apiKey: bootstrapKey, simulatorUrl }
+}
+
+function serviceProgram(service: ServiceName, stack: StackSettings): Program {
+  const { addresses } = stack
+  const listens = service === 'gateway' ? addresses.gateway : addresses.metrics[service]
+  return {
+    name: service,
+    main: mainOf(service),
+    env: serviceEnvironment(service, stack),
+    readyUrl: `http://${listens}/readyz`,
+  }
+}

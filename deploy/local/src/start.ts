@@ -1,0 +1,63 @@
+import { announcement, readyLine } from './announce.ts'
+import { takeDataFolder } from './data-folder.ts'
+import { bringUp } from './stack.ts'
+import { readStartSettings } from './start-settings.ts'
+
+const startedAt = Date.now()
+const stopping = new AbortController()
+const { signal } = stopping
+const stopped = Promise.withResolvers<void>()
+signal.addEventListener('abort', () => stopped.resolve())
+
+// npm passes a signal on that the terminal has sent us as well: what comes after the first changes nothing.
+for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+  process.on(name, () => {
+    if (!signal.aborted) say('stopping')
+    stopping.abort()
+  })
+}
+// Whoever read our output may be gone; the stack is not stopped for that.
+process.stdout.on('error', () => undefined)
+process.stderr.on('error', () => undefined)
+
+try {
+  await run()
+} catch (error) {
+  if (!signal.aborted) {
+    process.stderr.write(`\nnpm start failed: ${describe(error)}\n`)
+    process.exitCode = 1
+  }
+}
+process.exit()
+
+async function run(): Promise<void> {
+  const settings = readStartSettings(process.env)
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await takeDataFolder(settings.dataDir, say))
+  const stack = await bringUp(settings, folder, started, say, signal)
+  const { gateway, accountId, appId, databaseUrls, natsUrl } = stack
+  await folder.publish({ pid: process.pid, gateway, accountId, appId, databaseUrls, natsUrl })
+  process.stdout.write(announcement(stack, folder.logs, await findPortal(gateway)))
+  process.stdout.write(readyLine(stack))
+  await stopped.promise
+}
+
+/** The portal is there when it was built into the gateway. */
+async function findPortal(gateway: string): Promise<string | undefined> {
+  const url = `${gateway}/portal/`
+  const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
+  await response?.body?.cancel()
+  return response?.ok === true ? url : undefined
+}
+
+function say(line: string): void {
+  const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
+  process.stderr.write(`[${seconds.padStart(5)} s] ${line}\n`)
+}
+
+/** What was meant for people says it all in its message; anything else needs its place in the code. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const known = ['Error', 'DatabaseSetupError', 'NotReadyError'].includes(error.name)
+  return known ? error.message : (error.stack ?? error.message)
+}
