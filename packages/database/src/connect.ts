@@ -29,7 +29,7 @@ export function connect(url: string, options: ConnectOptions): Database {
     connect_timeout: 5,
     max_lifetime: 30 * 60,
     keep_alive: 30,
-    backoff: (retries) => Math.min(0.05 * 2 ** Math.min(retries, 5), 1),
+    backoff: (retries) => Math.min(0.05 * 2 ** Math.min(retries, 3), 0.25),
     onnotice: () => {},
     types: { bigint: postgres.BigInt },
     connection: {

@@ -1,7 +1,7 @@
 import type { Database, Transaction } from './connect.ts'
 import { isRetryable } from './problems.ts'
 
-const mostTries = 5
+const mostTries = 10
 
 /**
  * Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. A deadlock or a
@@ -16,7 +16,7 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
       return (await sql.begin(work)) as T
     } catch (error) {
       if (tries >= mostTries || !isRetryable(error)) throw error
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 10 * 2 ** tries))
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(10 * 2 ** tries, 500)))
     }
   }
 }

@@ -1,0 +1,46 @@
+import { createTestDatabase } from '@licensing/test-support/database'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { connect } from './connect.ts'
+import { migrate } from './migrate.ts'
+
+async function givenFolder(files: Record<string, string>) {
+  const path = await mkdtemp(join(tmpdir(), 'migrations-'))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(path, name), text)
+  return { name: 'test', path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
+
+test('of five replicas that start at once one applies each migration and the others find it done', async () => {
+  await using database = await createTestDatabase()
+  await using folder = await givenFolder({
+    '0001-first.sql': 'create table first (id int); select pg_sleep(0.2);',
+    '0002-second.sql': 'create table second (id int);',
+  })
+  const pools = Array.from({ length: 5 }, () => connect(database.url, { name: 'replica', max: 2 }))
+  const applied = await Promise.all(pools.map((sql) => migrate(sql, [folder])))
+  expect(applied.flat().sort()).toEqual(['test/0001-first.sql', 'test/0002-second.sql'])
+  await Promise.all(pools.map((sql) => sql.end()))
+})
+
+test('a migration that fails leaves nothing of itself and is applied when it is mended', async () => {
+  await using database = await createTestDatabase()
+  await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int); select 1/0;' })
+  const sql = connect(database.url, { name: 'replica', max: 2 })
+  await expect(migrate(sql, [folder])).rejects.toThrow('division by zero')
+  await writeFile(join(folder.path, '0001-first.sql'), 'create table first (id int);')
+  expect(await migrate(sql, [folder])).toEqual(['test/0001-first.sql'])
+  expect(await migrate(sql, [folder])).toEqual([])
+  await sql.end()
+})
+
+test('a migration that was edited after it had been applied is refused by name', async () => {
+  await using database = await createTestDatabase()
+  await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int);' })
+  const sql = connect(database.url, { name: 'replica', max: 2 })
+  await migrate(sql, [folder])
+  await writeFile(join(folder.path, '0001-first.sql'), 'create table first (id bigint);')
+  await expect(migrate(sql, [folder])).rejects.toThrow('test/0001-first.sql was edited')
+  await sql.end()
+})
