@@ -50,6 +50,8 @@ function pastClosedFolders(user: User, home: string, program: string): string[] 
     `--reuid=${user.uid}`,
     `--regid=${user.gid}`,
     '--clear-groups',
+    // Else access(2), by which initdb looks for its fellows, would not count the right.
+    '--securebits=+no_setuid_fixup',
     '--inh-caps=+dac_override',
     '--ambient-caps=+dac_override',
   ]

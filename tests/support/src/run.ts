@@ -1,0 +1,54 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { parseCLI, startVitest, type Vitest } from 'vitest/node'
+
+// `npm test`: all projects, or those that the arguments name (as vitest takes them). The last line that it prints
+// is `N passed, N failed`; it exits 0 when nothing failed.
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+Object.assign(process.env, await containerEnvironment())
+
+const { filter, options } = parseCLI(['vitest', 'run', ...process.argv.slice(2)])
+const vitest = await startVitest('test', filter, {
+  ...options,
+  root,
+  config: `${root}vitest.config.ts`,
+  watch: false,
+})
+const { passed, failed } = count(vitest)
+await vitest.close()
+process.stdout.write(`${passed} passed, ${failed} failed\n`)
+process.exit(failed > 0 || passed === 0 ? 1 : 0)
+
+/** A file that does not load and an error outside any test each count as one that failed. */
+function count({ state }: Vitest): { passed: number; failed: number } {
+  const modules = state.getTestModules()
+  const tests = modules.flatMap((module) => [...module.children.allTests()])
+  const passed = tests.filter((test) => test.result().state === 'passed').length
+  const failedTests = tests.filter((test) => test.result().state === 'failed').length
+  const brokenSuites = modules.flatMap((module) => [
+    ...module.errors(),
+    ...[...module.children.allSuites()].flatMap((suite) => suite.errors()),
+  ])
+  return { passed, failed: failedTests + brokenSuites.length + state.getUnhandledErrors().length }
+}
+
+/**
+ * Tells the tests that run containers whether an engine answers: TEST_DOCKER is `1` when it does, else absent, and
+ * they are skipped.
+ */
+async function containerEnvironment(): Promise<Record<string, string>> {
+  try {
+    const format = ['version', '--format', '{{.Server.Version}}']
+    const { stdout } = await promisify(execFile)('docker', format, { timeout: 10_000 })
+    process.stdout.write(`container engine ${stdout.trim()} answers: tests with containers run too\n`)
+  } catch {
+    process.stdout.write('no container engine answers: tests with containers are skipped\n')
+    return {}
+  }
+  // In a container that has the host's engine, published ports are still found on its own loopback here.
+  const override = existsSync('/.dockerenv') && process.env['TESTCONTAINERS_HOST_OVERRIDE'] === undefined
+  return { TEST_DOCKER: '1', ...(override && { TESTCONTAINERS_HOST_OVERRIDE: '127.0.0.1' }) }
+}
