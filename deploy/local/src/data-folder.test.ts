@@ -1,0 +1,88 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { findRunningStack, takeDataFolder } from './data-folder.ts'
+import { identityOf } from './process-table.ts'
+import { loadSecrets } from './secrets.ts'
+
+const quietly = () => undefined
+
+async function givenPath(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return join(folder, 'data')
+}
+
+const stack = {
+  pid: 4711,
+  gateway: 'http://127.0.0.1:1234',
+  accountId: 'acct_1',
+  appId: 'app_1',
+  databaseUrls: { catalog: 'c', licensing: 'l', billing: 'b', notifier: 'n' },
+  natsUrl: 'nats://127.0.0.1:4222',
+}
+
+test('a folder in use is refused, naming who uses it, and free again afterwards', async () => {
+  const path = await givenPath()
+  {
+    await using folder = await takeDataFolder(path, quietly)
+    await folder.publish(stack)
+    await expect(takeDataFolder(path, quietly)).rejects.toThrow(
+      /process 4711, http:\/\/127.0.0.1:1234.*DATA_DIR/,
+    )
+  }
+  await using again = await takeDataFolder(path, quietly)
+  expect(again.path).toBe(path)
+})
+
+test('a running stack is found in its folder, and not after it has gone', async () => {
+  const path = await givenPath()
+  expect(await findRunningStack(path)).toBeUndefined()
+  {
+    await using folder = await takeDataFolder(path, quietly)
+    expect(await findRunningStack(path)).toBeUndefined()
+    await folder.publish(stack)
+    expect(await findRunningStack(path)).toEqual(stack)
+  }
+  expect(await findRunningStack(path)).toBeUndefined()
+})
+
+test('what a killed launcher left running is stopped, and a stranger with its old number is not', async () => {
+  const path = await givenPath()
+  const first = await takeDataFolder(path, quietly)
+  const [left, stranger] = [spawn('sleep', ['60']), spawn('sleep', ['60'])]
+  onTestFinished(() => void [left, stranger].map((child) => child.kill('SIGKILL')))
+  await first.note('catalog', left.pid as number)
+  const noted: unknown[] = JSON.parse(await readFile(join(path, 'processes.json'), 'utf8'))
+  noted.push({ name: 'billing', pid: stranger.pid, startedAt: 'another time' })
+  await first[Symbol.asyncDispose]()
+  await writeFile(join(path, 'processes.json'), JSON.stringify(noted))
+
+  const said: string[] = []
+  await using next = await takeDataFolder(path, (line) => said.push(line))
+  expect(next.path).toBe(path)
+  expect(said).toEqual([`stopping catalog (process ${left.pid}), left behind by a launcher that was killed`])
+  expect(await identityOf(left.pid as number)).toBeUndefined()
+  expect(await identityOf(stranger.pid as number)).toBeDefined()
+})
+
+test('secrets are made once, kept, and readable by their owner alone', async () => {
+  const path = await givenPath()
+  await using _ = await takeDataFolder(path, quietly)
+  const secrets = await loadSecrets(path, undefined)
+  expect(await loadSecrets(path, undefined)).toEqual(secrets)
+  expect((await stat(join(path, 'secrets.json'))).mode & 0o777).toBe(0o600)
+  expect(Buffer.from(secrets.encryptionKey, 'base64url')).toHaveLength(32)
+  expect(secrets.bootstrapKey).toMatch(/^lsk_[0-9A-Za-z]{6}_[0-9A-Za-z]{49}$/)
+})
+
+test('a key that the operator brings replaces the one made, and stays', async () => {
+  const path = await givenPath()
+  await using _ = await takeDataFolder(path, quietly)
+  const made = await loadSecrets(path, undefined)
+  const brought = `lsk_${'k'.repeat(40)}`
+  expect(await loadSecrets(path, brought)).toEqual({ ...made, bootstrapKey: brought })
+  expect((await loadSecrets(path, undefined)).bootstrapKey).toBe(brought)
+})
