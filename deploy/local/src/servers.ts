@@ -45,7 +45,7 @@ export async function startServers(
   }
   const natsUrl = async () => {
     if (settings.natsUrl !== undefined) return settings.natsUrl
-    const server = await startNats({ dataDir: join(folder.path, 'nats'), signal })
+    const server = await startNats({ dataDir: join(folder.path, 'nats'), durable: true, signal })
     await keep('nats', server)
     return server.url
   }

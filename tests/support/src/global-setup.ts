@@ -26,7 +26,7 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   }
   if (givenNats !== undefined) root.provide('natsUrl', givenNats)
   else if (needed) {
-    const nats = started.use(await startNats({ dataDir: join(folder.path, 'nats') }))
+    const nats = started.use(await startNats({ dataDir: join(folder.path, 'nats'), durable: false }))
     root.provide('natsUrl', nats.url)
   }
   const running = started.move()

@@ -7,7 +7,7 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
  */
 export async function startOwnNats(): Promise<NatsServer> {
   const folder = await makeTemporaryFolder()
-  const server = await startNats({ dataDir: folder.path })
+  const server = await startNats({ dataDir: folder.path, durable: false })
   return Object.defineProperty(server, Symbol.asyncDispose, {
     value: async () => {
       await server.stop()
