@@ -1,4 +1,4 @@
-import { fastify } from 'fastify'
+import { LogController, fastify } from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { apiRoutes } from './api/routes.ts'
 import { serveApi } from './api/serve-api.ts'
@@ -11,7 +11,7 @@ export function newServer(logLevel: string): FastifyInstance {
   return fastify({
     // Answers that are withheld on purpose must not keep the server from stopping.
     forceCloseConnections: true,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     routerOptions: { querystringParser: parseForm },
     logger: {
       level: logLevel,

@@ -1,0 +1,200 @@
+import { Stripe } from 'stripe'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  asVendor,
+  eventsOf,
+  givenPayment,
+  givenPrice,
+  givenSession,
+  startWorld,
+  vendor,
+  idOf,
+} from './test-support.ts'
+import type { OpenCheckout, World } from './test-support.ts'
+
+let world: World
+beforeAll(async () => void (world = await startWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+test('a session opened with the official client is open, simulated and has the amount of its price', async () => {
+  const session = await givenSession(world, { metadata: { sid: 'chk_1' } })
+  expect(session).toMatchObject({
+    status: 'open',
+    payment_status: 'unpaid',
+    livemode: false,
+    amount_total: 4900,
+    currency: 'usd',
+    client_reference_id: 'cust-1001',
+    metadata: { sid: 'chk_1' },
+    url: `${world.simulator.url}/pay/${session.id}`,
+  })
+  expect(session.id).toMatch(/^cs_test_sim/)
+  expect(session.expires_at - session.created).toBe(24 * 3600)
+})
+
+test('metadata of the payment reaches intent and charge, that of the session does not', async () => {
+  const { intent, charge, session } = await givenPayment(world, {
+    metadata: { of: 'session' },
+    payment_intent_data: { metadata: { of: 'payment' }, application_fee_amount: 245 },
+  })
+  const paid = await world.stripe.paymentIntents.retrieve(intent, { expand: ['latest_charge'] }, asVendor)
+  expect(session).toMatchObject({ status: 'complete', payment_status: 'paid', url: null })
+  expect(paid).toMatchObject({ status: 'succeeded', amount_received: 4900, metadata: { of: 'payment' } })
+  expect(paid.latest_charge).toMatchObject({
+    id: charge,
+    metadata: { of: 'payment' },
+    application_fee_amount: 245,
+    amount_captured: 4900,
+  })
+})
+
+test('the application fee belongs to the platform, and so does its event', async () => {
+  const { charge } = await givenPayment(world, { payment_intent_data: { application_fee_amount: 245 } })
+  const fees = await world.stripe.applicationFees.list({ charge })
+  expect(fees.data).toMatchObject([{ account: vendor, amount: 245, charge }])
+  const asStranger = await world.stripe.applicationFees.list({ charge }, asVendor)
+  expect(asStranger.data).toEqual([])
+  await world.simulator.settled()
+  const event = eventsOf(world.receiver, 'application_fee.created').at(-1)
+  expect(event).toMatchObject({ data: { object: { charge } } })
+  expect(event).not.toHaveProperty('account')
+})
+
+test('a session is found again by its payment intent', async () => {
+  const { intent, session } = await givenPayment(world)
+  const found = await world.stripe.checkout.sessions.list({ payment_intent: intent }, asVendor)
+  expect(found.data.map(({ id }) => id)).toEqual([session.id])
+})
+
+test('a delayed payment completes unpaid, and succeeds or fails later', async () => {
+  const { simulator, stripe } = world
+  const [good, bad] = [await givenSession(world), await givenSession(world)]
+  for (const { id } of [good, bad]) {
+    const session = await simulator.control('pay', { session: id, method: 'delayed' })
+    expect(session).toMatchObject({ status: 'complete', payment_status: 'unpaid' })
+  }
+  await simulator.control('pay', { session: good.id })
+  await simulator.control('fail', { session: bad.id })
+  const expand = { expand: ['payment_intent'] }
+  const paid = await stripe.checkout.sessions.retrieve(good.id, expand, asVendor)
+  const unpaid = await stripe.checkout.sessions.retrieve(bad.id, expand, asVendor)
+  expect(paid).toMatchObject({ payment_status: 'paid', payment_intent: { status: 'succeeded' } })
+  expect(unpaid).toMatchObject({
+    payment_status: 'unpaid',
+    payment_intent: { status: 'requires_payment_method' },
+  })
+  await simulator.settled()
+  const last = world.receiver.types().slice(-2)
+  expect(last.toSorted()).toEqual([
+    'checkout.session.async_payment_failed',
+    'checkout.session.async_payment_succeeded',
+  ])
+})
+
+test('a declined card leaves the session open, and the next try pays it with the same intent', async () => {
+  const { simulator, stripe } = world
+  const { id } = await givenSession(world)
+  const declined = await simulator.control('fail', { session: id })
+  expect(declined['status']).toBe('open')
+  await simulator.control('pay', { session: id })
+  const session = await stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  expect(session).toMatchObject({ status: 'complete', payment_intent: declined['payment_intent'] })
+  const charges = await stripe.charges.list({ payment_intent: idOf(session.payment_intent) }, asVendor)
+  expect(charges.data.map(({ status }) => status).toSorted()).toEqual(['failed', 'succeeded'])
+})
+
+test('a discount of everything needs no payment and makes no charge', async () => {
+  const { id } = await givenSession(world)
+  const session = await world.simulator.control('pay', { session: id, discount: 4900 })
+  expect(session).toMatchObject({
+    amount_total: 0,
+    payment_status: 'no_payment_required',
+    payment_intent: null,
+  })
+})
+
+test('an expired session can be neither paid nor expired again', async () => {
+  const { id } = await givenSession(world)
+  const expired = await world.stripe.checkout.sessions.expire(id, {}, asVendor)
+  expect(expired).toMatchObject({ status: 'expired', url: null })
+  await expect(world.simulator.control('pay', { session: id })).rejects.toThrow('is expired')
+  await expect(world.stripe.checkout.sessions.expire(id, {}, asVendor)).rejects.toThrow(
+    'This Checkout Session has a status of `expired`.',
+  )
+})
+
+test('a session that nobody pays expires when its time is over', async () => {
+  await using own = await startWorld()
+  const { id, expires_at } = await givenSession(own)
+  await own.simulator.control('clock', { now: expires_at })
+  const session = await own.stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  expect(session.status).toBe('expired')
+  await own.simulator.settled()
+  expect(own.receiver.types()).toEqual(['checkout.session.expired'])
+})
+
+test('line items can be read, and expanded in the session', async () => {
+  const price = await givenPrice(world.simulator, { amount: 700 })
+  const line_items = [{ price, quantity: 3 }]
+  const { id, amount_total } = await givenSession(world, { line_items })
+  expect(amount_total).toBe(2100)
+  const lines = await world.stripe.checkout.sessions.listLineItems(id, {}, asVendor)
+  const session = await world.stripe.checkout.sessions.retrieve(id, { expand: ['line_items'] }, asVendor)
+  expect(lines.data).toMatchObject([{ amount_total: 2100, quantity: 3, price: { id: price } }])
+  expect(session.line_items?.data).toEqual(lines.data)
+})
+
+test('prices are made through the API, through control, and inline', async () => {
+  const { stripe, simulator } = world
+  const made = await stripe.prices.create(
+    { currency: 'eur', unit_amount: 1500, product_data: { name: 'Pro' }, recurring: { interval: 'year' } },
+    asVendor,
+  )
+  expect(await stripe.prices.retrieve(made.id, {}, asVendor)).toMatchObject({
+    type: 'recurring',
+    unit_amount: 1500,
+  })
+  const price_data = { currency: 'eur', unit_amount: 250, product_data: { name: 'Add-on' } }
+  const inline = await givenSession(world, { line_items: [{ price_data, quantity: 2 }] })
+  expect(inline).toMatchObject({ amount_total: 500, currency: 'eur' })
+
+  const mapping = { id: 'price_mine', account: vendor, unit_amount: 100, currency: 'usd', recurring: null }
+  const first = await simulator.control('prices', mapping)
+  expect(await simulator.control('prices', mapping)).toEqual(first)
+  const open = await givenSession(world, { price: 'price_mine' })
+  await simulator.control('prices', { ...mapping, unit_amount: 200 })
+  expect(open.amount_total).toBe(100)
+  expect((await givenSession(world, { price: 'price_mine' })).amount_total).toBe(200)
+  const paid = await simulator.control('pay', { session: open.id })
+  expect(paid['amount_total']).toBe(100)
+})
+
+const refused: [why: string, params: OpenCheckout & Record<string, unknown>, message: string][] = [
+  ['an unknown price', { price: 'price_nobody' }, "No such price: 'price_nobody'"],
+  ['no line', { line_items: [] }, 'Missing required param: line_items'],
+  ['no mode', { mode: undefined } as never, 'Missing required param: mode'],
+  ['a fee above the amount', { payment_intent_data: { application_fee_amount: 4901 } }, 'fee'],
+  [
+    'data of the other mode',
+    { subscription_data: { metadata: {}, description: 'x' } },
+    'You can not pass `subscription_data` in `payment` mode.',
+  ],
+  ['a short life', { expires_at: Math.floor(Date.now() / 1000) + 60 }, 'expires_at'],
+  [
+    'a parameter Stripe dropped',
+    { payment_method_types: ['card'] },
+    'unknown parameter: payment_method_types',
+  ],
+  ['a success page that is no URL', { success_url: 'thanks' }, 'Not a valid URL: success_url'],
+  ['a long reference', { client_reference_id: 'x'.repeat(201) }, 'at most 200 characters'],
+  ['an empty reference', { client_reference_id: '' }, 'empty string'],
+  ['a recurring price in payment mode', { price: 'price_jpy_2980_month' }, 'recurring price'],
+]
+
+test.each(refused)('a session with %s is refused as Stripe does', async (_why, params, message) => {
+  await givenPrice(world.simulator, { amount: 2980, currency: 'jpy', recurring: 'month' })
+  const refusal = givenSession(world, params)
+  await expect(refusal).rejects.toBeInstanceOf(Stripe.errors.StripeInvalidRequestError)
+  await expect(refusal).rejects.toMatchObject({ statusCode: 400 })
+  await expect(refusal).rejects.toThrow(message)
+})

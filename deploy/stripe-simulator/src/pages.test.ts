@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { asVendor, givenPayment, givenSession, givenSubscription, startWorld, idOf } from './test-support.ts'
+import type { World } from './test-support.ts'
+
+let world: World
+beforeAll(async () => void (world = await startWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function read(path: string): Promise<string> {
+  const response = await fetch(new URL(path, world.simulator.url))
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  return response.text()
+}
+
+/** Sends a form as a browser without scripts does, and answers where it leads. */
+async function submit(path: string, fields: Record<string, string>, headers = {}): Promise<Response> {
+  return fetch(new URL(path, world.simulator.url), {
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    redirect: 'manual',
+    headers,
+  })
+}
+
+test('the checkout page says that no money moves, and paying leads back to the shop', async () => {
+  const session = await givenSession(world)
+  const page = await read(String(session.url))
+  expect(page).toContain('Simulated – no money moves')
+  expect(page).toContain('49.00 USD')
+  expect(page).not.toContain('<script')
+  const paid = await submit(`/pay/${session.id}`, { how: 'card', email: 'someone@example.com' })
+  expect(paid.status).toBe(303)
+  expect(paid.headers.get('location')).toBe(`http://127.0.0.1/thanks?session_id=${session.id}`)
+  const now = await world.stripe.checkout.sessions.retrieve(session.id, {}, asVendor)
+  expect(now).toMatchObject({ payment_status: 'paid', customer_details: { email: 'someone@example.com' } })
+})
+
+test('a payment form sent twice pays once', async () => {
+  const { id } = await givenSession(world)
+  await submit(`/pay/${id}`, { how: 'card' })
+  const second = await submit(`/pay/${id}`, { how: 'card' })
+  expect(second.headers.get('location')).toBe(`/pay/${id}`)
+  expect(await read(`/pay/${id}`)).toContain('Back to the shop')
+  const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  const payment_intent = idOf(session.payment_intent)
+  expect((await world.stripe.charges.list({ payment_intent }, asVendor)).data).toHaveLength(1)
+})
+
+test('a declined card leads back to the page, which can be cancelled or tried again', async () => {
+  const { id } = await givenSession(world)
+  const declined = await submit(`/pay/${id}`, { how: 'declined' })
+  const page = await read(String(declined.headers.get('location')))
+  expect(page).toContain('The card was declined')
+  expect(page).toContain('href="http://127.0.0.1/cancel"')
+})
+
+test('what integrators send is shown as text', async () => {
+  const attack = '<img src=x onerror=alert(1)>'
+  await givenSession(world, { client_reference_id: attack })
+  const page = await read('/')
+  expect(page).not.toContain(attack)
+  expect(page).toContain('&lt;img src=x onerror=alert(1)&gt;')
+})
+
+test('the overview has a button for what can happen to each object next', async () => {
+  const { charge } = await givenPayment(world)
+  const { subscription } = await givenSubscription(world)
+  const refunded = await submit('/actions/refund', { charge, amount: '1900' })
+  expect(refunded.headers.get('location')).toBe('/?done=refund')
+  await submit('/actions/dispute', { charge, kind: 'inquiry' })
+  await submit('/actions/cancel', { subscription, when: 'period_end' })
+  const page = await read('/')
+  for (const button of ['Refund all', 'Becomes a chargeback', 'Keep after all', 'Period ends']) {
+    expect(page).toContain(`<button>${button}</button>`)
+  }
+  expect(await world.stripe.charges.retrieve(charge, {}, asVendor)).toMatchObject({
+    amount_refunded: 1900,
+    disputed: true,
+  })
+})
+
+test('an action that cannot be done says why on the page', async () => {
+  const { charge } = await givenPayment(world)
+  const refused = await submit('/actions/refund', { charge, amount: '999999' })
+  expect(await read(String(refused.headers.get('location')))).toContain('greater than unrefunded amount')
+})
+
+test('another site cannot press the buttons', async () => {
+  const { id } = await givenSession(world)
+  const foreign = await submit(`/pay/${id}`, { how: 'card' }, { 'sec-fetch-site': 'cross-site' })
+  expect(foreign.status).toBe(403)
+  const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  expect(session.status).toBe('open')
+})

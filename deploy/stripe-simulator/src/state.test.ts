@@ -1,0 +1,61 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { startSimulator } from './simulator.ts'
+import { asVendor, clientOf, givenPayment, givenSession, startReceiver, startWorld } from './test-support.ts'
+
+type Folder = AsyncDisposable & { path: string }
+
+async function givenFolder(): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), 'stripe-simulator-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
+
+test('a restart keeps objects, keys and the clock, and goes on delivering', async () => {
+  await using folder = await givenFolder()
+  const stateFile = join(folder.path, 'stripe.json')
+  const options = { ...asVendor, idempotencyKey: 'chk_1' }
+  const params = { success_url: 'http://127.0.0.1/', mode: 'payment' as const }
+  const line_items = [
+    { price_data: { currency: 'usd', unit_amount: 900, product_data: { name: 'Pro' } }, quantity: 1 },
+  ]
+
+  const first = await startSimulator({
+    stateFile,
+    webhookUrl: 'http://127.0.0.1:9/',
+    retryDelaysMs: [60_000],
+  })
+  await first.control('clock', { now: 1_793_700_000 })
+  const stripe = clientOf(first)
+  const session = await stripe.checkout.sessions.create({ ...params, line_items }, options)
+  await first.control('pay', { session: session.id })
+  await first.stop()
+  expect(await readdir(folder.path)).toEqual(['stripe.json'])
+
+  await using receiver = await startReceiver()
+  await using second = await startSimulator({ stateFile, webhookUrl: receiver.url, retryDelaysMs: [10] })
+  const again = clientOf(second)
+  const replayed = await again.checkout.sessions.create({ ...params, line_items }, options)
+  expect(replayed.id).toBe(session.id)
+  const now = await again.checkout.sessions.retrieve(session.id, {}, asVendor)
+  expect(now).toMatchObject({ status: 'complete', created: 1_793_700_000 })
+  await second.settled()
+  expect(receiver.types()).toEqual(['checkout.session.completed'])
+  expect((await givenSession({ simulator: second, stripe: again })).created).toBe(1_793_700_000)
+})
+
+test('a state file that is none is refused, with advice', async () => {
+  await using folder = await givenFolder()
+  const stateFile = join(folder.path, 'stripe.json')
+  await writeFile(stateFile, '{')
+  await expect(startSimulator({ stateFile })).rejects.toThrow('delete it to start afresh')
+})
+
+test('a reset forgets everything', async () => {
+  await using world = await startWorld()
+  const { session } = await givenPayment(world)
+  await world.simulator.control('reset')
+  await expect(world.stripe.checkout.sessions.retrieve(session.id, {}, asVendor)).rejects.toThrow('No such')
+  expect((await world.stripe.events.list({}, asVendor)).data).toEqual([])
+})
