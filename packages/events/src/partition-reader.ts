@@ -196,9 +196,9 @@ export class PartitionReader {
   /** A poison message: kept in the dead-letter stream, counted, logged; what comes after it flows on. */
   async #park(message: JsMsg, position: bigint, error: unknown): Promise<bigint> {
     const { log, nats, service, sql } = this.#options
+    // Without the message's own headers: they name what came before it in its stream.
     await nats.connection.jetstream().publish(`dead-letters.${service}.${message.subject}`, message.data, {
       msgID: `${service}:${this.#stream}:${message.seq}`,
-      ...(message.headers && { headers: message.headers }),
     })
     await this.#move(sql, position, BigInt(message.seq))
     message.ack()

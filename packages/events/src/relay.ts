@@ -123,7 +123,7 @@ async function publishBatch(
   const failed = outcomes.findIndex((outcome) => outcome.status === 'rejected')
   const acknowledged = failed < 0 ? rows : rows.slice(0, failed)
   if (acknowledged.length > 0) {
-    await tx`delete from outbox where position = any(${acknowledged.map((row) => row.position)}::bigint[])`
+    await tx`delete from outbox where position = any(${acknowledged.map((row) => String(row.position))}::bigint[])`
     published.inc(acknowledged.length)
   }
   const problem = outcomes[failed]

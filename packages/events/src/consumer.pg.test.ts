@@ -1,0 +1,149 @@
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import type { Database } from '@licensing/database/connect'
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { hasReached, streamEnds } from './caught-up.ts'
+import { connectNats } from './connection.ts'
+import { startConsumer } from './consumer.ts'
+import { append } from './outbox.ts'
+import { partitionCount } from './partitions.ts'
+import { startRelay } from './relay.ts'
+import { recordEffects } from './testing/effects.ts'
+import { byAccount, givenServers, log, startWorker, upTo, whenChanged } from './testing/given.ts'
+
+const accounts = Array.from({ length: 12 }, (_, at) => `acct_${at}`)
+
+async function effects(sql: Database) {
+  return sql<{ accountId: string; number: number }[]>`
+    select account_id as "accountId", number from effects order by place`
+}
+
+async function givenSender() {
+  const given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  return {
+    ...given,
+    nats,
+    consumer: () =>
+      startConsumer({
+        sql: given.sql,
+        nats,
+        service: 'test',
+        source: 'licensing',
+        streamReplicas: 1,
+        log,
+        handle: recordEffects,
+        isTransient: isDatabaseUnavailable,
+      }),
+    [Symbol.asyncDispose]: async () => {
+      await relay.stop()
+      await nats.close()
+      await given[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('replicas share the partitions, and a stopped one’s go to the others at once', async () => {
+  await using given = await givenSender()
+  const first = given.consumer()
+  await eventually(() => first.held().length === partitionCount)
+  const second = given.consumer()
+  await eventually(
+    () => first.held().length === partitionCount / 2 && second.held().length === partitionCount / 2,
+  )
+  expect([...first.held(), ...second.held()].sort()).toEqual([...Array(partitionCount).keys()])
+  await first.stop()
+  await eventually(() => second.held().length === partitionCount)
+  await second.stop()
+})
+
+test('consumers killed between effect and acknowledgement take every event in once, in order', async () => {
+  await using given = await givenSender()
+  const each = 150
+  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+  const start = () => startWorker('consumer', given.databaseUrl, given.server.url)
+  const workers = [await start(), await start()]
+  for (let round = 0; round < 4; round += 1) {
+    const before = (await effects(given.sql)).length
+    await eventually(
+      async () => {
+        const { length } = await effects(given.sql)
+        return length > before || length === accounts.length * each
+      },
+      { timeoutMs: 20_000 },
+    )
+    await workers[round % 2]!.kill()
+    workers[round % 2] = await start()
+  }
+  await changes
+  await eventually(async () => (await effects(given.sql)).length === accounts.length * each, {
+    timeoutMs: 25_000,
+  })
+  await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
+  const taken = byAccount(await effects(given.sql))
+  for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
+}, 60_000)
+
+test('a poison message goes to the dead-letter stream and what follows it flows on', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 5)
+  await given.sql.begin((tx) =>
+    append(tx, {
+      accountId: 'acct_a',
+      applicationId: 'app_1',
+      payload: { case: 'licenceRevoked', value: { licenceId: 'lic_poison', status: 'revoked' } },
+    }),
+  )
+  await whenChanged(given.sql, 'acct_a', 6, 10)
+  await whenChanged(given.sql, 'acct_b', 1, 3)
+  const consumer = given.consumer()
+  await eventually(async () => (await effects(given.sql)).length === 13, { timeoutMs: 20_000 })
+  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
+  const jsm = await given.nats.connection.jetstreamManager()
+  const letters = await jsm.streams.info('DEAD_LETTERS')
+  expect(letters.state.messages).toBe(1)
+  await consumer.stop()
+})
+
+test('a second copy of an event in the stream has no second effect', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 3)
+  const consumer = given.consumer()
+  await eventually(async () => (await effects(given.sql)).length === 3)
+  const jsm = await given.nats.connection.jetstreamManager()
+  const first = await jsm.streams.getMessage('LICENSING_EVENTS', { seq: 1 })
+  await given.nats.connection.jetstream().publish(first.subject, first.data)
+  await whenChanged(given.sql, 'acct_a', 4, 4)
+  await eventually(async () => (await effects(given.sql)).length === 4)
+  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: [1, 2, 3, 4] })
+  await consumer.stop()
+})
+
+test('a stream that was lost and made anew is read from its start', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 3)
+  const before = given.consumer()
+  await eventually(async () => (await effects(given.sql)).length === 3)
+  await before.stop()
+  const jsm = await given.nats.connection.jetstreamManager()
+  await jsm.streams.delete('LICENSING_EVENTS')
+  await whenChanged(given.sql, 'acct_a', 4, 5)
+  const after = given.consumer()
+  await eventually(async () => (await effects(given.sql)).length === 5, { timeoutMs: 20_000 })
+  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: upTo(5) })
+  await after.stop()
+})
+
+test('a consumer has caught up when it has taken in what was there at the start', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 20)
+  const jsm = await given.nats.connection.jetstreamManager()
+  await eventually(async () => [...(await streamEnds(jsm, 'licensing')).values()].includes(20n))
+  const ends = await streamEnds(jsm, 'licensing')
+  expect(await hasReached(given.sql, 'licensing', ends)).toBe(false)
+  const consumer = given.consumer()
+  await eventually(() => hasReached(given.sql, 'licensing', ends))
+  expect(await effects(given.sql)).toHaveLength(20)
+  await consumer.stop()
+})

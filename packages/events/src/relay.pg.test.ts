@@ -1,0 +1,96 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { connectNats } from './connection.ts'
+import { append, createOutbox } from './outbox.ts'
+import { startRelay } from './relay.ts'
+import {
+  byAccount,
+  givenServers,
+  log,
+  startWorker,
+  streamContents,
+  suspended,
+  upTo,
+  whenChanged,
+} from './testing/given.ts'
+
+const emptied = async (sql: Awaited<ReturnType<typeof givenServers>>['sql']) => {
+  const [row] = await sql<{ count: bigint }[]>`select count(*) from outbox`
+  return row!.count === 0n
+}
+
+test('an event goes out when its transaction commits and never when it rolls back', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const outbox = createOutbox(given.sql, () => relay.wake())
+  const failed = outbox.transaction(async (tx) => {
+    await append(tx, suspended('acct_a', 99))
+    throw new Error('rolled back')
+  })
+  await expect(failed).rejects.toThrow('rolled back')
+  await outbox.transaction((tx) => append(tx, suspended('acct_a', 1)))
+  await outbox.transaction((tx) => append(tx, suspended('acct_a', 2), suspended('acct_a', 3)))
+  await eventually(() => emptied(given.sql))
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: [1, 2, 3] })
+  await relay.stop()
+  await nats.close()
+})
+
+test('two relays killed again and again between publish and delete lose nothing, double nothing and keep the order', async () => {
+  await using given = await givenServers()
+  const accounts = ['acct_a', 'acct_b', 'acct_c']
+  const each = 400
+  const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
+  const start = () => startWorker('relay', given.databaseUrl, given.server.url)
+  const relays = [await start(), await start()]
+  for (let round = 0; round < 6; round += 1) {
+    const [before] = await given.sql<
+      { position: bigint }[]
+    >`select coalesce(max(position), 0) as position from outbox`
+    await eventually(async () => {
+      const [now] = await given.sql<
+        { position: bigint }[]
+      >`select coalesce(max(position), 1000000) as position from outbox`
+      return now!.position > before!.position
+    })
+    await relays[round % 2]!.kill()
+    relays[round % 2] = await start()
+  }
+  await changes
+  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  await Promise.all(relays.map((relay) => relay[Symbol.asyncDispose]()))
+  const contents = byAccount(await streamContents(given.server.url))
+  for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
+})
+
+test('while NATS is away changes go on, and all of them arrive once it is back', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  await whenChanged(given.sql, 'acct_a', 1, 50)
+  await eventually(() => emptied(given.sql))
+  await given.server.kill()
+  const startedMs = performance.now()
+  await whenChanged(given.sql, 'acct_a', 51, 150)
+  expect(performance.now() - startedMs).toBeLessThan(4_000)
+  expect(await emptied(given.sql)).toBe(false)
+  await given.server.start()
+  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: upTo(150) })
+  await relay.stop()
+  await nats.close()
+})
+
+test('a process starts while NATS is away, and publishes when it comes', async () => {
+  await using given = await givenServers()
+  await given.server.stop()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  await whenChanged(given.sql, 'acct_a', 1, 3)
+  await given.server.start()
+  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: [1, 2, 3] })
+  await relay.stop()
+  await nats.close()
+})

@@ -1,0 +1,12 @@
+import type { Sql } from '@licensing/database/connect'
+import type { Received } from '../consumer-options.ts'
+
+/** The effect that tests look at: one row for each event taken in, in the order of taking in. */
+export async function recordEffects(tx: Sql, events: Received[]): Promise<void> {
+  for (const { event } of events) {
+    if (event.payload.case !== 'licenceSuspended') throw new Error('poison')
+    await tx`
+      insert into effects (event_id, account_id, number)
+      values (${event.id}, ${event.accountId}, ${Number(event.payload.value.licenceId)})`
+  }
+}

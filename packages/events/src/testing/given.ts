@@ -1,0 +1,101 @@
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { createLogger } from '@licensing/process/log'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { append } from '../outbox.ts'
+import { consumerMigrations, outboxMigrations } from '../migrations.ts'
+
+export const log = createLogger('test', process.env.TEST_LOG_LEVEL ?? 'silent')
+
+/** A NATS server and a database with the tables of sender and consumer. */
+export async function givenServers() {
+  const database = await createTestDatabase()
+  const server = await startOwnNats()
+  const sql = connect(database.url, { name: 'test', max: 10 })
+  await migrate(sql, [outboxMigrations, consumerMigrations])
+  await sql`
+    create table effects (
+      place bigint generated always as identity, event_id text primary key, account_id text, number int
+    )`
+  return {
+    sql,
+    server,
+    databaseUrl: database.url,
+    [Symbol.asyncDispose]: async () => {
+      await sql.end({ timeout: 5 })
+      await server[Symbol.asyncDispose]()
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Appends the events `from`…`to` of an account, a transaction each, as changes of one aggregate would. */
+export async function whenChanged(sql: Database, accountId: string, from: number, to: number): Promise<void> {
+  for (let number = from; number <= to; number += 1) {
+    await sql.begin((tx) => append(tx, suspended(accountId, number)))
+  }
+}
+
+export function suspended(accountId: string, number: number) {
+  return {
+    accountId,
+    applicationId: 'app_1',
+    payload: {
+      case: 'licenceSuspended' as const,
+      value: { licenceId: String(number), status: 'suspended' },
+    },
+  }
+}
+
+/** A relay or a consumer in a process of its own. */
+export async function startWorker(role: 'relay' | 'consumer', databaseUrl: string, natsUrl: string) {
+  const child = spawn(process.execPath, [new URL('worker.ts', import.meta.url).pathname], {
+    env: { ...process.env, ROLE: role, DATABASE_URL: databaseUrl, NATS_URL: natsUrl },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  return {
+    kill: async () => {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    },
+    [Symbol.asyncDispose]: async () => {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGKILL')
+        await once(child, 'exit')
+      }
+    },
+  }
+}
+
+/** What is in the sender's stream, in its order. */
+export async function streamContents(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
+  const { connect: connectNats } = await import('nats')
+  const { fromBinary } = await import('@bufbuild/protobuf')
+  const { EventSchema } = await import('@licensing/proto/events')
+  const connection = await connectNats({ servers: natsUrl })
+  const jsm = await connection.jetstreamManager()
+  const { state } = await jsm.streams.info('LICENSING_EVENTS')
+  const contents = []
+  for (let seq = state.first_seq; seq <= state.last_seq && state.messages > 0; seq += 1) {
+    const event = fromBinary(EventSchema, (await jsm.streams.getMessage('LICENSING_EVENTS', { seq })).data)
+    const number =
+      event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
+    contents.push({ accountId: event.accountId, number })
+  }
+  await connection.close()
+  return contents
+}
+
+/** The numbers of each account, in the order given. */
+export function byAccount(rows: { accountId: string; number: number }[]): Record<string, number[]> {
+  const accounts: Record<string, number[]> = {}
+  for (const { accountId, number } of rows) (accounts[accountId] ??= []).push(number)
+  return accounts
+}
+
+export const upTo = (last: number) => Array.from({ length: last }, (_, at) => at + 1)
