@@ -98,15 +98,13 @@ async function launchNats(
   const config = join(dataDir, 'nats-server.conf')
   // `always` would sync each message by itself: measured, a fifth of the throughput and PostgreSQL's disk busy.
   await writeFile(config, durable ? 'jetstream { sync_interval: 1s }\n' : '')
+  const flags = ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile, '-n', name]
   const command =
     program.kind === 'docker'
       ? dockerNats(program.image, name, port, store, config)
       : {
           command: program.path,
-          args: [
-            ...['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile, '-n', name],
-            ...(program.hasSyncInterval ? ['-c', config] : []),
-          ],
+          args: [...flags, ...(program.hasSyncInterval ? ['-c', config] : [])],
         }
   const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })

@@ -1,0 +1,154 @@
+import { apiClient } from '@licensing/test-support/api-client'
+import { startLocalStack, stillRunning } from '@licensing/test-support/local-stack'
+import { eventually } from '@licensing/test-support/poll'
+import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared-servers'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+
+const run = promisify(execFile)
+
+async function givenDataDir(): Promise<string> {
+  const folder = await makeTemporaryFolder()
+  onTestFinished(() => folder[Symbol.asyncDispose]())
+  return join(folder.path, 'data')
+}
+
+test('one command brings up a stack that can be used as it says, and a second one with its data', async () => {
+  const dataDir = await givenDataDir()
+  await using first = startLocalStack({ dataDir, throughNpm: true })
+  const ready = await first.ready()
+  expect(ready).toEqual({
+    gateway: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
+    app_id: expect.stringMatching(/^app_[0-9a-z]{26}$/) as string,
+    account_id: expect.stringMatching(/^acct_[0-9a-z]{26}$/) as string,
+  })
+  const api = apiClient(ready.gateway, first.apiKey())
+  expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { id: ready.account_id } })
+  for (const path of ['/healthz', '/readyz', '/openapi.json', '/docs']) {
+    expect(await fetch(`${ready.gateway}${path}`)).toMatchObject({ status: 200 })
+  }
+
+  const lines = first.stdout.split('\n').filter((line) => line.trimStart().startsWith('curl '))
+  expect(lines).toHaveLength(3)
+  for (const line of lines) {
+    const { stdout } = await run('sh', ['-c', line])
+    expect(JSON.parse(stdout)).not.toHaveProperty('status', expect.any(Number))
+  }
+  const plans = await api.get(`/v1/apps/${ready.app_id}/plans`)
+  expect(plans.body).toMatchObject({ data: [{ name: 'Pro' }] })
+
+  // Only npm hears of it.
+  const family = await first.family()
+  expect(family.length).toBeGreaterThan(8)
+  expect(await first.end('SIGTERM')).toBe(0)
+  expect(await stillRunning(family)).toEqual([])
+
+  await using second = startLocalStack({ dataDir })
+  const again = await second.ready()
+  expect(again).toMatchObject({ app_id: ready.app_id, account_id: ready.account_id })
+  expect(second.apiKey()).toBe(first.apiKey())
+  const after = await apiClient(again.gateway, second.apiKey()).get(`/v1/apps/${ready.app_id}/plans`)
+  expect(after.body).toEqual(plans.body)
+}, 240_000)
+
+test('two stacks run side by side, each in its folder, and a folder in use is refused', async () => {
+  const [dataDir, otherDir] = [await givenDataDir(), await givenDataDir()]
+  await using stack = startLocalStack({ dataDir })
+  await using other = startLocalStack({ dataDir: otherDir })
+  const [{ gateway, account_id }, theirs] = await Promise.all([stack.ready(), other.ready()])
+  expect(theirs.gateway).not.toBe(gateway)
+  expect(theirs.account_id).not.toBe(account_id)
+  expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
+
+  await using third = startLocalStack({ dataDir })
+  expect(await third.ended).toBe(1)
+  expect(third.stderr).toContain(`another npm start uses ${dataDir}`)
+  await using fourth = startLocalStack({
+    dataDir: await givenDataDir(),
+    environment: { GATEWAY_PORT: new URL(gateway).port },
+  })
+  expect(await fourth.ended).toBe(1)
+  expect(fourth.stderr).toContain(`port ${new URL(gateway).port} is taken`)
+  expect(await apiClient(gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
+}, 240_000)
+
+test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
+  const dataDir = await givenDataDir()
+  await using killed = startLocalStack({ dataDir })
+  const { gateway, app_id } = await killed.ready()
+  const api = apiClient(gateway, killed.apiKey())
+  const plan = await api.post(`/v1/apps/${app_id}/plans`, { body: { name: 'Pro', code: 'pro' } })
+  expect(plan.status).toBe(201)
+  const family = await killed.family()
+  await killed.end('SIGKILL')
+
+  // At once, while the old ones may still be on their way out.
+  await using next = startLocalStack({ dataDir })
+  const ready = await next.ready()
+  expect(await stillRunning(family)).toEqual([])
+  const plans = await apiClient(ready.gateway, next.apiKey()).get(`/v1/apps/${app_id}/plans`)
+  expect(plans.body).toMatchObject({ data: [{ id: plan.body['id'] }] })
+}, 240_000)
+
+test('a service that crashes is started again', async () => {
+  const dataDir = await givenDataDir()
+  await using stack = startLocalStack({ dataDir })
+  const { gateway, app_id } = await stack.ready()
+  const noted: { name: string; pid: number }[] = JSON.parse(
+    await readFile(join(dataDir, 'processes.json'), 'utf8'),
+  )
+  for (const { name, pid } of noted) if (name === 'catalog' || name === 'nats') process.kill(pid, 'SIGKILL')
+  await eventually(() => expect(stack.stderr).toMatch(/catalog ended \(SIGKILL\)/))
+  const api = apiClient(gateway, stack.apiKey())
+  await eventually(
+    async () => expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
+    { timeoutMs: 30_000 },
+  )
+  await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }), {
+    timeoutMs: 30_000,
+  })
+}, 240_000)
+
+test('an administrator makes another account of a running stack, and its key works', async () => {
+  const dataDir = await givenDataDir()
+  const admin = async () =>
+    run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
+      env: { ...process.env, DATA_DIR: dataDir },
+      cwd: new URL('../../..', import.meta.url).pathname,
+    })
+  await expect(admin()).rejects.toThrow(`no stack runs in ${dataDir}`)
+
+  await using stack = startLocalStack({ dataDir })
+  const { gateway, account_id } = await stack.ready()
+  const { stdout } = await admin()
+  expect(stdout.trim().split('\n')).toHaveLength(1)
+  const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
+  expect(made.account_id).not.toBe(account_id)
+  const api = apiClient(gateway, made.key)
+  expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
+  expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
+}, 240_000)
+
+test('with the operator’s own servers and key, nothing is embedded', async () => {
+  const dataDir = await givenDataDir()
+  const key = `lsk_${'operators-own-key-'.repeat(3)}`
+  await using stack = startLocalStack({
+    dataDir,
+    environment: { DATABASE_URL: sharedPostgresUrl(), NATS_URL: sharedNatsUrl(), BOOTSTRAP_API_KEY: key },
+  })
+  const { gateway } = await stack.ready()
+  expect(await apiClient(gateway, key).get('/v1/account')).toMatchObject({ status: 200 })
+  const noted: { name: string }[] = JSON.parse(await readFile(join(dataDir, 'processes.json'), 'utf8'))
+  expect(noted.map(({ name }) => name).sort()).toEqual([
+    'billing',
+    'catalog',
+    'gateway',
+    'licensing',
+    'notifier',
+    'stripe-simulator',
+  ])
+}, 240_000)
