@@ -42,8 +42,9 @@ function install() {
   const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`
   process.stderr.write(
     `\nThe dependencies could not be installed (${why}).\n` +
-      'It needs the npm registry once: see that `npm ping` works (behind a proxy: npm config set proxy …, with a\n' +
-      `mirror: npm config set registry …), then run this again, or run it by hand: npx ${packageManager} install\n`,
+      'The reason stands above. Most often the npm registry does not answer: see that `npm ping` works (behind a\n' +
+      'proxy: npm config set proxy …, with a mirror: npm config set registry …) and run this again, or by hand:\n' +
+      `npx ${packageManager} install\n`,
   )
   rmSync(lockFolder, { recursive: true, force: true })
   process.exit(1)

@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process'
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, onTestFinished, test } from 'vitest'
+
+/** A checkout with nothing installed, and an `npx` in its place that notes its arguments and runs `script`. */
+async function givenCheckout(script: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  await mkdir(join(folder, 'deploy/local/src'), { recursive: true })
+  await copyFile(new URL('install.mjs', import.meta.url), join(folder, 'deploy/local/src/install.mjs'))
+  await writeFile(join(folder, 'package.json'), '{"packageManager":"pnpm@1.2.3"}')
+  await writeFile(join(folder, 'pnpm-lock.yaml'), 'locked: 1\n')
+  await mkdir(join(folder, 'bin'))
+  const npx = `#!/bin/sh\necho "$@" >> "${folder}/calls"\n${script}\n`
+  await writeFile(join(folder, 'bin/npx'), npx, { mode: 0o755 })
+  return folder
+}
+
+const INSTALLS = `sleep 0.3
+mkdir -p node_modules/.pnpm node_modules/.bin
+cp pnpm-lock.yaml node_modules/.pnpm/lock.yaml
+touch node_modules/.bin/node`
+
+async function install(folder: string): Promise<{ code: number; stdout: string; stderr: string }> {
+  const env = { PATH: `${join(folder, 'bin')}:${process.env['PATH']}` }
+  const child = spawn(process.execPath, ['deploy/local/src/install.mjs'], { cwd: folder, env })
+  const code = new Promise<number>((resolve) => child.once('close', resolve))
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])
+  return { code: await code, stdout, stderr }
+}
+
+const calls = async (folder: string) => (await readFile(join(folder, 'calls'), 'utf8')).trim().split('\n')
+
+test('a fresh checkout is installed by the pinned pnpm, exactly as locked, and standard output stays clean', async () => {
+  const folder = await givenCheckout(INSTALLS)
+  expect(await install(folder)).toMatchObject({ code: 0, stdout: '' })
+  expect(await calls(folder)).toEqual(['--yes pnpm@1.2.3 install --frozen-lockfile --reporter=append-only'])
+})
+
+test('nothing is done again until the lock file changes', async () => {
+  const folder = await givenCheckout(INSTALLS)
+  await install(folder)
+  expect(await install(folder)).toEqual({ code: 0, stdout: '', stderr: '' })
+  expect(await calls(folder)).toHaveLength(1)
+  await writeFile(join(folder, 'pnpm-lock.yaml'), 'locked: 2\n')
+  await install(folder)
+  expect(await calls(folder)).toHaveLength(2)
+})
+
+test('two at once install once', async () => {
+  const folder = await givenCheckout(INSTALLS)
+  const both = await Promise.all([install(folder), install(folder)])
+  expect(both.map(({ code }) => code)).toEqual([0, 0])
+  expect(await calls(folder)).toHaveLength(1)
+})
+
+test('a failure says what to do, and does not stand in the way of the next try', async () => {
+  const folder = await givenCheckout('exit 7')
+  const failed = await install(folder)
+  expect(failed.code).toBe(1)
+  expect(failed.stderr).toMatch(/could not be installed \(it ended with 7\)[^]*npx pnpm@1.2.3 install/)
+  await writeFile(join(folder, 'bin/npx'), `#!/bin/sh\n${INSTALLS}\n`, { mode: 0o755 })
+  expect(await install(folder)).toMatchObject({ code: 0 })
+})
+
+test('the turn of an installer that was killed is taken over', async () => {
+  const folder = await givenCheckout(INSTALLS)
+  await mkdir(join(folder, 'node_modules/.installing'), { recursive: true })
+  const gone = spawn(process.execPath, ['-e', ''])
+  await new Promise((resolve) => gone.once('close', resolve))
+  await writeFile(join(folder, 'node_modules/.installing/pid'), String(gone.pid))
+  expect(await install(folder)).toMatchObject({ code: 0 })
+})
