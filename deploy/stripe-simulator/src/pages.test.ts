@@ -86,6 +86,24 @@ test('an action that cannot be done says why on the page', async () => {
   expect(await read(String(refused.headers.get('location')))).toContain('greater than unrefunded amount')
 })
 
+test('events can be held, released and sent again from the page', async () => {
+  const { receiver, simulator } = world
+  await simulator.settled()
+  const before = receiver.received.length
+  await submit('/actions/hold', {})
+  await givenPayment(world)
+  await simulator.settled()
+  expect(receiver.received).toHaveLength(before)
+  expect(await read('/')).toContain('Release 1 in order')
+  await submit('/actions/release', {})
+  await simulator.settled()
+  expect(receiver.received).toHaveLength(before + 1)
+  const event = receiver.received.at(-1)?.event.id ?? ''
+  await submit('/actions/redeliver', { event })
+  expect(receiver.received.at(-1)?.event.id).toBe(event)
+  expect(receiver.received).toHaveLength(before + 2)
+})
+
 test('another site cannot press the buttons', async () => {
   const { id } = await givenSession(world)
   const foreign = await submit(`/pay/${id}`, { how: 'card' }, { 'sec-fetch-site': 'cross-site' })

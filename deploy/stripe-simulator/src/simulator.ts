@@ -11,7 +11,8 @@ import { defaultEnabledEvents } from './objects/event.ts'
 import { newServer, serve } from './server.ts'
 import { dumpWorld, restoreWorld } from './world/dump.ts'
 import { StateFile, readStateFile } from './world/state-file.ts'
-import { newWorld } from './world/world.ts'
+import { checkoutUrl, newWorld } from './world/world.ts'
+import type { World } from './world/world.ts'
 
 export type SimulatorOptions = {
   host?: string
@@ -75,6 +76,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   serve(server, control)
   const url = await listen(server, options)
   world.publicUrl = options.publicUrl?.replace(/\/$/, '') ?? url
+  renewUrls(world)
   const expiry = setInterval(() => {
     if (expireDueSessions(world) > 0) control.changed()
   }, expiryCheckMs)
@@ -136,6 +138,13 @@ function assemble(
   }
   const control = { world, keys, faults, requests, deliveries, changed, reset }
   return { world, deliveries, keys, control, stateFile }
+}
+
+/** A restart may have moved the checkout page to another port. */
+function renewUrls(world: World): void {
+  for (const { object } of world.sessions.dump()) {
+    if (object.status === 'open') object.url = checkoutUrl(world, object.id)
+  }
 }
 
 async function listen(server: FastifyInstance, { host, port }: SimulatorOptions): Promise<string> {

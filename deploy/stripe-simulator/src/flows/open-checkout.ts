@@ -4,6 +4,7 @@ import type { NewCheckoutSession } from '../objects/checkout-session.ts'
 import type { CheckoutSession, Metadata, Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
+import { checkoutUrl } from '../world/world.ts'
 import type { World } from '../world/world.ts'
 
 const minute = 60
@@ -52,7 +53,7 @@ export function openCheckout(world: World, account: Owner, order: CheckoutOrder)
       mode,
       amount,
       currency,
-      url: `${world.publicUrl}/pay/${id}`,
+      url: checkoutUrl(world, id),
       successUrl: order.successUrl,
       cancelUrl: order.cancelUrl,
       expiresAt,

@@ -41,7 +41,7 @@ function payForm(session: CheckoutSession, total: string, declined: boolean): Ht
         <input type="email" name="email" value="${session.customer_email}" placeholder="buyer@example.com" />
       </label>
       <button class="main" name="how" value="card">${subscribing ? 'Subscribe for' : 'Pay'} ${total}</button>
-      <button name="how" value="delayed">Pay by bank debit: the money comes later, or not</button>
+      <button name="how" value="delayed">Pay by bank debit (settles later)</button>
       <button name="how" value="declined">Let the card be declined</button>
     </form>
     ${session.cancel_url && html`<a class="back" href="${session.cancel_url}">Cancel and go back</a>`}`

@@ -4,6 +4,7 @@ import { formatMoney } from '../objects/money.ts'
 import type { Charge, CheckoutSession, Subscription } from '../objects/wire.ts'
 import type { Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
+import { eventRow, eventTools } from './event-rows.ts'
 import { html } from './html.ts'
 import type { Html } from './html.ts'
 import { act, chip, layout, moment } from './layout.ts'
@@ -27,26 +28,15 @@ export function overviewPage(world: World, deliveries: Deliveries, flash: Flash)
     ${section('Checkout sessions', world.sessions.everything(), sessionRow)}
     ${section('Payments', charges, (stored) => paymentRow(world, stored))}
     ${section('Subscriptions', world.subscriptions.everything(), subscriptionRow)}
-    ${section('Events', world.events.everything(), ({ object }) => {
-      const delivery = deliveries.find(object.id)
-      const last = delivery?.attempts.at(-1)
-      const tries = delivery?.attempts.length ?? 0
-      return html`<div class="row">
-        <div>${object.type}<br /><code>${object.id}</code></div>
-        <div class="small">${moment(object.created)}<br />${object.account ?? 'platform'}</div>
-        <div class="acts">
-          ${last && html`<span class="small">${tries} × · ${last.status ?? last.error}</span>`}
-          ${chip(delivery?.state ?? 'skipped')} ${act('redeliver', 'Send again', { event: object.id })}
-        </div>
-      </div>`
-    })}`
+    ${section('Events', world.events.everything(), ({ object }) => eventRow(deliveries, object), eventTools(deliveries))}`
   return layout('Overview', body)
 }
 
-function section<T>(title: string, stored: T[], row: (each: T) => Html): Html {
+function section<T>(title: string, stored: T[], row: (each: T) => Html, tools?: Html): Html {
   const shown = stored.slice(0, mostRows).map(row)
   const count = stored.length > mostRows ? `${mostRows} of ${stored.length}` : stored.length
   return html`<h2>${title} <span class="count">${count}</span></h2>
+    ${tools}
     ${shown.length > 0 ? html`<div class="card">${shown}</div>` : html`<p class="empty card">None yet.</p>`}`
 }
 

@@ -1,12 +1,12 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Control } from '../control/routes.ts'
 import { runAction } from '../control/run-action.ts'
-import { findAnywhere } from '../flows/find.ts'
 import { failSession, paySession } from '../flows/pay-session.ts'
 import { parseForm } from '../http/form.ts'
 import { Params } from '../http/params.ts'
 import { StripeError } from '../http/stripe-error.ts'
 import { checkoutPage, successUrl } from './checkout-page.ts'
+import { deliveryActions } from './delivery-actions.ts'
 import { overviewPage } from './overview-page.ts'
 
 // No script runs here. Forms may lead on to the shop's own pages.
@@ -27,8 +27,9 @@ export function servePages(server: FastifyInstance, control: Control): void {
     const { action } = request.params
     try {
       const values = withoutBlanks(request.body)
-      if (action === 'redeliver') await redeliver(control, new Params(values))
-      else runAction(world, action, values)
+      const ofDelivery = Object.hasOwn(deliveryActions, action) ? deliveryActions[action] : undefined
+      if (ofDelivery === undefined) runAction(world, action, values)
+      else await ofDelivery(control, new Params(values))
     } catch (error) {
       if (!(error instanceof StripeError)) throw error
       return reply.redirect(overviewWith({ failed: error.message }), 303)
@@ -66,12 +67,6 @@ export function servePages(server: FastifyInstance, control: Control): void {
 
 function overviewWith(flash: Record<string, string>): string {
   return `/?${new URLSearchParams(flash).toString()}`
-}
-
-async function redeliver({ world, deliveries }: Control, params: Params): Promise<void> {
-  const { object } = findAnywhere(world.events, 'event', params.required('event'))
-  if (deliveries.endpoint === null) return
-  deliveries.record(object.id, await deliveries.send(object, 'valid'))
 }
 
 function findSession({ world }: Control, id: string) {

@@ -29,7 +29,7 @@ h2 .count { color: var(--soft); font-weight: 400; }
 .chip { display: inline-block; padding: 1px 9px; border-radius: 99px; font-size: 12.5px; font-weight: 600;
   border: 1px solid currentColor; white-space: nowrap; }
 .good { color: var(--good); } .bad { color: var(--bad); } .warn { color: var(--warn); } .quiet { color: var(--soft); }
-.acts { display: flex; flex-wrap: wrap; gap: 6px; justify-content: flex-end; }
+.acts { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; justify-content: flex-end; }
 form { margin: 0; display: inline-flex; gap: 6px; }
 button, .button { font: inherit; font-size: 14px; padding: 5px 12px; border-radius: 8px; cursor: pointer; color: var(--ink);
   background: var(--card); border: 1px solid var(--line); text-decoration: none; }
@@ -38,7 +38,8 @@ button.main { background: var(--accent); border-color: var(--accent); color: #ff
 @media (prefers-color-scheme: dark) { button.main { color: #14171f; } }
 input { font: inherit; font-size: 14px; padding: 4px 9px; border-radius: 8px; border: 1px solid var(--line);
   background: var(--page); color: var(--ink); }
-.row input { width: 92px; }
+.row input { width: 118px; }
+.tools { display: flex; gap: 8px; align-items: center; margin: 0 0 10px; }
 .flash { border-radius: 10px; padding: 10px 16px; margin: 0 0 18px; border: 1px solid currentColor; background: var(--card); }
 .pay { max-width: 460px; margin: 24px auto; padding: 26px 28px 22px; }
 .pay .total { font-size: 34px; font-weight: 700; margin: 2px 0 14px; }

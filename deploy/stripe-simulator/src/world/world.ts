@@ -42,3 +42,7 @@ export function newWorld() {
     publicUrl: '',
   }
 }
+
+export function checkoutUrl({ publicUrl }: World, sessionId: string): string {
+  return `${publicUrl}/pay/${sessionId}`
+}
