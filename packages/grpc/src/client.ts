@@ -6,6 +6,7 @@ import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
+import { service as healthService } from 'grpc-health-check'
 import { callContext } from './call-context.ts'
 import { fromWire } from './errors.ts'
 
@@ -29,6 +30,8 @@ export interface Connection<S extends DescService> {
   connected(timeoutMs: number): Promise<void>
   /** Whether the channel is connected or idle, as far as is known without a call. */
   looksReachable(): boolean
+  /** Asks the server's gRPC health: resolves when it serves, rejects when it does not or after `timeoutMs` milliseconds. */
+  serving(timeoutMs: number): Promise<void>
   close(): void
 }
 
@@ -71,8 +74,27 @@ export function connectTo<S extends DescService>(
       const state = client.getChannel().getConnectivityState(true)
       return state !== connectivityState.TRANSIENT_FAILURE && state !== connectivityState.SHUTDOWN
     },
+    serving: (timeoutMs) => checkHealth(client, timeoutMs),
     close: () => client.close(),
   }
+}
+
+function checkHealth(client: Client, timeoutMs: number): Promise<void> {
+  const { path, requestSerialize, responseDeserialize } = healthService.Check!
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      { service: '' },
+      { deadline: Date.now() + timeoutMs },
+      (error, answer) => {
+        const status = (answer as { status?: string } | undefined)?.status
+        if (status === 'SERVING') resolve()
+        else reject(error ?? new Error(`is ${status ?? 'silent'}`))
+      },
+    )
+  })
 }
 
 function unary(

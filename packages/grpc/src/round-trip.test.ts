@@ -1,0 +1,204 @@
+import { Health } from '@licensing/process/health'
+import { requestContext, withRequestContext } from '@licensing/process/context'
+import { createLogger } from '@licensing/process/log'
+import { ProductService } from '@licensing/proto/products'
+import { Client, credentials } from '@grpc/grpc-js'
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { callContext } from './call-context.ts'
+import { connectTo } from './client.ts'
+import { ServiceError } from './errors.ts'
+import { implement, serve } from './server.ts'
+import type { Handlers } from './server.ts'
+
+const log = createLogger('test', 'silent')
+
+async function givenServer(
+  handlers: Partial<Handlers<typeof ProductService>>,
+  port = 0,
+  health = new Health(),
+) {
+  const unexpected = () => Promise.reject(new Error('not expected'))
+  const all = Object.fromEntries(ProductService.methods.map(({ localName }) => [localName, unexpected]))
+  const server = await serve({
+    address: { host: '127.0.0.1', port },
+    services: [implement(ProductService, { ...all, ...handlers } as Handlers<typeof ProductService>)],
+    log,
+    health,
+    isUnavailable: (error) => error instanceof Error && error.message === 'database away',
+  })
+  const connection = connectTo(ProductService, `127.0.0.1:${server.port}`)
+  return {
+    port: server.port,
+    calls: connection.calls,
+    connection,
+    stop: () => server.stop(),
+    [Symbol.asyncDispose]: async () => {
+      connection.close()
+      await server.stop()
+    },
+  }
+}
+
+const failing = (error: unknown) => ({ getSigningKeys: () => Promise.reject(error) })
+const keys = (given: Awaited<ReturnType<typeof givenServer>>) =>
+  given.calls.getSigningKeys({ applicationId: 'app_1' })
+
+test('a request and its answer keep their types, absent fields and numbers', async () => {
+  await using given = await givenServer({
+    getRevocations: (request) =>
+      Promise.resolve({
+        version: (request.since ?? -1n) + 1n,
+        revoked: ['lic_1'],
+        etag: request.ifNoneMatch,
+      }),
+  })
+  const answer = await given.calls.getRevocations({ applicationId: 'app_1', since: 41n })
+  expect(answer).toMatchObject({ version: 42n, revoked: ['lic_1'], notModified: false })
+  expect((await given.calls.getRevocations({ applicationId: 'app_1' })).version).toBe(0n)
+})
+
+test('an error of the catalogue arrives with its code, text, fields and members', async () => {
+  const sent = new ServiceError('validation_failed', 'two fields are wrong', {
+    errors: [
+      { pointer: '/name', message: 'is ümläut' },
+      { pointer: '/a~1b', message: 'is missing' },
+    ],
+    members: { current: 'suspended', allowed: ['revoke', 'retire'] },
+  })
+  await using given = await givenServer(failing(sent))
+  const caught = await keys(given).catch((error: unknown) => error)
+  expect(caught).toBeInstanceOf(ServiceError)
+  expect(caught).toMatchObject({
+    code: 'validation_failed',
+    message: 'two fields are wrong',
+    errors: sent.errors,
+    members: sent.members,
+  })
+})
+
+test('an error with thousands of fields does not break the stream', async () => {
+  const errors = Array.from({ length: 5000 }, (_, at) => ({ pointer: `/items/${at}`, message: 'is missing' }))
+  await using given = await givenServer(failing(new ServiceError('validation_failed', 'many', { errors })))
+  await expect(keys(given)).rejects.toMatchObject({ code: 'validation_failed', errors: errors.slice(0, 100) })
+})
+
+test('anything else that is thrown leaves as internal, with nothing of its text', async () => {
+  await using given = await givenServer(failing(new Error('select secret from table at 10.0.0.1')))
+  await expect(keys(given)).rejects.toMatchObject({ code: 'internal' })
+  await expect(keys(given)).rejects.not.toThrow(/secret/)
+})
+
+test('a needed part that is away is unavailable', async () => {
+  await using given = await givenServer(failing(new Error('database away')))
+  await expect(keys(given)).rejects.toMatchObject({ code: 'unavailable' })
+})
+
+test('a call ends at its deadline, and the handler is told', async () => {
+  const aborted = Promise.withResolvers<void>()
+  await using given = await givenServer({
+    getSigningKeys: () =>
+      new Promise((resolve) => {
+        callContext()!.signal.addEventListener('abort', () => {
+          aborted.resolve()
+          resolve({})
+        })
+      }),
+  })
+  const startedMs = performance.now()
+  await expect(given.calls.getSigningKeys({}, { timeoutMs: 100 })).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+  expect(performance.now() - startedMs).toBeLessThan(2_000)
+  await aborted.promise
+})
+
+test('a caller that gives up cancels the calls made for it further down', async () => {
+  const cancelled = Promise.withResolvers<void>()
+  await using far = await givenServer({
+    getSigningKeys: () =>
+      new Promise((resolve) => {
+        callContext()!.signal.addEventListener('abort', () => {
+          cancelled.resolve()
+          resolve({})
+        })
+      }),
+  })
+  await using near = await givenServer({
+    getSigningKeys: async () => {
+      await far.calls.getSigningKeys({})
+      return {}
+    },
+  })
+  const controller = new AbortController()
+  const call = near.calls.getSigningKeys({}, { signal: controller.signal })
+  const refused = expect(call).rejects.toMatchObject({ code: 'unavailable' })
+  setTimeout(() => controller.abort(), 50)
+  await refused
+  await cancelled.promise
+})
+
+test('the request id and the account go along', async () => {
+  const seen: unknown[] = []
+  await using given = await givenServer({
+    getSigningKeys: () => {
+      seen.push(requestContext())
+      return Promise.resolve({})
+    },
+  })
+  await withRequestContext({ requestId: 'req-1', accountId: 'acct_1' }, () => keys(given))
+  expect(seen).toEqual([{ requestId: 'req-1', accountId: 'acct_1' }])
+})
+
+test('a client finds a server again that was away, without being told', async () => {
+  const answering = { getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) }
+  await using given = await givenServer(answering)
+  await keys(given)
+  await given.stop()
+  await expect(keys(given)).rejects.toMatchObject({ code: 'unavailable' })
+  await using again = await givenServer(answering, given.port)
+  expect(again.port).toBe(given.port)
+  await eventually(async () => (await keys(given)).jwksJson === '{}')
+})
+
+test('a call in hand is answered when the server stops', async () => {
+  const release = Promise.withResolvers<void>()
+  const entered = Promise.withResolvers<void>()
+  await using given = await givenServer({
+    getSigningKeys: async () => {
+      entered.resolve()
+      await release.promise
+      return { jwksJson: 'finished' }
+    },
+  })
+  const call = keys(given)
+  await entered.promise
+  const stopped = given.stop()
+  release.resolve()
+  expect((await call).jwksJson).toBe('finished')
+  await stopped
+})
+
+test('the standard health service follows the process: serving, then not', async () => {
+  const health = new Health()
+  let well = true
+  health.add('database', () => {
+    if (!well) throw new Error('away')
+  })
+  await using given = await givenServer({}, 0, health)
+  const client = new Client(`127.0.0.1:${given.port}`, credentials.createInsecure())
+  const check = () =>
+    new Promise<number>((resolve, reject) => {
+      client.makeUnaryRequest(
+        '/grpc.health.v1.Health/Check',
+        () => Buffer.alloc(0),
+        (bytes: Buffer) => bytes[1] ?? 0,
+        {},
+        (error, status) => (error ? reject(error) : resolve(status!)),
+      )
+    })
+  expect(await check()).toBe(1)
+  well = false
+  await eventually(async () => (await check()) === 2)
+  client.close()
+})
