@@ -1,0 +1,158 @@
+import type { Installation } from './installation.ts'
+import { isClosed, RESTED, slower, type Pace } from './pace.ts'
+import { failure, unexpected, type Answer, type Ask, type Call } from './service.ts'
+import { isObject, isString } from './shape.ts'
+import { isKeySet } from './signature.ts'
+import type { Problem, RefusalReason } from './state.ts'
+
+/** Who is asking, as the service wants to know it. */
+export interface Product {
+  readonly appId: string
+  readonly fingerprint: string
+  readonly host: string
+  readonly productVersion: string
+}
+
+type Kind = 'token' | 'list'
+type Operation = Problem['operation']
+type AskingForToken = 'activate' | 'refresh' | 'migrate'
+
+/** What a conversation with the service needs, and what every one of them does in the same way. */
+export class Contact {
+  readonly installation: Installation
+  readonly product: Product
+  readonly #ask: Ask
+  readonly #random: () => number
+  readonly #paces: Record<Kind, Pace> = { token: RESTED, list: RESTED }
+
+  constructor(installation: Installation, product: Product, ask: Ask, random: () => number) {
+    this.installation = installation
+    this.product = product
+    this.#ask = ask
+    this.#random = random
+  }
+
+  pace(kind: Kind): Pace {
+    return this.#paces[kind]
+  }
+
+  ask(call: Call, signal: AbortSignal): Promise<Answer> {
+    return this.#ask(call, signal)
+  }
+
+  /** The service asked to be left alone for a while. */
+  isClosed(kind: Kind): boolean {
+    return isClosed(this.#paces[kind], this.installation.time())
+  }
+
+  /** Notes how an operation ended, and lets the next try of its kind wait accordingly. */
+  settle(operation: Operation, kind: Kind, trouble: Trouble | null, longestMs?: number): void {
+    const { installation } = this
+    installation.note(operation, trouble && { code: trouble.code, detail: trouble.detail })
+    if (!trouble) this.#paces[kind] = RESTED
+    else {
+      const wait = { random: this.#random(), retryAfterMs: trouble.retryAfterMs ?? null, longestMs }
+      this.#paces[kind] = slower(this.#paces[kind], installation.time(), wait)
+    }
+  }
+
+  /** Settles a try to get a token: it came (null), was refused, or could not be asked for. */
+  conclude(operation: AskingForToken, trouble: Answer | null): void {
+    const refusal = trouble && refusalIn(operation, trouble)
+    if (!trouble) this.settle(operation, 'token', null)
+    else if (refusal !== null) {
+      this.installation.refuse(refusal)
+      this.settle(operation, 'token', { code: refusal, detail: detailOf(trouble) })
+    } else {
+      const failed = unexpected(trouble)
+      this.installation.fail(failed.reason)
+      this.settle(operation, 'token', troubleOf(failed))
+    }
+  }
+
+  /** Fetches the application's public keys; null when that went well. */
+  async fetchKeys(signal: AbortSignal): Promise<Answer | null> {
+    const path = `/v1/apps/${encodeURIComponent(this.product.appId)}/jwks.json`
+    const answer = await this.#ask({ method: 'GET', path }, signal)
+    if (answer.kind !== 'good' || !isKeySet(answer.body)) return unexpected(answer)
+    this.installation.keySet = answer.body
+    return null
+  }
+
+  /** Reads something signed; where it is signed with a key not held, asks for the keys once. */
+  async readSigned<T>(
+    read: () => Promise<T | 'unknown_key' | 'forged' | 'unsupported_runtime'>,
+    signal: AbortSignal,
+  ): Promise<{ value: T } | { trouble: Answer & { kind: 'failure' } }> {
+    let value = await read()
+    if (value === 'unknown_key') {
+      const trouble = await this.fetchKeys(signal)
+      if (trouble) return { trouble: unexpected(trouble) }
+      value = await read()
+    }
+    if (value === 'unsupported_runtime') {
+      return { trouble: failure('unsupported_runtime', 'Web Crypto of this runtime has no Ed25519') }
+    }
+    if (value === 'unknown_key' || value === 'forged') {
+      return { trouble: failure('untrusted_signature', 'not signed by a key of this application') }
+    }
+    return { value: value as T }
+  }
+
+  /** Takes a token out of an answer to activate or refresh; null when it was good. */
+  async receiveToken(answer: Answer, signal: AbortSignal): Promise<Answer | null> {
+    if (answer.kind !== 'good') return answer
+    const { body } = answer
+    if (!isObject(body) || !isString(body['token'])) return unexpected(answer)
+    const jws = body['token']
+    const read = await this.readSigned(() => this.installation.readToken(jws), signal)
+    if ('trouble' in read) return read.trouble
+    const { activationId, licenceId } = read.value.claims
+    if (activationId !== body['activation_id'] || licenceId !== body['licence_id']) {
+      return failure('untrusted_signature', 'the token is not of this activation')
+    }
+    this.installation.accept(read.value)
+    return null
+  }
+}
+
+/** What went wrong, in the words of the state's `problem`. */
+interface Trouble {
+  readonly code: string
+  readonly detail: string
+  readonly retryAfterMs?: number | null
+}
+
+export function troubleOf(answer: Answer): Trouble {
+  const { reason, detail, retryAfterMs } = unexpected(answer)
+  return { code: reason, detail, retryAfterMs }
+}
+
+function detailOf(answer: Answer): string {
+  return answer.kind === 'good' ? '' : answer.detail
+}
+
+/** What each operation makes of the service's noes; any other is no answer to what was asked. */
+const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> = {
+  activate: {
+    '404 not_found': 'unknown_licence_key',
+    '409 limit_reached': 'limit_reached',
+    '422 validation_failed': 'invalid_request',
+  },
+  refresh: {
+    '401 unauthenticated': 'token_rejected',
+    '404 not_found': 'activation_freed',
+    '422 validation_failed': 'invalid_request',
+  },
+  migrate: {
+    '404 not_found': 'unknown_legacy_key',
+    '422 validation_failed': 'invalid_request',
+  },
+}
+
+/** The refusal in an answer; null where it is none. */
+export function refusalIn(operation: AskingForToken, answer: Answer): RefusalReason | null {
+  if (answer.kind !== 'no') return null
+  if (answer.code === 'licence_refused') return answer.reason ?? answer.code
+  return REFUSALS[operation][`${answer.status} ${answer.code}`] ?? null
+}

@@ -1,0 +1,44 @@
+import { isStrings, isUnixTime } from './shape.ts'
+
+/** What a signed revocation list says, with times in milliseconds since 1970 UTC. */
+export interface RevocationList {
+  readonly version: number
+  /** The version after which it lists additions; null for the whole list. */
+  readonly since: number | null
+  readonly revoked: readonly string[]
+  readonly issuedAt: number
+  readonly expiresAt: number
+}
+
+/** Reads an authentic payload; null where it is not a revocation list of this application. */
+export function readRevocationList(
+  payload: Readonly<Record<string, unknown>>,
+  appId: string,
+): RevocationList | null {
+  const { app_id: app, version, since, revoked, iat, exp } = payload
+  if (app !== appId || !isVersion(version) || !isStrings(revoked)) return null
+  if (!isUnixTime(iat) || !isUnixTime(exp)) return null
+  if (since !== null && since !== undefined && !isVersion(since)) return null
+  // What was added after version 0 is all there is.
+  return { version, since: since || null, revoked, issuedAt: iat * 1000, expiresAt: exp * 1000 }
+}
+
+/** How far the service's and the trusted clock may be apart. */
+const TOLERANCE_MS = 300_000
+
+export type Acceptance = 'accepted' | 'list_expired' | 'list_outdated' | 'list_gap'
+
+/**
+ * Whether an authentic list may take the place of the one held, which has version `held`. What it names is believed
+ * in any case: a revocation is permanent, so an old list that names a licence is as good as a new one.
+ */
+export function judgeList(list: RevocationList, held: number | null, time: number): Acceptance {
+  if (list.expiresAt + TOLERANCE_MS <= time) return 'list_expired'
+  if (held !== null && list.version < held) return 'list_outdated'
+  if (list.since !== null && (held === null || list.since > held)) return 'list_gap'
+  return 'accepted'
+}
+
+function isVersion(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}

@@ -1,0 +1,47 @@
+import type { Installation } from './installation.ts'
+import { earliest, type Pace } from './pace.ts'
+
+/** When the background has to do what, in milliseconds of trusted time; null where there is nothing to do. */
+export interface Duties {
+  /** Now. */
+  readonly time: number
+  readonly list: number | null
+  readonly token: number | null
+  /** When the token ends, so that listeners hear of it. */
+  readonly lapse: number | null
+}
+
+export interface Circumstances {
+  readonly installation: Installation
+  readonly tokenPace: Pace
+  readonly listPace: Pace
+  /** The product asked to be licensed. */
+  readonly wanted: boolean
+  /** 0 to 1, one for the life of a client: spreads installations that were started together. */
+  readonly jitter: number
+}
+
+export function duties(circumstances: Circumstances): Duties {
+  const { installation, jitter } = circumstances
+  const time = installation.time()
+  const claims = installation.token?.claims
+  if (installation.revoked) return { time, list: null, token: null, lapse: null }
+  if (!claims) return { time, list: null, token: activationDue(circumstances, time), lapse: null }
+
+  const lateness = ((claims.expiresAt - claims.issuedAt) / 10) * jitter
+  const refresh = installation.clockTurnedBack ? time : claims.refreshAfter + lateness
+  const token = earliest(circumstances.tokenPace, refresh, time)
+  if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
+
+  // Early rather than late: a revocation is to be noticed within the interval.
+  const interval = claims.checkIntervalMs * (1 - jitter / 10)
+  const check = installation.checkedAt === null ? time : installation.checkedAt + interval
+  return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }
+}
+
+/** A first activation that failed is tried again; one that was refused is not, until the product asks. */
+function activationDue({ installation, tokenPace, wanted }: Circumstances, time: number): number | null {
+  return wanted && installation.judgement().status === 'unlicensed' && tokenPace.failures > 0
+    ? earliest(tokenPace, time, time)
+    : null
+}

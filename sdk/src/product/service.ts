@@ -1,0 +1,125 @@
+import { isObject } from './shape.ts'
+import type { FailureReason } from './state.ts'
+
+/** What came back from the service: every outcome is a value, nothing is thrown. */
+export type Answer =
+  | { readonly kind: 'good'; readonly status: number; readonly body: unknown; readonly etag: string | null }
+  /** An answer of the service's own, in its error format: it was asked, and said no. */
+  | {
+      readonly kind: 'no'
+      readonly status: number
+      readonly code: string
+      readonly reason: string | null
+      readonly detail: string
+    }
+  /** No answer, or none that makes sense. */
+  | {
+      readonly kind: 'failure'
+      readonly reason: FailureReason
+      readonly detail: string
+      readonly retryAfterMs: number | null
+    }
+
+export interface Call {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Begins with `/v1`. */
+  readonly path: string
+  readonly body?: Readonly<Record<string, unknown>>
+  /** The token that authorises the call. */
+  readonly token?: string
+  readonly ifNoneMatch?: string | null
+}
+
+export type Ask = (call: Call, signal: AbortSignal) => Promise<Answer>
+
+/** A server that asks for longer is asked again after this, so that one absurd answer does not lock a product out. */
+const LONGEST_RETRY_AFTER_MS = 3_600_000
+
+/** The one place that talks to the network. */
+export function connect(baseUrl: string, send: typeof fetch): Ask {
+  // Even an address that was never configured must not stop a product's start: it is unreachable.
+  const base = `${baseUrl}/`.replace(/\/+$/, '')
+  return async (call, signal) => {
+    const headers: Record<string, string> = { accept: 'application/json' }
+    if (call.body) headers['content-type'] = 'application/json'
+    if (call.token !== undefined) headers['authorization'] = `Bearer ${call.token}`
+    if (call.ifNoneMatch) headers['if-none-match'] = call.ifNoneMatch
+    const body = call.body ? JSON.stringify(call.body) : null
+    try {
+      const exchange = async () => {
+        // A redirect is never the service's: it is a login page of the network that the product finds itself in.
+        const init = { method: call.method, headers, body, signal, redirect: 'manual' } as const
+        const response = await send(`${base}${call.path}`, init)
+        return understand(response, await response.text())
+      }
+      return await Promise.race([exchange(), rejectWhenAborted(signal)])
+    } catch (error) {
+      return signal.aborted
+        ? failure('timeout', `${call.path} was not answered in time`)
+        : failure('unreachable', messageOf(error))
+    }
+  }
+}
+
+function understand(response: Response, text: string): Answer {
+  const { status } = response
+  const body = parse(text)
+  if (status === 429 || status >= 500) {
+    const reason = status === 429 ? 'rate_limited' : 'unavailable'
+    return failure(reason, detailOf(body, status), retryAfter(response.headers))
+  }
+  if (status === 204 || status === 304 || (status >= 200 && status < 300 && isObject(body))) {
+    return { kind: 'good', status, body, etag: response.headers.get('etag') }
+  }
+  if (status >= 400 && isObject(body) && typeof body['code'] === 'string') {
+    const reason = typeof body['reason'] === 'string' ? body['reason'] : null
+    return { kind: 'no', status, code: body['code'], reason, detail: detailOf(body, status) }
+  }
+  return failure('unexpected_answer', detailOf(body, status))
+}
+
+/** An answer that could be read, but is not what it should be. */
+export function unexpected(answer: Answer): Answer & { kind: 'failure' } {
+  if (answer.kind === 'failure') return answer
+  const said = answer.kind === 'no' ? `${answer.code}: ${answer.detail}` : 'a body of another shape'
+  return failure('unexpected_answer', `status ${answer.status}, ${said}`)
+}
+
+export function failure(reason: FailureReason, detail: string, retryAfterMs: number | null = null) {
+  return { kind: 'failure', reason, detail, retryAfterMs } as const
+}
+
+function retryAfter(headers: Headers): number | null {
+  const wait = headers.get('retry-after')
+  if (wait === null) return null
+  // A date is counted from the server's own, where it gives one: this clock may be wrong.
+  const from = Date.parse(headers.get('date') ?? '') || Date.now()
+  const ms = /^\d+$/.test(wait) ? Number(wait) * 1000 : Date.parse(wait) - from
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER_MS)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function detailOf(body: unknown, status: number): string {
+  return isObject(body) && typeof body['detail'] === 'string' ? body['detail'] : `status ${status}`
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
+}
+
+/** A custom fetch may not heed its signal; the call ends all the same. */
+function rejectWhenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const abort = () => reject(new Error('aborted'))
+    if (signal.aborted) abort()
+    else signal.addEventListener('abort', abort, { once: true })
+  })
+}

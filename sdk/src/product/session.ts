@@ -1,0 +1,144 @@
+import { Background } from './background.ts'
+import type { Contact } from './contact.ts'
+import { within, withDeadline } from './deadline.ts'
+import type { Installation } from './installation.ts'
+import { duties, type Duties } from './schedule.ts'
+import type { LicenceState, Problem } from './state.ts'
+import type { LicenceStore } from './store.ts'
+
+/** Hears of every change of the state. What it throws is ignored. */
+export type LicenceListener = (state: LicenceState) => void
+
+type Operation = (signal: AbortSignal) => Promise<void>
+
+interface SessionParts {
+  readonly contact: Contact
+  readonly store: LicenceStore
+  readonly timeoutMs: number
+  /** What is done in the background; null for nothing. */
+  readonly chores: Readonly<Record<'check' | 'renew', () => Promise<unknown>>> | null
+}
+
+/** Runs operations on an installation: one at a time, each bounded in time, kept in the store, and never rejecting. */
+export class Session {
+  readonly installation: Installation
+  readonly #parts: SessionParts
+  readonly #background: Background | null
+  readonly #listeners = new Set<LicenceListener>()
+  readonly #running = new Map<string, Promise<LicenceState>>()
+  readonly #stop = new AbortController()
+  readonly #jitter = Math.random()
+  #loading: Promise<void> | null = null
+  #tail: Promise<unknown> = Promise.resolve()
+  #announced = ''
+  /** The product asked to be licensed. */
+  wanted = false
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts
+    this.installation = parts.contact.installation
+    this.#background =
+      parts.chores &&
+      new Background(
+        () => this.#due(),
+        () => this.#work(),
+      )
+  }
+
+  /** Whether anything was run yet, and so the store been asked for. */
+  get started(): boolean {
+    return this.#running.size > 0 || this.#loading !== null
+  }
+
+  /** A second call of an operation that waits or runs shares its outcome. */
+  run(name: string, operation: Operation): Promise<LicenceState> {
+    const running = this.#running.get(name)
+    if (running) return running
+    const outcome = this.#tail.then(() => this.#perform(operation)).finally(() => this.#running.delete(name))
+    this.#running.set(name, outcome)
+    this.#tail = outcome
+    return outcome
+  }
+
+  listen(listener: LicenceListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  stop(): void {
+    this.#stop.abort()
+    this.#background?.stop()
+    this.#listeners.clear()
+  }
+
+  async #perform(operation: Operation): Promise<LicenceState> {
+    try {
+      this.#loading ??= this.#load()
+      await this.#loading
+      if (this.#stop.signal.aborted) return this.installation.state()
+      await withDeadline(this.#parts.timeoutMs, this.#stop.signal, operation)
+    } catch (error) {
+      this.#note('internal', 'unexpected_error', error)
+    }
+    await this.#save()
+    this.#announce()
+    this.#background?.schedule()
+    return this.installation.state()
+  }
+
+  async #load(): Promise<void> {
+    let text: string | null = null
+    try {
+      text = await within(this.#parts.timeoutMs, () => this.#parts.store.read())
+    } catch (error) {
+      this.#note('store', 'store_failed', error)
+    }
+    await this.installation.load(text)
+  }
+
+  async #save(): Promise<void> {
+    try {
+      await within(this.#parts.timeoutMs, () => this.#parts.store.write(this.installation.save()))
+      this.installation.note('store', null)
+    } catch (error) {
+      this.#note('store', 'store_failed', error)
+    }
+  }
+
+  #note(operation: Problem['operation'], code: string, error: unknown): void {
+    const detail = error instanceof Error ? error.message : String(error)
+    this.installation.note(operation, { code, detail })
+  }
+
+  #announce(): void {
+    const state = this.installation.state()
+    const told = JSON.stringify({ ...state, problem: state.problem?.code })
+    if (told === this.#announced || this.#stop.signal.aborted) return
+    this.#announced = told
+    for (const listener of this.#listeners) {
+      try {
+        listener(state)
+      } catch {
+        // A listener's trouble is the product's, and does not stop the licence.
+      }
+    }
+  }
+
+  #due(): Duties {
+    const { contact } = this.#parts
+    return duties({
+      installation: this.installation,
+      tokenPace: contact.pace('token'),
+      listPace: contact.pace('list'),
+      wanted: this.wanted,
+      jitter: this.#jitter,
+    })
+  }
+
+  async #work(): Promise<void> {
+    const { time, list, token } = this.#due()
+    if (list !== null && list <= time) await this.#parts.chores?.check()
+    if (token !== null && token <= time) await this.#parts.chores?.renew()
+    this.#announce()
+  }
+}

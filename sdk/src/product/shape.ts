@@ -1,0 +1,28 @@
+/** Shapes of values that come from outside. */
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((entry) => typeof entry === 'string')
+}
+
+export function isNullOr<T>(check: (value: unknown) => value is T) {
+  return (value: unknown): value is T | null => value === null || check(value)
+}
+
+export function isString(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+/** An ISO 8601 timestamp as milliseconds since 1970 UTC; null where it is none. */
+export function readTimestamp(value: unknown): number | null {
+  const time = typeof value === 'string' ? Date.parse(value) : Number.NaN
+  return Number.isNaN(time) ? null : time
+}
+
+/** Seconds since 1970 UTC, within what a `Date` can hold. */
+export function isUnixTime(value: unknown): value is number {
+  return typeof value === 'number' && Math.abs(value) <= 8.64e12
+}

@@ -1,0 +1,98 @@
+import { isNullOr, isObject, isString, readTimestamp } from './shape.ts'
+import { isKeySet, type KeySet } from './signature.ts'
+import type { SeenTime } from './trusted-clock.ts'
+
+/**
+ * What the store holds, as it is in memory. Nothing in it is believed because it stands there: token and lists are
+ * verified again when they are read, and times can only be made later by it than what is signed.
+ */
+export interface StoredRecord {
+  readonly appId: string
+  readonly licenceKey: string | null
+  readonly legacyKey: string | null
+  readonly fingerprint: string
+  readonly token: string | null
+  readonly refusal: string | null
+  readonly keySet: KeySet | null
+  readonly revocations: StoredRevocations | null
+  readonly seen: SeenTime
+}
+
+export interface StoredRevocations {
+  /** The signed list last accepted, whole or incremental: the proof of the version held. */
+  readonly list: string | null
+  /** The signed list that named the licence. */
+  readonly namedBy: string | null
+  readonly etag: string | null
+  /** The `since` of the request that the ETag answers; null for the whole list. */
+  readonly etagSince: number | null
+  /** When the service last confirmed the list, in milliseconds since 1970 UTC. */
+  readonly checkedAt: number
+}
+
+export function serialise(record: StoredRecord): string {
+  const { revocations, seen } = record
+  return JSON.stringify({
+    format: 1,
+    app_id: record.appId,
+    licence_key: record.licenceKey,
+    legacy_key: record.legacyKey,
+    fingerprint: record.fingerprint,
+    token: record.token,
+    refusal: record.refusal,
+    jwks: record.keySet,
+    revocations: revocations && {
+      list: revocations.list,
+      named_by: revocations.namedBy,
+      etag: revocations.etag,
+      etag_since: revocations.etagSince,
+      checked_at: timestamp(revocations.checkedAt),
+    },
+    seen: { time: timestamp(seen.time), local: timestamp(seen.local), turned_back: seen.turnedBack },
+  })
+}
+
+/** Null where the text is not a record, whatever else it may be. */
+export function parse(text: string): StoredRecord | null {
+  try {
+    return readRecord(JSON.parse(text))
+  } catch {
+    return null
+  }
+}
+
+function readRecord(value: unknown): StoredRecord | null {
+  if (!isObject(value) || value['format'] !== 1) return null
+  const { app_id: appId, licence_key: licenceKey, legacy_key: legacyKey, fingerprint } = value
+  const { token, refusal, jwks } = value
+  const seen = readSeen(value['seen'])
+  const revocations = value['revocations'] === null ? null : readRevocations(value['revocations'])
+  if (!isString(appId) || !isString(fingerprint) || !seen || revocations === undefined) return null
+  if (!isNullOrString(licenceKey) || !isNullOrString(legacyKey)) return null
+  if (!isNullOrString(token) || !isNullOrString(refusal)) return null
+  if (jwks !== null && !isKeySet(jwks)) return null
+  return { appId, licenceKey, legacyKey, fingerprint, token, refusal, keySet: jwks, revocations, seen }
+}
+
+function readRevocations(value: unknown): StoredRevocations | undefined {
+  if (!isObject(value)) return undefined
+  const { list, named_by: namedBy, etag, etag_since: etagSince } = value
+  const checkedAt = readTimestamp(value['checked_at'])
+  if (!isNullOrString(list) || !isNullOrString(namedBy) || !isNullOrString(etag)) return undefined
+  if (checkedAt === null || (etagSince !== null && typeof etagSince !== 'number')) return undefined
+  return { list, namedBy, etag, etagSince, checkedAt }
+}
+
+function readSeen(value: unknown): SeenTime | null {
+  if (!isObject(value)) return null
+  const time = readTimestamp(value['time'])
+  const local = readTimestamp(value['local'])
+  if (time === null || local === null) return null
+  return { time, local, turnedBack: value['turned_back'] === true }
+}
+
+const isNullOrString = isNullOr(isString)
+
+function timestamp(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,56 @@
+import { isObject, isUnixTime } from './shape.ts'
+
+/** What a token says, with times in milliseconds since 1970 UTC. */
+export interface TokenClaims {
+  readonly licenceId: string
+  readonly activationId: string
+  readonly planId: string | null
+  readonly licenceStatus: string | null
+  readonly issuedAt: number
+  readonly expiresAt: number
+  /** Half of the life. */
+  readonly refreshAfter: number
+  readonly checkIntervalMs: number
+  readonly seats: number | null
+  readonly entitlements: Readonly<Record<string, string>>
+}
+
+const LONGEST_CHECK_INTERVAL_S = 86_400
+
+/** Reads an authentic payload; null where it is not a token of this application. */
+export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
+  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status } = payload
+  if (typeof sub !== 'string' || typeof act !== 'string') return null
+  if (aud !== appId && !(Array.isArray(aud) && aud.includes(appId))) return null
+  if (!isUnixTime(iat) || !isUnixTime(exp) || !isUnixTime(chk) || chk <= 0 || !isValues(entitlements))
+    return null
+  const issuedAt = iat * 1000
+  const expiresAt = exp * 1000
+  return {
+    licenceId: sub,
+    activationId: act,
+    planId: typeof planId === 'string' ? planId : null,
+    licenceStatus: typeof status === 'string' ? status : null,
+    issuedAt,
+    expiresAt,
+    refreshAfter: issuedAt + (expiresAt - issuedAt) / 2,
+    checkIntervalMs: Math.min(chk, LONGEST_CHECK_INTERVAL_S) * 1000,
+    seats: typeof seats === 'number' ? seats : null,
+    entitlements,
+  }
+}
+
+const INTEGER = /^(0|-?[1-9][0-9]{0,14})$/
+
+export function featureOf(claims: TokenClaims, key: string): boolean {
+  return Object.hasOwn(claims.entitlements, key) && claims.entitlements[key] === 'true'
+}
+
+export function limitOf(claims: TokenClaims, key: string): number {
+  const value = Object.hasOwn(claims.entitlements, key) ? (claims.entitlements[key] ?? '') : ''
+  return INTEGER.test(value) ? Number(value) : 0
+}
+
+function isValues(value: unknown): value is Record<string, string> {
+  return isObject(value) && Object.values(value).every((entry) => typeof entry === 'string')
+}

@@ -1,0 +1,13 @@
+/** The public face of the package for those who receive webhooks. */
+export {
+  verifyWebhook,
+  WebhookVerificationError,
+  type VerifyWebhookOptions,
+  type WebhookVerificationReason,
+} from './webhooks/verify-webhook.ts'
+export type {
+  WebhookEnvelope,
+  WebhookEvent,
+  WebhookEventType,
+  WebhookObjects,
+} from './webhooks/webhook-event.ts'

@@ -1,0 +1,61 @@
+/** What each type of event carries in `data.object`. Thin by design: fetch the licence for more. */
+export interface WebhookObjects {
+  'licence.created': LicenceOnPlan
+  'licence.plan_changed': LicenceOnPlan
+  'licence.suspended': LicenceStanding & { readonly reason?: string }
+  'licence.reactivated': LicenceStanding
+  'licence.revoked': LicenceStanding
+  'licence.expired': LicenceStanding
+  'licence.retired': LicenceStanding
+  'licence.downgraded': LicenceStanding
+  /** Amounts are integers in minor units of `currency` (lower-case ISO 4217). */
+  'payment.succeeded': { readonly licence_id: string; readonly amount: number; readonly currency: string }
+  'payment.provision_failed': {
+    readonly session_id: string
+    readonly plan_id: string
+    readonly amount: number
+    readonly currency: string
+    readonly reason: string
+  }
+  'refund.processed': {
+    readonly licence_id: string
+    readonly charge_ref: string
+    readonly amount: number
+    readonly lane: 'full_refund' | 'partial_refund' | 'chargeback'
+  }
+  'spend_cap.reached': { readonly period: string; readonly cap_minor: number; readonly spent_minor: number }
+  'webhook.test': { readonly ping: true }
+}
+
+interface LicenceStanding {
+  readonly licence_id: string
+  readonly status: string
+}
+
+interface LicenceOnPlan extends LicenceStanding {
+  readonly plan_id: string
+}
+
+export type WebhookEventType = keyof WebhookObjects
+
+export interface WebhookEnvelope<Type extends WebhookEventType> {
+  /** `evt_…`: the same event may come more than once, so remember the ids that were handled. */
+  readonly id: string
+  readonly type: Type
+  /** The version of the event's schema, `YYYY-MM-DD`. */
+  readonly api_version: string
+  /** ISO 8601, UTC. */
+  readonly created_at: string
+  /** Rises by one with each event of the account; events may arrive out of order. */
+  readonly sequence: number
+  readonly account_id: string
+  readonly application_id: string
+  readonly data: { readonly object: WebhookObjects[Type] }
+  readonly previous: Type extends 'licence.plan_changed' ? { readonly plan_id: string } : null
+}
+
+/**
+ * An event of any type known to this version. New types appear over time: end a `switch` over `type` with a
+ * `default` that does nothing.
+ */
+export type WebhookEvent = { [Type in WebhookEventType]: WebhookEnvelope<Type> }[WebhookEventType]

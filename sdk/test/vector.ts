@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** The shape of `vectors/*.json`: `vectors/README.md` says what it means. */
+export interface Vector {
+  readonly name: string
+  readonly why: string
+  readonly client?: Partial<ClientFields>
+  readonly clock: string
+  readonly store: unknown
+  readonly store_fails?: 'read' | 'write' | 'never'
+  readonly steps: readonly Step[]
+}
+
+export interface ClientFields {
+  readonly base_url: string
+  readonly app_id: string
+  readonly licence_key: string | null
+  readonly fingerprint: string
+  readonly host: string
+  readonly product_version: string
+}
+
+export interface Step {
+  readonly clock?: string
+  readonly restart?: Partial<ClientFields>
+  readonly call?: 'ready' | 'activate' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home'
+  readonly argument?: string
+  readonly answers?: readonly ScriptedAnswer[]
+  readonly state: Readonly<Record<string, unknown>>
+  readonly features?: Readonly<Record<string, boolean>>
+  readonly limits?: Readonly<Record<string, number>>
+}
+
+export interface ScriptedAnswer {
+  readonly request: string
+  readonly with_headers?: Readonly<Record<string, unknown>>
+  readonly with_json?: Readonly<Record<string, unknown>>
+  readonly response:
+    | { readonly fails: 'unreachable' | 'never' }
+    | {
+        readonly status: number
+        readonly headers?: Readonly<Record<string, string>>
+        readonly json?: unknown
+        readonly text?: string
+      }
+}
+
+interface Document {
+  readonly alg?: string
+  readonly kid: string
+  readonly signed_by: string
+  readonly payload: unknown
+  readonly jws: string
+}
+
+interface Shared {
+  readonly client: ClientFields
+  readonly keys: Readonly<Record<string, { readonly x: string; readonly kid: string }>>
+  readonly values: Readonly<Record<string, unknown>>
+  readonly documents: Readonly<Record<string, Document>>
+}
+
+const folder = new URL('../vectors/', import.meta.url)
+
+function read(file: string): unknown {
+  return JSON.parse(readFileSync(new URL(file, folder), 'utf8'))
+}
+
+export const shared = read('shared.json') as Shared
+
+/** All vectors by file, with what they refer to put in its place. */
+export const vectorFiles: ReadonlyMap<string, readonly Vector[]> = new Map(
+  readdirSync(folder)
+    .filter((file) => file.endsWith('.json') && file !== 'shared.json')
+    .map((file) => [file, resolve(read(file)) as Vector[]]),
+)
+
+function resolve(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(resolve)
+  if (typeof value !== 'object' || value === null) return value
+  const { $value, $jws, $bearer } = value as Record<string, string | undefined>
+  if ($value !== undefined) return resolve(found(shared.values, $value))
+  if ($jws !== undefined) return found(shared.documents, $jws).jws
+  if ($bearer !== undefined) return `Bearer ${found(shared.documents, $bearer).jws}`
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, resolve(entry)]))
+}
+
+function found<T>(table: Readonly<Record<string, T>>, name: string): T {
+  const entry = table[name]
+  if (entry === undefined) throw new Error(`shared.json has no ${name}`)
+  return entry
+}

@@ -1,0 +1,130 @@
+import { createPublicKey, verify } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { LicenceClient } from '../src/product/client.ts'
+import type { LicenceState } from '../src/product/state.ts'
+import { memoryStore, type LicenceStore } from '../src/product/store.ts'
+import { ScriptedService } from './scripted-service.ts'
+import { shared, vectorFiles, type ClientFields, type Step, type Vector } from './vector.ts'
+
+describe.each([...vectorFiles])('vectors of %s', (_file, vectors) => {
+  it.each(vectors.map((vector) => [vector.name, vector] as const))('%s', async (_name, vector) => {
+    const service = new ScriptedService()
+    const store = storeOf(vector)
+    const clock = { now: Date.parse(vector.clock) }
+    const start = (fields: Partial<ClientFields>) => newClient(vector, fields, { service, store, clock })
+    let client = start({})
+    for (const [index, step] of vector.steps.entries()) {
+      if (step.clock !== undefined) clock.now = Date.parse(step.clock)
+      if (step.restart) client = start(step.restart)
+      service.script(step.answers ?? [])
+      const state = await call(client, step)
+      const seen = { ...observed(client, step, state), requests: service.requests }
+      expect(seen, `step ${index + 1}`).toMatchObject(expected(step))
+    }
+  })
+})
+
+describe('the documents that the vectors share', () => {
+  it.each(Object.entries(shared.documents))('%s carries the signature that it says', (_name, document) => {
+    const [header = '', payload = '', signature = ''] = document.jws.split('.')
+    const decode = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString())
+    expect(decode(header)).toEqual({ alg: document.alg ?? 'EdDSA', kid: document.kid })
+    expect(decode(payload)).toEqual(document.payload)
+    const jwk = { kty: 'OKP', crv: 'Ed25519', x: shared.keys[document.signed_by]?.x ?? '' }
+    const key = createPublicKey({ key: jwk, format: 'jwk' })
+    const bytes = Buffer.from(signature, 'base64url')
+    const isGood = verify(null, Buffer.from(`${header}.${payload}`), key, bytes)
+    expect(isGood).toBe(document.alg === undefined)
+  })
+})
+
+describe('the table of failures in the README', () => {
+  it('names every vector once, and none that does not exist', () => {
+    const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+    const table = readme.slice(readme.indexOf('## When things go wrong'))
+    const named = [...table.matchAll(/^\|.*\|(.*)\|$/gm)].flatMap(([, last]) =>
+      [...(last ?? '').matchAll(/`([a-z0-9-]+)`/g)].map(([, name]) => name),
+    )
+    const names = [...vectorFiles.values()].flat().map(({ name }) => name)
+    expect(new Set(named)).toEqual(new Set(names))
+    expect(named).toHaveLength(names.length)
+  })
+})
+
+interface World {
+  readonly service: ScriptedService
+  readonly store: LicenceStore
+  readonly clock: { readonly now: number }
+}
+
+function newClient(vector: Vector, fields: Partial<ClientFields>, world: World): LicenceClient {
+  const given = { ...shared.client, ...vector.client, ...fields }
+  const mustWait = JSON.stringify(vector).includes('"never"')
+  return new LicenceClient({
+    baseUrl: given.base_url,
+    appId: given.app_id,
+    licenceKey: given.licence_key ?? undefined,
+    fingerprint: given.fingerprint,
+    host: given.host,
+    productVersion: given.product_version,
+    store: world.store,
+    fetch: world.service.fetch,
+    clock: () => world.clock.now,
+    timeoutMs: mustWait ? 40 : 5000,
+    background: false,
+  })
+}
+
+function storeOf(vector: Vector): LicenceStore {
+  const { store, store_fails: fails } = vector
+  const text = typeof store === 'string' || store === null ? store : JSON.stringify(store)
+  const good = memoryStore(text)
+  const fail = () => Promise.reject(new Error('the disk is broken'))
+  const hang = () => new Promise<never>(() => {})
+  switch (fails) {
+    case 'read':
+      return { ...good, read: fail }
+    case 'write':
+      return { ...good, write: fail }
+    case 'never':
+      return { read: hang, write: hang }
+    default:
+      return good
+  }
+}
+
+function call(client: LicenceClient, step: Step): Promise<LicenceState> | LicenceState {
+  switch (step.call) {
+    case undefined:
+      return client.state
+    case 'migrate':
+      return client.migrateAsync(step.argument ?? '')
+    case 'call_home':
+      return client.callHome()
+    default:
+      return client[step.call]()
+  }
+}
+
+/** What the client says, in the words of the vectors. */
+function observed(client: LicenceClient, step: Step, { problem, ...state }: LicenceState) {
+  const words = Object.entries(state).map(([key, value]) => [
+    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    value,
+  ])
+  const ask = <T>(keys: object | undefined, answer: (key: string) => T) =>
+    Object.fromEntries(Object.keys(keys ?? {}).map((key) => [key, answer(key)]))
+  return {
+    state: { ...Object.fromEntries(words), problem: problem?.code ?? null },
+    features: ask(step.features, (key) => client.hasFeature(key)),
+    limits: ask(step.limits, (key) => client.limit(key)),
+  }
+}
+
+function expected({ state, features = {}, limits = {}, answers = [] }: Step) {
+  const requests = answers.map(({ request, with_headers: headers = {}, with_json: json }) =>
+    json ? { request, headers, json } : { request, headers },
+  )
+  return { state, features, limits, requests }
+}
