@@ -1,7 +1,11 @@
+import { performance } from 'node:perf_hooks'
 import type { TLSSocket } from 'node:tls'
 import { Client } from 'undici'
+import type { Target } from './target.ts'
 
-const idleLifeMs = 45_000
+/** How old it may be when an exchange begins on it, and how long it is kept between two exchanges. */
+export type ConnectionLimits = { longestAgeMs: number; idleLifeMs: number }
+
 const largestHeadBytes = 16_384
 
 /**
@@ -9,25 +13,23 @@ const largestHeadBytes = 16_384
  * again by itself: another connection is another judgement of addresses.
  */
 export class Connection {
-  readonly origin: string
+  readonly target: Target
   readonly client: Client
-  /** Exchanges it has served. */
-  uses = 0
-  onClose: (() => void) | null = null
   readonly #socket: TLSSocket
   readonly #reusableUntil: number
 
-  constructor(origin: string, socket: TLSSocket, longestAgeMs: number) {
-    this.origin = origin
+  constructor(target: Target, socket: TLSSocket, { longestAgeMs, idleLifeMs }: ConnectionLimits) {
+    this.target = target
     this.#socket = socket
     // Spread, so that connections made together do not all end together.
     this.#reusableUntil = performance.now() + longestAgeMs * (0.75 + Math.random() / 4)
     let handedOver = false
-    this.client = new Client(origin, {
+    this.client = new Client(target.origin, {
       connect: (_options, callback) => {
-        if (handedOver) return callback(gone(), null)
+        const isFirst = !handedOver
         handedOver = true
-        callback(null, socket)
+        // Not at once: the client does not notice an answer that comes while it asks.
+        queueMicrotask(() => (isFirst ? callback(null, socket) : callback(gone(), null)))
       },
       allowH2: false,
       pipelining: 1,
@@ -39,15 +41,14 @@ export class Connection {
       bodyTimeout: 0,
       maxHeaderSize: largestHeadBytes,
     })
-    socket.once('close', () => this.onClose?.())
-  }
-
-  get isOpen() {
-    return !this.#socket.destroyed && !this.client.destroyed
   }
 
   get isReusable() {
-    return this.isOpen && performance.now() < this.#reusableUntil
+    return !this.#socket.destroyed && !this.client.destroyed && performance.now() < this.#reusableUntil
+  }
+
+  onceClosed(listener: () => void) {
+    this.#socket.once('close', listener)
   }
 
   destroy() {

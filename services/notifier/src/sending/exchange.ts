@@ -3,10 +3,12 @@ import type { Connection } from './connection.ts'
 import { SendFailure } from './failure.ts'
 
 const mostBodyBytes = 65_536
-const keptBodyBytes = 1024
+// More than an excerpt, so that it can be seen where its last character ends.
+const keptBodyBytes = 1024 + 3
 const mostInformationalAnswers = 8
 
-export type Post = { path: string; headers: string[]; body: Buffer }
+/** `headers` are names and values in turn. */
+export type Post = { headers: string[]; body: Buffer }
 
 /**
  * One POST and its answer on one connection. It settles once, by the end of the answer, an error, a limit or `cut`;
@@ -28,12 +30,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #isSettled = false
   readonly #settle: () => void
 
-  constructor(connection: Connection, { path, headers, body }: Post) {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.settled = promise
-    this.#settle = resolve
+  constructor(connection: Connection, { headers, body }: Post) {
     this.#connection = connection
-    connection.client.dispatch({ method: 'POST', path, headers, body, idempotent: false }, this)
+    let settle = () => {}
+    this.settled = new Promise((resolve) => (settle = resolve))
+    this.#settle = settle
+    connection.client.dispatch(
+      { method: 'POST', path: connection.target.path, headers, body, idempotent: false },
+      this,
+    )
   }
 
   /** Ends it now; the connection, in the middle of something, is of no more use. */
@@ -41,6 +46,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#finish(error)
     this.#connection.destroy()
   }
+
+  /** Required of a handler; the exchange is ended through its connection, which is there before this. */
+  onRequestStart() {}
 
   onResponseStarted() {
     this.isAnswered = true
@@ -66,7 +74,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd() {
-    this.#connection.uses += 1
     this.#finish(null)
   }
 

@@ -8,6 +8,7 @@ import type { Connection } from './connection.ts'
 export class IdleConnections {
   readonly #capacity: number
   readonly #ofEndpoint = new Map<string, Connection[]>()
+  /** In the order in which they became idle. */
   readonly #endpointOf = new Map<Connection, string>()
 
   constructor(capacity: number) {
@@ -18,12 +19,13 @@ export class IdleConnections {
     return this.#endpointOf.size
   }
 
-  take(endpointId: string, origin: string): Connection | null {
+  take(endpointId: string, url: string): Connection | null {
+    const connections = this.#ofEndpoint.get(endpointId)
     for (;;) {
-      const connection = this.#ofEndpoint.get(endpointId)?.at(-1)
+      const connection = connections?.at(-1)
       if (connection === undefined) return null
-      this.#forget(connection)
-      if (connection.isReusable && connection.origin === origin) return connection
+      this.forget(connection)
+      if (connection.target.url === url && connection.isReusable) return connection
       connection.destroy()
     }
   }
@@ -34,32 +36,33 @@ export class IdleConnections {
     if (connections === undefined) this.#ofEndpoint.set(endpointId, [connection])
     else connections.push(connection)
     this.#endpointOf.set(connection, endpointId)
-    connection.onClose = () => this.#forget(connection)
-
-    const [longestIdle] = this.#endpointOf.keys()
-    if (this.size > this.#capacity && longestIdle !== undefined) {
-      this.#forget(longestIdle)
-      longestIdle.destroy()
-    }
+    if (this.#endpointOf.size > this.#capacity) this.#closeLongestIdle()
   }
 
-  /** Closes those of one endpoint, which has been disabled, or all. */
+  /** To be told of a connection that has closed, idle or not. */
+  forget(connection: Connection) {
+    const endpointId = this.#endpointOf.get(connection)
+    if (endpointId === undefined) return
+    this.#endpointOf.delete(connection)
+    const connections = this.#ofEndpoint.get(endpointId)!
+    if (connections.at(-1) === connection) connections.pop()
+    else connections.splice(connections.indexOf(connection), 1)
+    if (connections.length === 0) this.#ofEndpoint.delete(endpointId)
+  }
+
+  /** Closes those of one endpoint, or all. */
   close(endpointId?: string) {
-    const closing =
-      endpointId === undefined ? [...this.#endpointOf.keys()] : [...(this.#ofEndpoint.get(endpointId) ?? [])]
-    for (const connection of closing) {
-      this.#forget(connection)
+    const closing = endpointId === undefined ? this.#endpointOf.keys() : this.#ofEndpoint.get(endpointId)
+    for (const connection of Array.from(closing ?? [])) {
+      this.forget(connection)
       connection.destroy()
     }
   }
 
-  #forget(connection: Connection) {
-    const endpointId = this.#endpointOf.get(connection)
-    if (endpointId === undefined) return
-    connection.onClose = null
-    this.#endpointOf.delete(connection)
-    const connections = this.#ofEndpoint.get(endpointId) ?? []
-    connections.splice(connections.indexOf(connection), 1)
-    if (connections.length === 0) this.#ofEndpoint.delete(endpointId)
+  #closeLongestIdle() {
+    const [connection] = this.#endpointOf.keys()
+    if (connection === undefined) return
+    this.forget(connection)
+    connection.destroy()
   }
 }

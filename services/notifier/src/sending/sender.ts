@@ -1,11 +1,12 @@
+import { performance } from 'node:perf_hooks'
 import { excerptOf, retryAfterSeconds } from './answer-text.ts'
-import { Connection } from './connection.ts'
+import { Connection, type ConnectionLimits } from './connection.ts'
 import type { Connect } from './connector.ts'
 import { Deadline } from './deadline.ts'
 import { Exchange } from './exchange.ts'
 import { exchangeFailure, type FailureReason, isDropped, SendFailure } from './failure.ts'
 import { IdleConnections } from './idle-connections.ts'
-import { type Target, targetOf } from './target.ts'
+import { targetOf } from './target.ts'
 
 export type Attempt = {
   endpointId: string
@@ -31,14 +32,14 @@ export type SenderOptions = {
   connect: Connect
   /** Of the whole attempt: name, connection, handshake, answer and its body. */
   timeoutMs?: number
-  longestConnectionAgeMs?: number
+  connectionLimits?: ConnectionLimits
   mostIdleConnections?: number
 }
 
 export class Sender {
   readonly #connect: Connect
   readonly #timeoutMs: number
-  readonly #longestConnectionAgeMs: number
+  readonly #connectionLimits: ConnectionLimits
   readonly #idle: IdleConnections
   readonly #stats = { inFlight: 0, connectionsOpened: 0, resends: 0 }
   #onDrained: (() => void) | null = null
@@ -46,12 +47,12 @@ export class Sender {
   constructor({
     connect,
     timeoutMs = 5000,
-    longestConnectionAgeMs = 120_000,
+    connectionLimits = { longestAgeMs: 120_000, idleLifeMs: 45_000 },
     mostIdleConnections = 2000,
   }: SenderOptions) {
     this.#connect = connect
     this.#timeoutMs = timeoutMs
-    this.#longestConnectionAgeMs = longestConnectionAgeMs
+    this.#connectionLimits = connectionLimits
     this.#idle = new IdleConnections(mostIdleConnections)
   }
 
@@ -89,42 +90,34 @@ export class Sender {
   }
 
   async #exchange(attempt: Attempt, deadline: Deadline): Promise<Exchange> {
-    const target = targetOf(new URL(attempt.url))
-    const kept = this.#idle.take(attempt.endpointId, target.origin)
+    const kept = this.#idle.take(attempt.endpointId, attempt.url)
     if (kept !== null) {
-      const exchange = await this.#exchangeOn(kept, target, attempt, deadline)
+      const exchange = await this.#exchangeOn(kept, attempt, deadline)
       if (!isStale(exchange) || deadline.isPast) return exchange
       this.#stats.resends += 1
     }
-    return this.#exchangeOn(await this.#open(target, deadline), target, attempt, deadline)
+    return this.#exchangeOn(await this.#open(attempt.url, deadline), attempt, deadline)
   }
 
-  async #exchangeOn(
-    connection: Connection,
-    target: Target,
-    attempt: Attempt,
-    deadline: Deadline,
-  ): Promise<Exchange> {
-    const exchange = new Exchange(connection, {
-      path: target.path,
-      headers: attempt.headers,
-      body: attempt.body,
-    })
+  async #exchangeOn(connection: Connection, attempt: Attempt, deadline: Deadline): Promise<Exchange> {
+    const exchange = new Exchange(connection, attempt)
     deadline.onPast = () => exchange.cut(this.#timedOut('no answer'))
     await exchange.settled
-    deadline.onPast = null
     if (exchange.error === null) this.#idle.put(attempt.endpointId, connection)
     else connection.destroy()
     return exchange
   }
 
-  async #open(target: Target, deadline: Deadline): Promise<Connection> {
+  async #open(url: string, deadline: Deadline): Promise<Connection> {
     const abort = new AbortController()
     deadline.onPast = () => abort.abort()
     try {
+      const target = targetOf(url)
       const socket = await this.#connect(target, abort.signal)
       this.#stats.connectionsOpened += 1
-      return new Connection(target.origin, socket, this.#longestConnectionAgeMs)
+      const connection = new Connection(target, socket, this.#connectionLimits)
+      connection.onceClosed(() => this.#idle.forget(connection))
+      return connection
     } catch (error) {
       throw abort.signal.aborted ? this.#timedOut('no connection') : error
     }

@@ -8,7 +8,7 @@ type Rules = { resolve: Resolve; refusal: AddressRefusal; timeoutMs?: number }
 
 /** What is wrong with a URL that is to be registered, for the vendor to read, or null. */
 export async function webhookUrlProblem(text: string, rules: Rules): Promise<string | null> {
-  return formProblem(text) ?? (await addressProblem(targetOf(new URL(text)), rules))
+  return formProblem(text) ?? (await addressProblem(targetOf(text), rules))
 }
 
 function formProblem(text: string): string | null {

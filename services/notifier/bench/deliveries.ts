@@ -1,0 +1,96 @@
+/**
+ * CPU time of one signed delivery over kept HTTPS connections on loopback, 64 in flight, beside a bare loop over the
+ * same HTTP client: `node bench/deliveries.ts [deliveries]`.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { Pool } from 'undici'
+import { createAddressRefusal, parseNetworks } from '../src/sending/address.ts'
+import { createConnector } from '../src/sending/connector.ts'
+import { createResolver, createSystemLookup } from '../src/sending/resolver.ts'
+import { Sender } from '../src/sending/sender.ts'
+import { newSecret } from '../src/signing/secret.ts'
+import { deliveryHeaders } from '../src/signing/sign.ts'
+
+const inFlight = 64
+const endpoints = 8
+const rounds_ = 10
+const deliveries = Number(process.argv[2] ?? 40_000) / rounds_
+const secret = newSecret()
+const body = Buffer.from(
+  JSON.stringify({ id: 'evt_1', type: 'licence.suspended', data: { object: 'x'.repeat(350) } }),
+)
+const headers = () =>
+  deliveryHeaders({ secret, body, unixSeconds: Math.floor(Date.now() / 1000), eventId: 'evt_1', attempt: 1 })
+
+const receiver = fork(new URL('receiver.ts', import.meta.url))
+const [{ port, authority }] = (await once(receiver, 'message')) as [{ port: number; authority: string }]
+const url = `https://localhost:${port}/hook`
+
+const sender = new Sender({
+  connect: createConnector({
+    resolve: createResolver(createSystemLookup()),
+    refusal: createAddressRefusal(parseNetworks('127.0.0.0/8,::1')),
+    extraCa: authority,
+  }),
+})
+const send = async (worker: number) => {
+  const { outcome } = await sender.send({
+    endpointId: `whe_${worker % endpoints}`,
+    url,
+    headers: headers(),
+    body,
+  })
+  if (outcome !== 'delivered') throw new Error(outcome)
+}
+
+const pool = new Pool(new URL(url).origin, {
+  connections: inFlight,
+  allowH2: false,
+  connect: { ca: authority },
+})
+const dispatch = () =>
+  new Promise<void>((resolve, reject) => {
+    const handler = {
+      onRequestStart() {},
+      onResponseStart() {},
+      onResponseData() {},
+      onResponseEnd: () => resolve(),
+    }
+    pool.dispatch(
+      { method: 'POST', path: '/hook', headers: headers(), body },
+      { ...handler, onResponseError: (_, error) => reject(error) },
+    )
+  })
+
+async function cpuMicroseconds(count: number, one: (worker: number) => Promise<void>) {
+  let left = count
+  const before = process.cpuUsage()
+  const worker = async (_: unknown, index: number) => {
+    while (left-- > 0) await one(index)
+  }
+  await Promise.all(Array.from({ length: inFlight }, worker))
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / count
+}
+
+await cpuMicroseconds(3000, send)
+await cpuMicroseconds(3000, dispatch)
+const rounds: { sender: number; bare: number }[] = []
+for (let round = 0; round < rounds_; round++) {
+  rounds.push({
+    bare: await cpuMicroseconds(deliveries, dispatch),
+    sender: await cpuMicroseconds(deliveries, send),
+  })
+}
+const least = (values: number[]) => Math.min(...values)
+const [cpu, bare] = [least(rounds.map((round) => round.sender)), least(rounds.map((round) => round.bare))]
+console.log({
+  sender: cpu.toFixed(1),
+  bare: bare.toFixed(1),
+  ratio: (cpu / bare).toFixed(2),
+  ...sender.stats,
+})
+await sender.close()
+await pool.close()
+receiver.disconnect()

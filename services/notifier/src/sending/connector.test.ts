@@ -1,0 +1,155 @@
+import { makeCertificate } from '@licensing/local/certificates'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { expect, test } from 'vitest'
+import type { Resolve } from './resolver.ts'
+import { startReceiver } from './testing/receiver.ts'
+import { attemptTo, givenSender } from './testing/sender.ts'
+
+const ok = (_request: IncomingMessage, response: ServerResponse) => void response.end()
+
+/** Answers with each list in turn, and with the last from then on. */
+const answering = (...answers: string[][]): Resolve => {
+  return async () => (answers.length > 1 ? answers.shift() : answers[0]) ?? []
+}
+
+test.each([
+  '127.0.0.1',
+  'localhost',
+  '127.1',
+  '2130706433',
+  '0x7f.1',
+  '[::ffff:127.0.0.1]',
+  '[::1]',
+  'receiver.test',
+])('%s is refused before a connection is made', async (host) => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ allowed: '', resolve: answering(['127.0.0.1']) })
+  const result = await sender.send(attemptTo(`https://${host}:${receiver.port}/hook`))
+  expect(result).toMatchObject({ outcome: 'failed', responseCode: null, error: 'blocked' })
+  expect(result.detail).toMatch(/^the host (is|resolves to) a loopback address$/)
+  expect(receiver.connections()).toBe(0)
+})
+
+test.each(['127.0.0.1', '127.1', '2130706433'])(
+  'the literal %s is reached where it is allowed',
+  async (host) => {
+    await using receiver = await startReceiver(ok)
+    await using sender = givenSender()
+    expect((await sender.send(attemptTo(`https://${host}:${receiver.port}/hook`))).outcome).toBe('delivered')
+  },
+)
+
+test('one private address among public ones blocks the host', async () => {
+  await using receiver = await startReceiver(ok)
+  for (const addresses of [
+    ['127.0.0.1', '10.0.0.1'],
+    ['fd00::1', '127.0.0.1'],
+    ['127.0.0.1', '::ffff:169.254.169.254'],
+  ]) {
+    await using sender = givenSender({ resolve: answering(addresses) })
+    expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'blocked' })
+  }
+  expect(receiver.connections()).toBe(0)
+})
+
+test('a name that turns private after its first answer is blocked at the next connection', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({
+    allowed: '127.0.0.1/32',
+    resolve: answering(['127.0.0.1'], ['127.0.0.2']),
+    connectionLimits: { longestAgeMs: 0, idleLifeMs: 45_000 },
+  })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'blocked' })
+  expect(receiver.connections()).toBe(1)
+})
+
+test('a kept connection goes on to the address that was judged, whatever the name says now', async () => {
+  let asked = 0
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({
+    resolve: async () => (++asked === 1 ? ['127.0.0.1'] : ['10.0.0.1']),
+  })
+  await sender.send(attemptTo(receiver.url))
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(asked).toBe(1)
+})
+
+test('the name is asked for once for each connection, and what it answered is what is dialled', async () => {
+  let asked = 0
+  await using receiver = await startReceiver(ok, { host: '127.0.0.3' })
+  await using sender = givenSender({
+    resolve: async (host) => {
+      asked += 1
+      expect(host).toBe('receiver.test')
+      return ['127.0.0.3']
+    },
+  })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(asked).toBe(1)
+})
+
+test('an address that refuses the connection makes room for the next one', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.1']) })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+})
+
+test.each([
+  [async () => [], 'the host does not resolve to an address'],
+  [
+    () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })),
+    'the host does not resolve to an address',
+  ],
+  [
+    () => Promise.reject(Object.assign(new Error('x'), { code: 'ESERVFAIL' })),
+    'the host could not be resolved',
+  ],
+])('a host without an address fails (%#)', async (resolve, detail) => {
+  await using sender = givenSender({ resolve })
+  expect(await sender.send(attemptTo('https://receiver.test/'))).toMatchObject({
+    outcome: 'failed',
+    error: 'dns',
+    detail,
+  })
+})
+
+test('a certificate for another host is refused', async () => {
+  const other = await makeCertificate(['other.test'])
+  await using receiver = await startReceiver(ok, { cert: other.certificate, key: other.key })
+  await using sender = givenSender({ extraCa: other.authority })
+  for (const url of [receiver.url, `https://127.0.0.1:${receiver.port}/`]) {
+    expect(await sender.send(attemptTo(url))).toMatchObject({
+      outcome: 'failed',
+      error: 'tls',
+      detail: 'the TLS handshake failed (ERR_TLS_CERT_ALTNAME_INVALID)',
+    })
+  }
+  expect((await sender.send(attemptTo(`https://other.test:${receiver.port}/`))).outcome).toBe('delivered')
+})
+
+test('the certificate of an unknown authority is refused', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ extraCa: undefined })
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
+})
+
+test('a refused certificate leaves no session that a later connection could resume', async () => {
+  await using receiver = await startReceiver(ok)
+  const other = await makeCertificate(['other.test'])
+  await using sender = givenSender({ extraCa: other.authority })
+  for (let i = 0; i < 3; i++) expect((await sender.send(attemptTo(receiver.url))).error).toBe('tls')
+})
+
+test('the host is named in the handshake, without a trailing dot, and an address is not', async () => {
+  const names: (string | false)[] = []
+  await using receiver = await startReceiver((request, response) => {
+    names.push((request.socket as unknown as { servername: string | false }).servername)
+    response.end(request.headers.host)
+  })
+  await using sender = givenSender()
+  const dotted = await sender.send(attemptTo(`https://RECEIVER.test.:${receiver.port}/`))
+  expect(dotted.responseExcerpt).toBe(`receiver.test:${receiver.port}`)
+  await sender.send(attemptTo(`https://127.0.0.1:${receiver.port}/`))
+  expect(names).toEqual(['receiver.test', false])
+})

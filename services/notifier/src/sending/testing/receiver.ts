@@ -1,0 +1,59 @@
+import { makeCertificate } from '@licensing/local/certificates'
+import { once } from 'node:events'
+import type { RequestListener } from 'node:http'
+import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
+
+export const certificate = await makeCertificate(['receiver.test', 'localhost', '127.0.0.1'])
+const tlsOptions = { cert: certificate.certificate, key: certificate.key }
+
+export type Receiver = AsyncDisposable & {
+  port: number
+  /** `https://receiver.test:PORT/hook`. */
+  url: string
+  /** TCP connections so far. */
+  connections(): number
+  /** Cuts all that is open. */
+  cut(): void
+}
+
+async function listen(server: Server, host = '127.0.0.1'): Promise<Receiver> {
+  const sockets = new Set<Socket>()
+  let connections = 0
+  server.on('connection', (socket: Socket) => {
+    connections += 1
+    sockets.add(socket)
+    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
+  })
+  server.on('secureConnection', (socket: TLSSocket) => socket.on('error', () => {}))
+  server.on('tlsClientError', () => {})
+  server.listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const cut = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port,
+    url: `https://receiver.test:${port}/hook`,
+    connections: () => connections,
+    cut,
+    [Symbol.asyncDispose]: async () => {
+      cut()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** Answers as an HTTPS server of Node does. */
+export const startReceiver = (answer: RequestListener, options: ServerOptions & { host?: string } = {}) =>
+  listen(createHttpsServer({ ...tlsOptions, keepAliveTimeout: 60_000, ...options }, answer), options.host)
+
+/** Does with an established TLS connection what it likes. */
+export const startTlsReceiver = (handle: (socket: TLSSocket) => void) =>
+  listen(createTlsServer(tlsOptions, handle))
+
+/** Does with a TCP connection what it likes. */
+export const startTcpReceiver = (handle: (socket: Socket) => void) => listen(createTcpServer(handle))
