@@ -1,6 +1,7 @@
 import { getOption, hasOption } from '@bufbuild/protobuf'
 import type { DescField, DescMessage, Message } from '@bufbuild/protobuf'
 import { reflect } from '@bufbuild/protobuf/reflect'
+import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../gen/events/v1/events_pb.ts'
 import type { Event } from '../gen/events/v1/events_pb.ts'
 import { webhook_type } from '../gen/events/v1/options_pb.ts'
@@ -43,7 +44,7 @@ function plainObject(schema: DescMessage, message: Message): Record<string, Json
   const view = reflect(schema, message)
   const object: Record<string, JsonValue> = {}
   for (const field of schema.fields) {
-    if (field.presence === 1 && !view.isSet(field)) continue
+    if (field.presence === FeatureSet_FieldPresence.EXPLICIT && !view.isSet(field)) continue
     if (field.message) {
       if (view.isSet(field)) {
         object[field.name] = plainObject(field.message, (view.get(field) as { message: Message }).message)

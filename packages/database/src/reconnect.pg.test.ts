@@ -12,10 +12,10 @@ test('a pool under load recovers by itself when PostgreSQL is killed and restart
   await sql`create table written (id int primary key, part int not null)`
   const committed: number[] = []
   const problems: unknown[] = []
-  let running = true
+  const load = { running: true }
   let next = 0
   const writer = async () => {
-    while (running) {
+    while (load.running) {
       next += 1
       const id = next
       try {
@@ -40,7 +40,7 @@ test('a pool under load recovers by itself when PostgreSQL is killed and restart
   }
   const before = committed.length
   await eventually(() => committed.length > before + 100)
-  running = false
+  load.running = false
   await Promise.all(writers)
 
   expect(problems.filter((error) => !isDatabaseUnavailable(error))).toEqual([])

@@ -52,7 +52,9 @@ test('replicas share the partitions, and a stopped one’s go to the others at o
   await eventually(
     () => first.held().length === partitionCount / 2 && second.held().length === partitionCount / 2,
   )
-  expect([...first.held(), ...second.held()].sort()).toEqual([...Array(partitionCount).keys()])
+  expect([...first.held(), ...second.held()].toSorted((a, b) => a - b)).toEqual([
+    ...Array(partitionCount).keys(),
+  ])
   await first.stop()
   await eventually(() => second.held().length === partitionCount)
   await second.stop()
