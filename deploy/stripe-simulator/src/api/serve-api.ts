@@ -120,7 +120,7 @@ async function spoil(
       return reply
     case 'timeout':
       reply.hijack()
-      await sleep(fault.delayMs)
+      await sleep(fault.delay_ms)
       request.raw.socket.destroy()
       return reply
     case 'hang':

@@ -47,11 +47,11 @@ export function deliveryRoutes(scope: FastifyInstance, control: Control): void {
 
   scope.post('/deliver', (request) => deliver(control, new Params(request.body)))
 
-  scope.get('/webhook', () => deliveries.endpoint ?? { url: null })
+  scope.get('/webhook', () => endpointState(control))
   scope.post('/webhook', (request) => {
     setEndpoint(control, new Params(request.body))
     changed()
-    return deliveries.endpoint ?? { url: null }
+    return endpointState(control)
   })
 }
 
@@ -66,7 +66,7 @@ function addRule({ deliveries }: Control, params: Params): object {
     types: params.strings('types'),
     account: params.string('account'),
     remaining: next,
-    delayMs: params.integer('delay_ms') ?? 1000,
+    delay_ms: params.integer('delay_ms') ?? 1000,
     times: params.integer('times', 1) ?? 2,
     signature: params.oneOf('signature', signatureKinds) ?? 'wrong_secret',
   })
@@ -117,6 +117,11 @@ function readEvent(world: World, params: Params): SimulatedEvent {
     type: 'simulated.unknown',
     ...made,
   }
+}
+
+function endpointState({ deliveries }: Control): object {
+  const { url = null, enabledEvents = [] } = deliveries.endpoint ?? {}
+  return { url, enabled_events: enabledEvents }
 }
 
 function setEndpoint({ deliveries }: Control, params: Params): void {

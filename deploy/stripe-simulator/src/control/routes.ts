@@ -96,6 +96,6 @@ function addFault({ faults }: Control, params: Params): void {
     account: params.string('account'),
     applied: params.boolean('applied') ?? false,
     saved,
-    delayMs: params.integer('delay_ms') ?? 1000,
+    delay_ms: params.integer('delay_ms') ?? 1000,
   })
 }

@@ -27,7 +27,7 @@ type Options = {
 }
 
 const mostAtOnce = 16
-const mostKept = 50_000
+const mostKept = 10_000
 
 /** Sends events to the platform's endpoint until it accepts them, or as a delivery rule says instead. */
 export class Deliveries {
@@ -138,7 +138,7 @@ export class Deliveries {
         return
       case 'delay':
         this.#run(async () => {
-          if (await this.#pause(rule.delayMs)) await this.#deliver(event, delivery)
+          if (await this.#pause(rule.delay_ms)) await this.#deliver(event, delivery)
         })
         return
       case 'duplicate':

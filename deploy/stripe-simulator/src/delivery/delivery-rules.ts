@@ -6,7 +6,7 @@ import type { SignatureKind } from './sign.ts'
  * What becomes of the events that match:
  * hold     kept until released
  * reorder  kept until `next` of them are there, then sent last first
- * delay    sent after `delayMs`
+ * delay    sent after `delay_ms`
  * duplicate sent `times` times at once
  * drop     never sent; only `GET /v1/events` has it
  * forge    sent once with a bad signature and not again
@@ -21,7 +21,7 @@ export type DeliveryRule = {
   account: string | undefined
   /** How many events it still takes; null for all until it is removed. */
   remaining: number | null
-  delayMs: number
+  delay_ms: number
   times: number
   signature: SignatureKind
   /** Events that a reorder has gathered. */

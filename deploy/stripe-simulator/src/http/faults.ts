@@ -17,7 +17,7 @@ export type Fault = {
   /** An error is remembered under the idempotency key, as Stripe does once an endpoint has begun. */
   saved: boolean
   /** Before a `timeout` closes the connection. */
-  delayMs: number
+  delay_ms: number
 }
 
 /** API calls to spoil, in the order in which they were asked for. */

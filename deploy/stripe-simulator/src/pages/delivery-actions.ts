@@ -11,7 +11,7 @@ export const deliveryActions: Record<string, (control: Control, params: Params) 
       types: [],
       account: undefined,
       remaining: null,
-      delayMs: 0,
+      delay_ms: 0,
       times: 1,
       signature: 'valid',
     })

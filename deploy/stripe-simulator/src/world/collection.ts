@@ -26,13 +26,12 @@ export class Collection<T extends { id: string; created: number }> {
 
   /** Newest first, as Stripe lists. Of one second, the one added last comes first. */
   list(account: Owner, matches: (object: T) => boolean = () => true): T[] {
-    return this.everything()
-      .filter((stored) => stored.account === account && matches(stored.object))
-      .map((stored) => stored.object)
+    const found = this.dump().filter((stored) => stored.account === account && matches(stored.object))
+    return newestFirst(found).map((stored) => stored.object)
   }
 
   everything(): Stored<T>[] {
-    return [...this.#byOwner.values()].toReversed().toSorted((a, b) => b.object.created - a.object.created)
+    return newestFirst(this.dump())
   }
 
   forget(account: Owner, id: string): void {
@@ -57,6 +56,10 @@ export class Collection<T extends { id: string; created: number }> {
     this.#byId.clear()
     for (const { account, object } of stored) this.add(account, object)
   }
+}
+
+function newestFirst<T extends { created: number }>(stored: Stored<T>[]): Stored<T>[] {
+  return stored.toReversed().toSorted((a, b) => b.object.created - a.object.created)
 }
 
 function key(account: Owner, id: string): string {

@@ -5,7 +5,7 @@ import type { Collection, Owner } from './collection.ts'
 import { newId } from './ids.ts'
 
 const nobody: Cause = { id: null, idempotency_key: null }
-const eventsKept = 50_000
+const eventsKept = 10_000
 
 /** Makes events, keeps them for `GET /v1/events`, and hands each to whoever delivers. */
 export class Emitter {

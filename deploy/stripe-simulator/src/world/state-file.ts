@@ -1,11 +1,12 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 
-const pauseMs = 100
+const leastPauseMs = 100
 
 /** Keeps the state in one JSON file: changes that come close together are written together. */
 export class StateFile {
   readonly #path: string
   readonly #dump: () => object
+  #pauseMs = leastPauseMs
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
 
@@ -15,7 +16,7 @@ export class StateFile {
   }
 
   changed(): void {
-    this.#timer ??= setTimeout(() => void this.flush().catch(reportAndGoOn), pauseMs)
+    this.#timer ??= setTimeout(() => void this.flush().catch(reportAndGoOn), this.#pauseMs)
   }
 
   /** Writes what was not written yet. */
@@ -29,8 +30,11 @@ export class StateFile {
 
   /** A crash leaves the old file or the new one, never half of one. */
   async #write(): Promise<void> {
+    const started = performance.now()
     await writeFile(`${this.#path}.new`, JSON.stringify(this.#dump()))
     await rename(`${this.#path}.new`, this.#path)
+    // A large state takes long to write: most of the time is left for the work itself.
+    this.#pauseMs = Math.max(leastPauseMs, 10 * (performance.now() - started))
   }
 }
 
