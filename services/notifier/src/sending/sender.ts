@@ -36,6 +36,10 @@ export type SenderOptions = {
   mostIdleConnections?: number
 }
 
+/**
+ * Makes single attempts; knows nothing of retries. Over a kept connection one costs 1.2 to 1.5 times the CPU of the
+ * HTTP client alone (bench/deliveries.ts), over a new connection, its TLS session resumed, 18 times (measured).
+ */
 export class Sender {
   readonly #connect: Connect
   readonly #timeoutMs: number
