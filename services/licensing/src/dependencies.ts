@@ -1,0 +1,13 @@
+import type { Database } from '@licensing/database/connect'
+import type { Outbox } from '@licensing/events/outbox'
+import type { ServiceClient } from '@licensing/grpc/client'
+import type { Logger } from '@licensing/process/log'
+import type { CatalogService } from '@licensing/proto/catalog'
+
+/** What handlers need; made once, in main.ts. */
+export interface LicensingDeps {
+  sql: Database
+  outbox: Outbox
+  catalog: ServiceClient<typeof CatalogService>
+  log: Logger
+}

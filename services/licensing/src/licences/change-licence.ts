@@ -1,0 +1,86 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceSchema, LifecycleRequest } from '@licensing/proto/licensing'
+import type { LicensingDeps } from '../dependencies.ts'
+import { findLicence, inScope, lockPlanOf } from './licence-queries.ts'
+import type { LicenceScope } from './licence-queries.ts'
+import { licenceMessage } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+import { allowedVerbs, licenceEvent, transitions } from './licence.ts'
+import type { LicenceStatus, Transition, VendorVerb } from './licence.ts'
+import { changeLicences } from './transition-queries.ts'
+
+/** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
+export async function changeLicence(
+  { outbox }: LicensingDeps,
+  verb: VendorVerb,
+  request: LifecycleRequest,
+): Promise<MessageInitShape<typeof LicenceSchema>> {
+  const row = await outbox.transaction(async (tx) => {
+    for (;;) {
+      const outcome = await tryToChange(tx, verb, request)
+      if (outcome !== 'moved') return outcome
+    }
+  })
+  return licenceMessage(row)
+}
+
+/** `moved`: between two statements a payment took the licence to another plan, or another verb changed it back. */
+async function tryToChange(
+  tx: Transaction,
+  verb: VendorVerb,
+  request: LifecycleRequest,
+): Promise<LicenceRow | 'moved'> {
+  const transition: Transition = transitions[verb]
+  const scope: LicenceScope = request
+  // Lock order: the plan before the licence.
+  const plan = transition.needsActivePlan ? await lockPlanOf(tx, scope) : undefined
+  if (plan?.status !== 'retired') {
+    const selection = tx`
+      select l.id, l.status, l.status_reason from licences l
+      where ${inScope(tx, scope)} and l.status = any(${transition.from as LicenceStatus[]}::text[])
+        ${plan ? tx`and l.plan_id = ${plan.id}` : tx``}
+      for update`
+    const [changed] = await changeLicences(tx, selection, transition, { actor: request.actor })
+    if (changed) {
+      await append(tx, licenceEvent(transition.emits, changed))
+      return changed
+    }
+  }
+  const found = await findLicence(tx, scope)
+  if (!found) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  if (transition.unchangedIn?.includes(found.status)) return found
+  if (!transition.from.includes(found.status)) throw conflict(verb, found)
+  if (transition.needsActivePlan && found.plan_status === 'retired') throw planArchived(found)
+  return 'moved'
+}
+
+const onlyFrom: Record<VendorVerb, string> = {
+  suspend: 'only an active licence can be suspended',
+  reactivate: 'only a suspended licence can be reactivated',
+  revoke: 'a retired licence cannot be revoked',
+  retire: 'it cannot be retired',
+}
+
+function conflict(verb: VendorVerb, found: LicenceRow & { plan_status: 'active' | 'retired' }): ServiceError {
+  const allowed = allowedVerbs(found.status, found.plan_status === 'active')
+  const remedy =
+    allowed.length > 0
+      ? `what can be done with it now: ${allowed.join(', ')}`
+      : 'nothing changes it any more: issue a new licence'
+  return new ServiceError(
+    'conflict',
+    `licence ${found.id} is ${found.status}; ${onlyFrom[verb]}; ${remedy}`,
+    { members: { current: found.status, allowed } },
+  )
+}
+
+function planArchived(found: LicenceRow): ServiceError {
+  return new ServiceError(
+    'plan_archived',
+    `plan ${found.plan_id} of licence ${found.id} is retired: restore plan ${found.plan_id} first, then reactivate`,
+    { members: { current: found.status, allowed: allowedVerbs(found.status, false) } },
+  )
+}

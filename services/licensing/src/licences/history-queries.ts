@@ -1,0 +1,73 @@
+import type { Sql } from '@licensing/database/connect'
+import { inScope } from './licence-queries.ts'
+import type { LicenceScope } from './licence-queries.ts'
+import type { LicenceStatus } from './licence.ts'
+
+export type HistoryType =
+  | 'issued'
+  | 'imported'
+  | 'created'
+  | 'plan_changed'
+  | 'suspended'
+  | 'reactivated'
+  | 'revoked'
+  | 'retired'
+  | 'expired'
+  | 'downgraded'
+  | 'renewed'
+  | 'migrated'
+
+export interface HistoryRow {
+  position: bigint
+  at: Date
+  type: HistoryType
+  from_status: LicenceStatus | null
+  to_status: LicenceStatus
+  actor: string
+  cause: string | null
+}
+
+/** A page of a licence's history, newest first, or undefined where there is no such licence. */
+export async function findHistory(
+  sql: Sql,
+  scope: LicenceScope,
+  beforePosition: bigint,
+  limit: number,
+): Promise<HistoryRow[] | undefined> {
+  // A licence always has history, but a page after the last one is empty: hence the left join.
+  const rows = await sql<(HistoryRow | { position: null })[]>`
+    select h.position, h.at, h.type, h.from_status, h.to_status, h.actor, h.cause
+    from licences l left join lateral (
+      select position, at, type, from_status, to_status, actor, cause from licence_history
+      where licence_id = l.id ${beforePosition > 0n ? sql`and position < ${beforePosition}` : sql``}
+      order by position desc limit ${limit}
+    ) h on true
+    where ${inScope(sql, scope)}
+    order by h.position desc`
+  if (rows.length === 0) return undefined
+  return rows.filter((row) => row.position !== null)
+}
+
+export interface NewHistory {
+  licenceId: string
+  type: HistoryType
+  from?: LicenceStatus
+  to: LicenceStatus
+  actor: string
+  cause?: string
+}
+
+export async function insertHistory(sql: Sql, entries: NewHistory[]): Promise<void> {
+  await sql`
+    insert into licence_history (licence_id, type, from_status, to_status, actor, cause)
+    select licence_id, type, from_status, to_status, actor, cause
+    from unnest(
+      ${entries.map((entry) => entry.licenceId)}::text[],
+      ${entries.map((entry) => entry.type)}::text[],
+      ${entries.map((entry) => entry.from ?? null)}::text[],
+      ${entries.map((entry) => entry.to)}::text[],
+      ${entries.map((entry) => entry.actor)}::text[],
+      ${entries.map((entry) => entry.cause ?? null)}::text[]
+    ) with ordinality as entry (licence_id, type, from_status, to_status, actor, cause, place)
+    order by place`
+}

@@ -1,0 +1,74 @@
+import type { Sql } from '@licensing/database/connect'
+
+/** An item whose texts are in order, about to become a licence. */
+export interface NewImport {
+  id: string
+  key: string
+  legacyKey: string
+  externalRef: string
+  planId: string
+}
+
+export interface ImportScope {
+  accountId: string
+  applicationId: string
+  actor: string
+}
+
+/**
+ * Mints the licences of a batch, all in one statement: those whose legacy key is new and whose plan is active. Of a
+ * legacy key that comes twice the first is minted. Keys are taken in order, so that two imports never wait for each
+ * other.
+ *
+ * @returns the ids of those minted
+ */
+export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with item as materialized (
+      select * from unnest(
+        ${items.map((item) => item.id)}::text[], ${items.map((item) => item.key)}::text[],
+        ${items.map((item) => item.legacyKey)}::text[], ${items.map((item) => item.externalRef)}::text[],
+        ${items.map((item) => item.planId)}::text[]
+      ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, place)
+    ),
+    plan as materialized (
+      select p.id, p.snapshot_id, p.status from plans p
+      where p.id in (select plan_id from item)
+        and p.application_id = ${scope.applicationId} and p.account_id = ${scope.accountId}
+      order by p.id for share
+    ),
+    minted as (
+      insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
+        legacy_key)
+      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, 'active', i.external_ref,
+        p.snapshot_id, i.legacy_key
+      from item i join plan p on p.id = i.plan_id and p.status = 'active'
+      order by i.legacy_key, i.place
+      on conflict (application_id, legacy_key) where legacy_key is not null do nothing
+      returning id, plan_id, created_at
+    ),
+    recorded as (
+      insert into licence_history (licence_id, at, type, to_status, actor)
+      select id, created_at, 'imported', 'active', ${scope.actor} from minted
+    ),
+    counted as (
+      insert into plan_counts (plan_id, shard, active)
+      select plan_id, pg_backend_pid() % 16, count(*) from minted group by plan_id order by plan_id
+      on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active
+    )
+    select id from minted`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Ids of the application's licences by legacy key. */
+export async function findByLegacyKey(
+  sql: Sql,
+  { accountId, applicationId }: ImportScope,
+  legacyKeys: string[],
+): Promise<Map<string, string>> {
+  const rows = await sql<{ id: string; legacy_key: string }[]>`
+    select id, legacy_key from licences
+    where application_id = ${applicationId} and account_id = ${accountId}
+      and legacy_key = any(${legacyKeys}::text[])`
+  return new Map(rows.map((row) => [row.legacy_key, row.id]))
+}

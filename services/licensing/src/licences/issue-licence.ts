@@ -1,0 +1,141 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Sql } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
+import type { LicensingDeps } from '../dependencies.ts'
+import { gather } from '../gather.ts'
+import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
+import { mintLicences, whyNotMinted } from './issue-queries.ts'
+import type { NewLicence, NotMinted } from './issue-queries.ts'
+import { newLicenceKey } from './licence-key.ts'
+import { licenceMessage } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+import { checkRestrictions } from './restrictions.ts'
+import { problemOf } from './short-text.ts'
+
+type Outcome =
+  | { kind: 'minted' | 'replayed'; row: LicenceRow }
+  | { kind: 'mismatch' | 'past' | 'plan_unknown' | 'plan_retired' }
+
+type IssueLicence = (
+  request: IssueLicenceRequest,
+) => Promise<MessageInitShape<typeof IssueLicenceResponseSchema>>
+
+/** The handler of IssueLicence; requests that arrive together are minted in one statement and one commit. */
+export function licenceIssuer(deps: LicensingDeps): IssueLicence {
+  const mint = gather<NewLicence, Outcome>((batch) => mintTogether(deps.sql, batch), {
+    mostTogether: 250,
+    slots: 2,
+    isTransient: isDatabaseUnavailable,
+  })
+  return async (request) => {
+    const licence = newLicence(request)
+    let outcome = await mint(licence)
+    if (outcome.kind === 'plan_unknown') {
+      await fetchPlan(deps, request)
+      outcome = await mint(licence)
+    }
+    return answerOf(outcome, request)
+  }
+}
+
+function newLicence(request: IssueLicenceRequest): NewLicence {
+  if (problemOf(request.idempotencyKey)) {
+    throw new ServiceError(
+      'idempotency_key_required',
+      'issuing a licence needs the header Idempotency-Key, 1 to 255 characters',
+    )
+  }
+  const problem = problemOf(request.externalRef)
+  if (problem) throw invalid('/external_ref', problem)
+  return {
+    id: newId('lic'),
+    key: newLicenceKey(),
+    accountId: request.accountId,
+    applicationId: request.applicationId,
+    planId: request.planId,
+    actor: request.actor,
+    externalRef: request.externalRef,
+    ...checkRestrictions(request.restrictions),
+    expiresOn: request.expiresOn ? timestampDate(request.expiresOn) : null,
+    idempotencyKey: request.idempotencyKey,
+    bodyHash: Buffer.from(request.bodyHash).toString('hex'),
+  }
+}
+
+async function mintTogether(sql: Sql, batch: NewLicence[]): Promise<Outcome[]> {
+  const outcomes = new Map<string, Outcome>()
+  let waiting = batch
+  while (waiting.length > 0) {
+    const minted = await mintLicences(sql, waiting)
+    const refused = waiting.filter((licence) => !minted.has(licence.id))
+    for (const licence of waiting) {
+      const createdAt = minted.get(licence.id)
+      if (createdAt) outcomes.set(licence.id, { kind: 'minted', row: mintedRow(licence, createdAt) })
+    }
+    if (refused.length === 0) break
+    const reasons = await whyNotMinted(sql, refused)
+    waiting = refused.filter((licence) => {
+      const outcome = refusal(reasons.get(licence.id)!)
+      if (outcome) outcomes.set(licence.id, outcome)
+      return !outcome
+    })
+  }
+  return batch.map((licence) => outcomes.get(licence.id)!)
+}
+
+/** Undefined where nothing stands in the way any more: the plan came, or was restored, between the two statements. */
+function refusal(found: NotMinted): Outcome | undefined {
+  if (found.found) return found.same_body ? { kind: 'replayed', row: found } : { kind: 'mismatch' }
+  if (found.past) return { kind: 'past' }
+  if (found.plan_status === null) return { kind: 'plan_unknown' }
+  if (found.plan_status === 'retired') return { kind: 'plan_retired' }
+  return undefined
+}
+
+function answerOf(
+  outcome: Outcome,
+  request: IssueLicenceRequest,
+): MessageInitShape<typeof IssueLicenceResponseSchema> {
+  switch (outcome.kind) {
+    case 'minted':
+    case 'replayed':
+      return { licence: licenceMessage(outcome.row), replayed: outcome.kind === 'replayed' }
+    case 'mismatch':
+      throw new ServiceError(
+        'idempotency_mismatch',
+        'this Idempotency-Key was used before with a different body: use a new key for a new licence',
+      )
+    case 'past':
+      throw invalid('/expires_on', 'must be in the future')
+    case 'plan_unknown':
+      throw planUnknown(request)
+    case 'plan_retired':
+      throw new ServiceError(
+        'plan_archived',
+        `plan ${request.planId} is retired: restore plan ${request.planId} first, or issue on another plan`,
+      )
+  }
+}
+
+function mintedRow(licence: NewLicence, createdAt: Date): LicenceRow {
+  return {
+    id: licence.id,
+    key: licence.key,
+    account_id: licence.accountId,
+    application_id: licence.applicationId,
+    plan_id: licence.planId,
+    status: 'active',
+    status_reason: null,
+    external_ref: licence.externalRef,
+    domains: licence.domains,
+    max_activations: licence.maxActivations,
+    max_seats: licence.maxSeats,
+    expires_on: licence.expiresOn,
+    created_at: createdAt,
+    updated_at: createdAt,
+  }
+}

@@ -1,0 +1,108 @@
+import type { Sql } from '@licensing/database/connect'
+import { licenceColumns } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+
+/** A licence about to be issued. */
+export interface NewLicence {
+  id: string
+  key: string
+  accountId: string
+  applicationId: string
+  planId: string
+  actor: string
+  externalRef: string
+  domains: string[]
+  maxActivations: number | null
+  maxSeats: number | null
+  expiresOn: Date | null
+  idempotencyKey: string
+  /** SHA-256, hexadecimal. */
+  bodyHash: string
+}
+
+/**
+ * Mints licences, all in one statement: those whose idempotency key is new, whose plan is active and whose expiry is
+ * ahead. Locks their plans shared, so that no archive passes in between, and takes keys in order, so that two of
+ * these statements never wait for each other.
+ *
+ * @returns when each was created, by id; those not in it were not minted
+ */
+export async function mintLicences(sql: Sql, licences: NewLicence[]): Promise<Map<string, Date>> {
+  const column = <K extends keyof NewLicence>(name: K) => licences.map((licence) => licence[name])
+  const rows = await sql<{ id: string; created_at: Date }[]>`
+    with request as materialized (
+      select * from unnest(
+        ${column('id')}::text[], ${column('key')}::text[], ${column('accountId')}::text[],
+        ${column('applicationId')}::text[], ${column('planId')}::text[], ${column('actor')}::text[],
+        ${column('externalRef')}::text[], ${licences.map((licence) => arrayLiteral(licence.domains))}::text[],
+        ${column('maxActivations')}::int[], ${column('maxSeats')}::int[],
+        ${licences.map((licence) => licence.expiresOn?.toISOString() ?? null)}::text[]::timestamptz[],
+        ${column('idempotencyKey')}::text[], ${column('bodyHash')}::text[]
+      ) as request (id, key, account_id, application_id, plan_id, actor, external_ref, domains, max_activations,
+        max_seats, expires_on, idempotency_key, idempotency_hash)
+    ),
+    plan as materialized (
+      select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
+      where p.id in (select plan_id from request) order by p.id for share
+    ),
+    minted as (
+      insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
+        max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash)
+      select r.id, r.key, r.account_id, r.application_id, r.plan_id, 'active', r.external_ref, r.domains::text[],
+        r.max_activations, r.max_seats, r.expires_on, p.snapshot_id, r.idempotency_key,
+        decode(r.idempotency_hash, 'hex')
+      from request r
+      join plan p on p.id = r.plan_id and p.application_id = r.application_id and p.account_id = r.account_id
+      where p.status = 'active' and (r.expires_on is null or r.expires_on > now())
+      order by r.application_id, r.idempotency_key, r.id
+      on conflict (application_id, idempotency_key) where idempotency_key is not null do nothing
+      returning id, application_id, plan_id, domains, created_at
+    ),
+    recorded as (
+      insert into licence_history (licence_id, at, type, to_status, actor)
+      select m.id, m.created_at, 'issued', 'active', r.actor from minted m join request r on r.id = m.id
+    ),
+    found_by as (
+      insert into licence_hosts (application_id, host, licence_id)
+      select distinct m.application_id, domain, m.id from minted m, unnest(m.domains) as domain
+    ),
+    counted as (
+      insert into plan_counts (plan_id, shard, active)
+      select plan_id, pg_backend_pid() % 16, count(*) from minted group by plan_id order by plan_id
+      on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active
+    )
+    select id, created_at from minted`
+  return new Map(rows.map((row) => [row.id, row.created_at]))
+}
+
+/** The state of things for a request that minted nothing. */
+export type NotMinted = { id: string; plan_status: 'active' | 'retired' | null; past: boolean } & (
+  (LicenceRow & { same_body: boolean; found: true }) | { found: false }
+)
+
+/** What stands in the way of these requests: the licence that used their key before, or their plan. */
+export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Map<string, NotMinted>> {
+  const rows = await sql<(NotMinted & { request_id: string })[]>`
+    select r.id as request_id, p.status as plan_status, r.expires_on <= now() as past,
+      l.id is not null as found, l.idempotency_hash = decode(r.idempotency_hash, 'hex') as same_body,
+      ${licenceColumns(sql)}
+    from unnest(
+      ${licences.map((licence) => licence.id)}::text[],
+      ${licences.map((licence) => licence.accountId)}::text[],
+      ${licences.map((licence) => licence.applicationId)}::text[],
+      ${licences.map((licence) => licence.planId)}::text[],
+      ${licences.map((licence) => licence.expiresOn?.toISOString() ?? null)}::text[]::timestamptz[],
+      ${licences.map((licence) => licence.idempotencyKey)}::text[],
+      ${licences.map((licence) => licence.bodyHash)}::text[]
+    ) as r (id, account_id, application_id, plan_id, expires_on, idempotency_key, idempotency_hash)
+    left join licences l on l.application_id = r.application_id and l.account_id = r.account_id
+      and l.idempotency_key = r.idempotency_key
+    left join plans p on p.id = r.plan_id and p.application_id = r.application_id
+      and p.account_id = r.account_id`
+  return new Map(rows.map((row) => [row.request_id, row]))
+}
+
+// The domains have been checked: none has a character that would need an escape.
+function arrayLiteral(domains: string[]): string {
+  return `{${domains.map((domain) => `"${domain}"`).join(',')}}`
+}

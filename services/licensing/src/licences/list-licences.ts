@@ -1,0 +1,26 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { invalid } from '@licensing/grpc/errors'
+import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
+import type { LicensingDeps } from '../dependencies.ts'
+import { pageLimit } from '../page.ts'
+import { licenceMessage } from './licence-row.ts'
+import { licenceStatuses } from './licence.ts'
+import { findLicences } from './list-queries.ts'
+
+export async function listLicences(
+  { sql }: LicensingDeps,
+  request: ListLicencesRequest,
+): Promise<MessageInitShape<typeof ListLicencesResponseSchema>> {
+  const { status, seenSince } = request
+  if (status !== undefined && !licenceStatuses.some((known) => known === status)) {
+    throw invalid('/status', `must be one of ${licenceStatuses.join(', ')}`)
+  }
+  const limit = pageLimit(request.limit)
+  const rows = await findLicences(sql, {
+    ...request,
+    limit: limit + 1,
+    seenSince: seenSince && timestampDate(seenSince),
+  })
+  return { licences: rows.slice(0, limit).map(licenceMessage), hasMore: rows.length > limit }
+}

@@ -1,0 +1,66 @@
+import type { Sql } from '@licensing/database/connect'
+import { licenceColumns } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+
+export interface LicenceFilter {
+  accountId: string
+  applicationId: string
+  beforeId: string
+  limit: number
+  status?: string | undefined
+  planId?: string | undefined
+  domain?: string | undefined
+  externalRef?: string | undefined
+  seenSince?: Date | undefined
+  neverSeen: boolean
+}
+
+// Up to so many licences seen since a time are sorted (2 ms from the index alone); more of them are so dense that
+// the newest page is found by walking.
+const fewSeen = 10_000
+
+/** A page of licences, newest first: those before `beforeId`, at most `limit`. */
+export async function findLicences(sql: Sql, filter: LicenceFilter): Promise<LicenceRow[]> {
+  const { accountId, applicationId, beforeId, limit, seenSince } = filter
+  const sorted = seenSince !== undefined && (await areFew(sql, applicationId, seenSince))
+  return sql<LicenceRow[]>`
+    select ${licenceColumns(sql)} from ${source(sql, filter, sorted)}
+    where l.application_id = ${applicationId} and l.account_id = ${accountId}
+      ${beforeId === '' ? sql`` : sql`and l.id < ${beforeId}`}
+      ${filter.status === undefined ? sql`` : sql`and l.status = ${filter.status}`}
+      ${filter.planId === undefined ? sql`` : sql`and l.plan_id = ${filter.planId}`}
+      ${filter.externalRef === undefined ? sql`` : sql`and l.external_ref = ${filter.externalRef}`}
+      ${filter.neverSeen ? sql`and not l.seen` : sql``}
+    order by ${filter.domain === undefined ? sql`l.id` : sql`h.licence_id`} desc
+    limit ${limit}`
+}
+
+/** What the page is read from. `l` is the licence. */
+function source(sql: Sql, filter: LicenceFilter, sorted: boolean) {
+  const { applicationId, beforeId, domain, seenSince } = filter
+  const licences =
+    domain === undefined
+      ? sql`licences l`
+      : sql`(
+          select licence_id from licence_hosts
+          where application_id = ${applicationId} and host = ${domain.toLowerCase()}
+            ${beforeId === '' ? sql`` : sql`and licence_id < ${beforeId}`}
+        ) h join licences l on l.id = h.licence_id`
+  if (seenSince === undefined) return licences
+  if (!sorted) {
+    return sql`${licences} join licence_activity a on a.licence_id = l.id and a.last_seen_at >= ${seenSince}`
+  }
+  return sql`${licences} join (
+      select licence_id from licence_activity
+      where application_id = ${applicationId} and last_seen_at >= ${seenSince} offset 0
+    ) a on a.licence_id = l.id`
+}
+
+async function areFew(sql: Sql, applicationId: string, seenSince: Date): Promise<boolean> {
+  const [row] = await sql<{ few: boolean }[]>`
+    select count(*) < ${fewSeen} as few from (
+      select 1 from licence_activity
+      where application_id = ${applicationId} and last_seen_at >= ${seenSince} limit ${fewSeen}
+    ) seen`
+  return row!.few
+}

@@ -1,0 +1,33 @@
+import { invalid } from '@licensing/grpc/errors'
+import type { Restrictions } from '@licensing/proto/licensing'
+
+const mostDomains = 100
+// A host name of LDH labels, or *. before one.
+const domainPattern =
+  /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+
+export interface CheckedRestrictions {
+  domains: string[]
+  maxActivations: number | null
+  maxSeats: number | null
+}
+
+/** @throws ServiceError `validation_failed` that points to what breaks a rule */
+export function checkRestrictions(restrictions: Restrictions | undefined): CheckedRestrictions {
+  const domains = (restrictions?.domains ?? []).map((domain) => domain.toLowerCase())
+  const pointer = '/restrictions'
+  if (domains.length > mostDomains) throw invalid(`${pointer}/domains`, `at most ${mostDomains} domains`)
+  const wrong = domains.findIndex((domain) => !domainPattern.test(domain))
+  if (wrong >= 0) throw invalid(`${pointer}/domains/${wrong}`, 'must be a host name, or *. and a host name')
+  return {
+    domains,
+    maxActivations: atLeastOne(restrictions?.maxActivations, `${pointer}/max_activations`),
+    maxSeats: atLeastOne(restrictions?.maxSeats, `${pointer}/max_seats`),
+  }
+}
+
+function atLeastOne(value: number | undefined, pointer: string): number | null {
+  if (value === undefined) return null
+  if (value < 1) throw invalid(pointer, 'must be at least 1')
+  return value
+}

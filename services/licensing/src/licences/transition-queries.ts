@@ -1,0 +1,84 @@
+import type { Sql } from '@licensing/database/connect'
+import { licenceColumns } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+import type { LicenceStatus, Transition } from './licence.ts'
+
+/** Who did it and because of what, as the history shows it. */
+export interface By {
+  actor: string
+  cause?: string | undefined
+}
+
+export type Changed = LicenceRow & { former_status: LicenceStatus }
+
+type Fragment = ReturnType<typeof licenceColumns>
+
+/**
+ * Locks the licences that `selection` gives (ids, in lock order, `for update`, of `licences l`), changes them and
+ * writes their history. One statement for one licence or for thousands.
+ */
+export async function changeLicences(
+  sql: Sql,
+  selection: Fragment,
+  transition: Transition,
+  by: By,
+): Promise<Changed[]> {
+  return sql<Changed[]>`
+    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
+    select ${licenceColumns(sql)}, l.former_status from changed l`
+}
+
+/** The same, without the plan's counter: for those who count once at the end of several statements. */
+export async function changeLicencesUncounted(
+  sql: Sql,
+  selection: Fragment,
+  transition: Transition,
+  by: By,
+): Promise<Changed[]> {
+  return sql<Changed[]>`
+    with ${changed(sql, selection, transition, by)}
+    select ${licenceColumns(sql)}, l.former_status from changed l order by l.id`
+}
+
+const changed = (sql: Sql, selection: Fragment, transition: Transition, { actor, cause }: By) => sql`
+  former as materialized (${selection}),
+  changed as (
+    update licences l set
+      status = ${transition.to},
+      status_reason = ${transition.reason ?? null},
+      expired_from = ${transition.remembersFormer ? sql`former.status` : null},
+      expired_from_reason = ${transition.remembersFormer ? sql`former.status_reason` : null},
+      updated_at = clock_timestamp()
+    from former where l.id = former.id
+    returning ${licenceColumns(sql)}, former.status as former_status
+  ),
+  recorded as (
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
+    select id, updated_at, ${transition.history}, former_status, status, ${actor}, ${cause ?? null}
+    from changed order by id
+  )`
+
+/** Carries the changes of a query (plan_id, former_status, status) over to the plans' counters. */
+const countChanges = (sql: Sql, from: Fragment) => sql`
+  insert into plan_counts (plan_id, shard, active)
+  select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
+  from ${from}
+  group by plan_id
+  having sum((status = 'active')::int - (former_status = 'active')::int) <> 0
+  order by plan_id
+  on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
+
+/** Adds to the plans' counters. The last lock that a transaction takes, but for the outbox. */
+export async function addToCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
+  const entries = [...changes].filter(([, active]) => active !== 0)
+  if (entries.length === 0) return
+  await sql`
+    insert into plan_counts (plan_id, shard, active)
+    select plan_id, pg_backend_pid() % 16, active
+    from unnest(
+      ${entries.map(([planId]) => planId)}::text[],
+      ${entries.map(([, active]) => active)}::bigint[]
+    ) as change (plan_id, active)
+    order by plan_id
+    on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
+}

@@ -1,0 +1,67 @@
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { connectNats } from '@licensing/events/connection'
+import { startConsumer } from '@licensing/events/consumer'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { createOutbox } from '@licensing/events/outbox'
+import { startRelay } from '@licensing/events/relay'
+import { connectTo } from '@licensing/grpc/client'
+import { serve } from '@licensing/grpc/server'
+import { readConfig } from '@licensing/process/config'
+import { runProcess } from '@licensing/process/run'
+import { CatalogService } from '@licensing/proto/catalog'
+import { licensingConfig } from './config.ts'
+import { startCatchUp } from './plans/catch-up.ts'
+import { takePlanEvents } from './plans/plan-events.ts'
+import { licensingService } from './service.ts'
+import { startSweep } from './sweeps/expire-licences.ts'
+
+await runProcess(
+  'licensing',
+  () => readConfig(licensingConfig),
+  async ({ log, health, onStop }, config) => {
+    const sql = connect(config.DATABASE_URL, { name: 'licensing', max: config.DATABASE_CONNECTIONS })
+    onStop('database', () => sql.end({ timeout: 5 }))
+    health.add('database', async () => void (await sql`select 1`))
+    const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }
+    await migrate(sql, [outboxMigrations, consumerMigrations, migrations])
+
+    const nats = await connectNats(config.NATS_URL, 'licensing', log)
+    onStop('nats', () => nats.close())
+    const streamReplicas = config.STREAM_REPLICAS
+    const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas, log })
+    onStop('relay', () => relay.stop())
+    const outbox = createOutbox(sql, () => relay.wake())
+
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
+    onStop('catalog channel', () => catalog.close())
+    const deps = { sql, outbox, catalog: catalog.calls, log }
+    const consumer = startConsumer({
+      sql,
+      nats,
+      service: 'licensing',
+      source: 'catalog',
+      streamReplicas,
+      log,
+      handle: takePlanEvents,
+      committed: () => relay.wake(),
+      isTransient: isDatabaseUnavailable,
+    })
+    onStop('consumer', () => consumer.stop())
+    const catchUp = startCatchUp({ ...deps, nats })
+    onStop('catch-up', () => catchUp.stop())
+    health.add('plan copies', () => catchUp.probe())
+
+    const sweep = startSweep({ sql, outbox, intervalMs: config.SWEEP_INTERVAL_SECONDS * 1000, log })
+    onStop('sweep', () => sweep.stop())
+    const server = await serve({
+      address: config.GRPC_ADDRESS,
+      services: [licensingService(deps)],
+      log,
+      health,
+      isUnavailable: isDatabaseUnavailable,
+    })
+    onStop('server', () => server.stop())
+  },
+)

@@ -1,0 +1,51 @@
+import { isId } from '@licensing/database/ids'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type { LicensingDeps } from '../dependencies.ts'
+import { applyPlanCopies } from './apply-plan-copies.ts'
+
+interface WantedPlan {
+  accountId: string
+  applicationId: string
+  planId: string
+}
+
+/** A plan that the copies do not hold: `known` once it has been fetched, `away` where catalog cannot be asked. */
+export type CatalogAnswer = 'known' | 'unknown' | 'away'
+
+// An issue waits for this; a catalog that is away must not hold it up.
+const patienceMs = 2_000
+
+/** Asks catalog for a plan of which no copy has come yet, and takes it over. */
+export async function askCatalog(
+  { catalog, outbox, log }: LicensingDeps,
+  plan: WantedPlan,
+): Promise<CatalogAnswer> {
+  if (!isId('pln', plan.planId)) return 'unknown'
+  try {
+    const copy = await catalog.getPlanCopy(plan, { timeoutMs: patienceMs })
+    await outbox.transaction((tx) => applyPlanCopies(tx, [copy]))
+    return 'known'
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    if (error.code === 'not_found') return 'unknown'
+    log.warn({ err: error, plan_id: plan.planId }, 'catalog could not be asked for a plan')
+    return 'away'
+  }
+}
+
+/**
+ * Fetches a plan of which no copy has come yet, for a request that needs it.
+ *
+ * @throws ServiceError `validation_failed` where there is none, `unavailable` where catalog cannot be asked
+ */
+export async function fetchPlan(deps: LicensingDeps, plan: WantedPlan): Promise<void> {
+  const answer = await askCatalog(deps, plan)
+  if (answer === 'unknown') throw planUnknown(plan)
+  if (answer === 'away') {
+    throw new ServiceError('unavailable', `plan ${plan.planId} has not arrived here yet: try again later`)
+  }
+}
+
+export function planUnknown({ planId }: WantedPlan): ServiceError {
+  return invalid('/plan_id', `there is no plan ${planId} in this application`)
+}

@@ -1,0 +1,72 @@
+import type { Database } from '@licensing/database/connect'
+import { hasReached, streamEnds } from '@licensing/events/caught-up'
+import type { Nats } from '@licensing/events/connection'
+import { pause } from '@licensing/events/pause'
+import type { LicensingDeps } from '../dependencies.ts'
+import { applyPlanCopies } from './apply-plan-copies.ts'
+
+const pageSize = 200
+const patienceMs = 2_000
+const retryMs = 250
+
+export interface CatchUp {
+  /** Rejects until all plan copies are in. */
+  probe(): void
+  stop(): Promise<void>
+}
+
+/**
+ * Brings the plan copies up to what they are at this start: read from catalog where it answers, else as soon as the
+ * consumer has reached where catalog's stream ended at this start. Until then the service is not ready: it would
+ * refuse plans that exist.
+ */
+export function startCatchUp(deps: LicensingDeps & { nats: Nats }): CatchUp {
+  const stopped = new AbortController()
+  let done = false
+  const run = async () => {
+    const reached = streamEndsReached(deps.sql, deps.nats)
+    while (!done && !stopped.signal.aborted) {
+      done = (await readAllCopies(deps)) || (await reached())
+      if (!done) await pause(retryMs, stopped.signal)
+    }
+  }
+  const running = run().catch((error: unknown) => deps.log.error({ err: error }, 'catching up ended'))
+  return {
+    probe() {
+      if (!done) throw new Error('plan copies are not all in yet')
+    },
+    async stop() {
+      stopped.abort()
+      await running
+    },
+  }
+}
+
+/** @returns false where catalog, or the database, does not answer */
+async function readAllCopies({ catalog, outbox, log }: LicensingDeps): Promise<boolean> {
+  try {
+    for (let afterId = ''; ;) {
+      const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs: patienceMs })
+      await outbox.transaction((tx) => applyPlanCopies(tx, page.plans))
+      const last = page.plans.at(-1)
+      if (!page.hasMore || !last) return true
+      afterId = last.id
+    }
+  } catch (error) {
+    log.debug({ err: error }, 'plan copies could not be read from catalog')
+    return false
+  }
+}
+
+function streamEndsReached(sql: Database, nats: Nats): () => Promise<boolean> {
+  let ends: Map<number, bigint> | undefined
+  return async () => {
+    if (!nats.connected()) return false
+    try {
+      ends ??= await streamEnds(await nats.connection.jetstreamManager(), 'catalog')
+      return await hasReached(sql, 'catalog', ends)
+    } catch {
+      return false
+    }
+  }
+}

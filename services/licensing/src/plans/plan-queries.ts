@@ -1,0 +1,105 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface PlanRow {
+  id: string
+  account_id: string
+  application_id: string
+  status: 'active' | 'retired'
+  snapshot_id: string
+}
+
+export interface NewPlanCopy {
+  id: string
+  accountId: string
+  applicationId: string
+  status: string
+  version: bigint
+  snapshotId: string
+}
+
+export interface NewSnapshot {
+  id: string
+  entitlementsJson: string
+}
+
+export async function insertSnapshots(sql: Sql, snapshots: NewSnapshot[]): Promise<void> {
+  await sql`
+    insert into snapshots (id, entitlements)
+    select id, entitlements::jsonb
+    from unnest(
+      ${snapshots.map((snapshot) => snapshot.id)}::text[],
+      ${snapshots.map((snapshot) => snapshot.entitlementsJson)}::text[]
+    ) as snapshot (id, entitlements)
+    order by id
+    on conflict (id) do nothing`
+}
+
+/** Takes copies over whose version is newer, and locks them. @returns the ids of those */
+export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    insert into plans (id, account_id, application_id, status, version, snapshot_id)
+    select id, account_id, application_id, status, version, snapshot_id
+    from unnest(
+      ${plans.map((plan) => plan.id)}::text[],
+      ${plans.map((plan) => plan.accountId)}::text[],
+      ${plans.map((plan) => plan.applicationId)}::text[],
+      ${plans.map((plan) => plan.status)}::text[],
+      ${plans.map((plan) => String(plan.version))}::bigint[],
+      ${plans.map((plan) => plan.snapshotId)}::text[]
+    ) as plan (id, account_id, application_id, status, version, snapshot_id)
+    order by id
+    on conflict (id) do update set
+      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id
+      where plans.version < excluded.version
+    returning id`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** False where this archive has been applied before. */
+export async function insertArchive(sql: Sql, planId: string, archiveVersion: bigint): Promise<boolean> {
+  const inserted = await sql`
+    insert into plan_archives (plan_id, archive_version, suspended) values (${planId}, ${archiveVersion}, 0)
+    on conflict do nothing`
+  return inserted.count === 1
+}
+
+export async function recordSuspended(
+  sql: Sql,
+  planId: string,
+  archiveVersion: bigint,
+  suspended: number,
+): Promise<void> {
+  await sql`
+    update plan_archives set suspended = ${suspended}
+    where plan_id = ${planId} and archive_version = ${archiveVersion}`
+}
+
+export async function findSuspended(sql: Sql, planId: string, archiveVersion: bigint): Promise<bigint> {
+  const [row] = await sql<{ suspended: bigint }[]>`
+    select suspended from plan_archives where plan_id = ${planId} and archive_version = ${archiveVersion}`
+  return row?.suspended ?? 0n
+}
+
+export async function findPlans(
+  sql: Sql,
+  { accountId, applicationId }: { accountId: string; applicationId: string },
+  ids: string[],
+): Promise<PlanRow[]> {
+  return sql<PlanRow[]>`
+    select id, account_id, application_id, status, snapshot_id from plans
+    where id = any(${ids}::text[]) and application_id = ${applicationId} and account_id = ${accountId}`
+}
+
+/** A plan, locked shared: no archive passes until this transaction ends. */
+export async function lockPlan(sql: Sql, id: string): Promise<PlanRow | undefined> {
+  const [row] = await sql<PlanRow[]>`
+    select id, account_id, application_id, status, snapshot_id from plans where id = ${id} for share`
+  return row
+}
+
+export async function countActive(sql: Sql, planIds: string[]): Promise<Map<string, bigint>> {
+  const rows = await sql<{ plan_id: string; active: bigint }[]>`
+    select plan_id, sum(active)::bigint as active from plan_counts
+    where plan_id = any(${planIds}::text[]) group by plan_id`
+  return new Map(rows.map((row) => [row.plan_id, row.active]))
+}

@@ -1,0 +1,22 @@
+import type { ResolvedEntitlement } from '@licensing/proto/catalog'
+import { createHash } from 'node:crypto'
+import type { NewSnapshot } from './plan-queries.ts'
+
+/** What a licence is entitled to; `default` is what a downgraded one runs on. */
+export interface SnapshotEntitlement {
+  key: string
+  kind: string
+  value: string
+  default: string
+}
+
+/** The snapshot of these entitlements: equal ones have the same id, whatever order they come in. */
+export function snapshotOf(entitlements: ResolvedEntitlement[]): NewSnapshot {
+  const sorted = entitlements
+    .map(({ key, kind, value, default: ofDefinition }): SnapshotEntitlement => {
+      return { key, kind, value, default: ofDefinition }
+    })
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+  const entitlementsJson = JSON.stringify(sorted)
+  return { id: createHash('sha256').update(entitlementsJson).digest('base64url'), entitlementsJson }
+}

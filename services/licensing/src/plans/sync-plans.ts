@@ -1,0 +1,11 @@
+import type { SyncPlansRequest } from '@licensing/proto/licensing'
+import type { LicensingDeps } from '../dependencies.ts'
+import { applyPlanCopies } from './apply-plan-copies.ts'
+
+export async function syncPlans(
+  { outbox }: LicensingDeps,
+  { plans }: SyncPlansRequest,
+): Promise<Record<string, never>> {
+  await outbox.transaction((tx) => applyPlanCopies(tx, plans))
+  return {}
+}

@@ -1,0 +1,120 @@
+import { create } from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { createOutbox } from '@licensing/events/outbox'
+import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
+import { ServiceError } from '@licensing/grpc/errors'
+import { implement, serve } from '@licensing/grpc/server'
+import type { Handlers } from '@licensing/grpc/server'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { LicensingDeps } from '../dependencies.ts'
+import { licensingService } from '../service.ts'
+
+/** The service on a database of its own, reached through its real client, beside a catalog that holds `copies`. */
+export interface Harness extends AsyncDisposable {
+  sql: Database
+  databaseUrl: string
+  licensing: ServiceClient<typeof LicensingService>
+  deps: LicensingDeps
+  catalog: CatalogStandIn
+  accountId: string
+  applicationId: string
+}
+
+/** What catalog answers to licensing; `away` makes it refuse to. */
+export interface CatalogStandIn {
+  copies: Map<string, PlanCopy>
+  away: boolean
+}
+
+export async function startHarness(options: { connections?: number } = {}): Promise<Harness> {
+  await using started = new AsyncDisposableStack()
+  const database = started.use(await createTestDatabase())
+  const sql = connect(database.url, { name: 'licensing', max: options.connections ?? 20 })
+  started.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+
+  const log = createLogger('licensing', 'error')
+  const catalog: CatalogStandIn = { copies: new Map(), away: false }
+  const serveOn = { address: { host: '127.0.0.1', port: 0 }, log, health: new Health() }
+  const catalogServer = await serve({ ...serveOn, services: [catalogStandIn(catalog)] })
+  started.defer(() => catalogServer.stop())
+  const toCatalog = connectTo(CatalogService, `127.0.0.1:${catalogServer.port}`)
+  started.defer(() => toCatalog.close())
+
+  const deps: LicensingDeps = {
+    sql,
+    outbox: createOutbox(sql, () => {}),
+    catalog: toCatalog.calls,
+    log,
+  }
+  const server = await serve({
+    ...serveOn,
+    services: [licensingService(deps)],
+    isUnavailable: isDatabaseUnavailable,
+  })
+  started.defer(() => server.stop())
+  const client = connectTo(LicensingService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
+  started.defer(() => client.close())
+  const running = started.move()
+  return {
+    sql,
+    databaseUrl: database.url,
+    licensing: client.calls,
+    deps,
+    catalog,
+    accountId: newId('acct'),
+    applicationId: newId('app'),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+export const licensingMigrations = {
+  name: 'licensing',
+  path: new URL('../../migrations', import.meta.url).pathname,
+}
+
+function catalogStandIn(catalog: CatalogStandIn) {
+  const handlers: Partial<Handlers<typeof CatalogService>> = {
+    getPlanCopy: async ({ planId }) => {
+      if (catalog.away) throw new ServiceError('unavailable', 'away')
+      const copy = catalog.copies.get(planId)
+      if (!copy) throw new ServiceError('not_found', `there is no plan ${planId}`)
+      return copy
+    },
+    listPlanCopies: async ({ afterId, limit }) => {
+      if (catalog.away) throw new ServiceError('unavailable', 'away')
+      const later = [...catalog.copies.values()]
+        .filter((copy) => copy.id > afterId)
+        .sort((a, b) => (a.id < b.id ? -1 : 1))
+      return { plans: later.slice(0, limit), hasMore: later.length > limit }
+    },
+  }
+  return implement(CatalogService, handlers as Handlers<typeof CatalogService>)
+}
+
+/** A plan copy as catalog sends it. */
+export function planCopy(
+  { accountId, applicationId }: Pick<Harness, 'accountId' | 'applicationId'>,
+  given: MessageInitShape<typeof PlanCopySchema> = {},
+): PlanCopy {
+  return create(PlanCopySchema, {
+    id: newId('pln'),
+    accountId,
+    applicationId,
+    status: 'active',
+    version: 1n,
+    ...given,
+  })
+}
