@@ -9,7 +9,7 @@ import { startTelemetry } from './telemetry.ts'
 export interface Process {
   log: Logger
   health: Health
-  onStop(name: string, stop: () => Promise<void> | void): void
+  onStop: (name: string, stop: () => Promise<void> | void) => void
 }
 
 interface ProcessSettings {
