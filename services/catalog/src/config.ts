@@ -1,8 +1,21 @@
-import { address, serviceConfig } from '@licensing/process/config'
+import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
+
+/** The transaction fee that new accounts take. */
+export const feeConfig = {
+  FEE_BPS: wholeNumber()
+    .refine((value) => value <= 10_000, 'must be at most 10000')
+    .default(100)
+    .describe('transaction fee of new accounts, in basis points'),
+  FEE_FIXED_MINOR: wholeNumber()
+    .refine(Number.isSafeInteger, 'is too large')
+    .default(0)
+    .describe('fixed part of the transaction fee of new accounts, in minor units'),
+}
 
 export const catalogConfig = z.object({
   ...serviceConfig,
+  ...feeConfig,
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   // The first account, made at the first start, for those who bring a key rather than use licensing-admin.
   BOOTSTRAP_API_KEY: z
@@ -10,7 +23,12 @@ export const catalogConfig = z.object({
     .regex(/^lsk_[\x21-\x7e]{36,124}$/, 'must start with lsk_ and have 40 to 128 visible characters')
     .optional()
     .describe('key of the demo account, made at the first start'),
-  ALERT_EMAIL: z.email().default('alerts@localhost').describe('where the demo account’s alerts go'),
+  // Local addresses without a dot are e-mail addresses too.
+  ALERT_EMAIL: z
+    .string()
+    .regex(/^[^\s@]{1,64}@[^\s@]{1,255}$/, 'must be an e-mail address')
+    .default('alerts@localhost')
+    .describe('where the demo account’s alerts go'),
 })
 
 export type CatalogConfig = z.output<typeof catalogConfig>

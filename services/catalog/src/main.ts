@@ -2,7 +2,6 @@ import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
-import { outboxMigrations } from '@licensing/events/migrations'
 import { createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import { connectTo } from '@licensing/grpc/client'
@@ -10,7 +9,10 @@ import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { LicensingService } from '@licensing/proto/licensing'
+import { bootstrap } from './accounts/bootstrap.ts'
+import { createKeyUse } from './api-keys/key-use.ts'
 import { catalogConfig } from './config.ts'
+import { catalogMigrations } from './migrations.ts'
 import { catalogService } from './service.ts'
 
 await runProcess(
@@ -20,8 +22,8 @@ await runProcess(
     const sql = connect(config.DATABASE_URL, { name: 'catalog', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
     health.add('database', async () => void (await sql`select 1`))
-    const migrations = { name: 'catalog', path: new URL('../migrations', import.meta.url).pathname }
-    await migrate(sql, [outboxMigrations, migrations])
+    await migrate(sql, catalogMigrations)
+    await bootstrap(sql, config)
 
     const nats = await connectNats(config.NATS_URL, 'catalog', log)
     onStop('nats', () => nats.close())
@@ -30,10 +32,12 @@ await runProcess(
 
     const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text)
     onStop('licensing channel', () => licensing.close())
+    const keyUse = createKeyUse(sql, log)
+    onStop('use of keys', () => keyUse.stop())
     const outbox = createOutbox(sql, () => relay.wake())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [catalogService({ sql, outbox, licensing: licensing.calls, log })],
+      services: [catalogService({ sql, outbox, licensing, keyUse, log })],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

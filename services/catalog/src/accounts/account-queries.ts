@@ -1,0 +1,77 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface AccountRow {
+  id: string
+  name: string
+  alert_email: string | null
+  fee_bps: number
+  fee_fixed_minor: bigint
+  created_at: Date
+}
+
+export interface Fee {
+  bps: number
+  fixedMinor: bigint
+}
+
+const columns = (sql: Sql) => sql`id, name, alert_email, fee_bps, fee_fixed_minor, created_at`
+
+export async function findAccount(sql: Sql, id: string): Promise<AccountRow | undefined> {
+  const [row] = await sql<AccountRow[]>`select ${columns(sql)} from accounts where id = ${id}`
+  return row
+}
+
+export async function insertAccount(
+  sql: Sql,
+  account: { id: string; name: string; alertEmail: string | null; fee: Fee; demo: boolean },
+): Promise<void> {
+  await sql`
+    insert into accounts (id, name, alert_email, fee_bps, fee_fixed_minor, demo)
+    values (${account.id}, ${account.name}, ${account.alertEmail}, ${account.fee.bps},
+      ${account.fee.fixedMinor}, ${account.demo})`
+}
+
+/** Changes what is given: undefined leaves a column as it is. */
+export async function updateAccountRow(
+  sql: Sql,
+  id: string,
+  change: { name: string | undefined; alertEmail: string | null | undefined },
+): Promise<AccountRow | undefined> {
+  const { name = null, alertEmail } = change
+  const [row] = await sql<AccountRow[]>`
+    update accounts set
+      name = coalesce(${name}, name),
+      alert_email = case when ${alertEmail === undefined} then alert_email else ${alertEmail ?? null} end
+    where id = ${id}
+    returning ${columns(sql)}`
+  return row
+}
+
+export async function updateFee(sql: Sql, id: string, fee: Fee): Promise<boolean> {
+  const updated = await sql`
+    update accounts set fee_bps = ${fee.bps}, fee_fixed_minor = ${fee.fixedMinor} where id = ${id}`
+  return updated.count === 1
+}
+
+export async function listAllAccounts(sql: Sql): Promise<AccountRow[]> {
+  return sql<AccountRow[]>`select ${columns(sql)} from accounts order by id`
+}
+
+export async function findDemoAccount(sql: Sql): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`select id from accounts where demo`
+  return row?.id
+}
+
+/** Records what the running service gives new accounts. */
+export async function recordNewAccountFees(sql: Sql, fee: Fee): Promise<void> {
+  await sql`
+    insert into new_account_fees (fee_bps, fee_fixed_minor) values (${fee.bps}, ${fee.fixedMinor})
+    on conflict (only_row) do update
+    set fee_bps = excluded.fee_bps, fee_fixed_minor = excluded.fee_fixed_minor`
+}
+
+export async function readNewAccountFees(sql: Sql): Promise<Fee | undefined> {
+  const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
+    select fee_bps, fee_fixed_minor from new_account_fees`
+  return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
+}

@@ -1,0 +1,88 @@
+import type { Sql } from '@licensing/database/connect'
+import type { PageRequest } from '../pages.ts'
+import { rowsFor } from '../pages.ts'
+
+export interface ApiKeyRow {
+  id: string
+  account_id: string
+  application_id: string | null
+  name: string
+  scopes: string[]
+  last_four: string
+  created_at: Date
+  last_used_at: Date | null
+  revoked_at: Date | null
+}
+
+const columns = (sql: Sql) =>
+  sql`id, account_id, application_id, name, scopes, last_four, created_at, last_used_at, revoked_at`
+
+export async function insertKey(
+  sql: Sql,
+  key: {
+    id: string
+    accountId: string
+    applicationId: string | null
+    name: string
+    hash: Buffer
+    lastFour: string
+    scopes: string[]
+  },
+): Promise<ApiKeyRow> {
+  const [row] = await sql<ApiKeyRow[]>`
+    insert into api_keys (id, account_id, application_id, name, key_hash, last_four, scopes)
+    values (${key.id}, ${key.accountId}, ${key.applicationId}, ${key.name}, ${key.hash}, ${key.lastFour},
+      ${key.scopes})
+    returning ${columns(sql)}`
+  return row!
+}
+
+/** Revoked ones too. */
+export async function findKeyByHash(
+  sql: Sql,
+  hash: Uint8Array,
+): Promise<(ApiKeyRow & { key_hash: Buffer }) | undefined> {
+  const [row] = await sql<(ApiKeyRow & { key_hash: Buffer })[]>`
+    select ${columns(sql)}, key_hash from api_keys where key_hash = ${Buffer.from(hash)}`
+  return row
+}
+
+export async function listKeyRows(sql: Sql, accountId: string, page: PageRequest): Promise<ApiKeyRow[]> {
+  return sql<ApiKeyRow[]>`
+    select ${columns(sql)} from api_keys
+    where account_id = ${accountId} ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+    order by id desc limit ${rowsFor(page.limit)}`
+}
+
+/**
+ * Revokes a key that is in force; an empty `accountId` means any account's.
+ *
+ * @returns the key where this call revoked it, `'before'` where it was revoked already, undefined where there is none
+ */
+export async function revokeKeyRow(
+  sql: Sql,
+  accountId: string,
+  id: string,
+): Promise<{ account_id: string; application_id: string | null; key_hash: Buffer } | 'before' | undefined> {
+  const [revoked] = await sql<{ account_id: string; application_id: string | null; key_hash: Buffer }[]>`
+    update api_keys set revoked_at = now()
+    where id = ${id} and (${accountId} = '' or account_id = ${accountId}) and revoked_at is null
+    returning account_id, application_id, key_hash`
+  if (revoked) return revoked
+  const found = await sql`
+    select from api_keys where id = ${id} and (${accountId} = '' or account_id = ${accountId})`
+  return found.length > 0 ? 'before' : undefined
+}
+
+/** Moves `last_used_at` forward. Locks in the order of ids, as replicas do this side by side. */
+export async function recordKeyUse(sql: Sql, uses: Map<string, Date>): Promise<void> {
+  await sql`
+    with used as (
+      select k.id, u.at
+      from api_keys k
+      join unnest(${[...uses.keys()]}::text[], ${[...uses.values()]}::timestamptz[]) as u (id, at) on u.id = k.id
+      order by k.id
+      for no key update of k
+    )
+    update api_keys k set last_used_at = greatest(k.last_used_at, used.at) from used where k.id = used.id`
+}

@@ -1,0 +1,23 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { AuthenticateKeyRequest, PrincipalSchema } from '@licensing/proto/catalog'
+import { timingSafeEqual } from 'node:crypto'
+import type { CatalogDeps } from '../deps.ts'
+import { findKeyByHash } from './api-key-queries.ts'
+
+export async function authenticateKey(
+  { sql, keyUse }: CatalogDeps,
+  { keyHash }: AuthenticateKeyRequest,
+): Promise<MessageInitShape<typeof PrincipalSchema>> {
+  const row = keyHash.length === 32 ? await findKeyByHash(sql, keyHash) : undefined
+  if (!row || !timingSafeEqual(row.key_hash, keyHash) || row.revoked_at) {
+    throw new ServiceError('unauthenticated', 'the API key is unknown or revoked')
+  }
+  keyUse.touch(row.id)
+  return {
+    keyId: row.id,
+    accountId: row.account_id,
+    scopes: row.scopes,
+    ...(row.application_id !== null && { applicationId: row.application_id }),
+  }
+}

@@ -1,0 +1,56 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Sql } from '@licensing/database/connect'
+import { isId, newId } from '@licensing/database/ids'
+import { brokenConstraint } from '@licensing/database/problems'
+import { invalid } from '@licensing/grpc/errors'
+import type { CreateApiKeyRequest, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import type { CatalogDeps } from '../deps.ts'
+import { notFound, Violations } from '../refusals.ts'
+import type { ApiKeyRow } from './api-key-queries.ts'
+import { insertKey } from './api-key-queries.ts'
+import { toApiKey } from './api-key.ts'
+import { hashOfKey, newKey } from './key-format.ts'
+import { isScope, scopes } from './scopes.ts'
+
+export async function createApiKey(
+  { sql }: CatalogDeps,
+  request: CreateApiKeyRequest,
+): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
+  const { row, key } = await mintKey(sql, request)
+  return { apiKey: toApiKey(row), key }
+}
+
+/** Makes a key; the one that comes back is shown once and kept nowhere. */
+export async function mintKey(
+  sql: Sql,
+  wanted: { accountId: string; name: string; scopes: string[]; applicationId?: string | undefined },
+): Promise<{ row: ApiKeyRow; key: string }> {
+  const { accountId, applicationId, name } = wanted
+  const violations = new Violations()
+  violations.checkName('/name', name)
+  if (wanted.scopes.length === 0) violations.add('/scopes', `must name at least one of ${scopes.join(', ')}`)
+  wanted.scopes.forEach((scope, at) => {
+    if (!isScope(scope)) violations.add(`/scopes/${at}`, `must be one of ${scopes.join(', ')}`)
+  })
+  if (applicationId !== undefined && !isId('app', applicationId)) violations.add('/app_id', noSuchApplication)
+  violations.throwIfAny()
+
+  const key = newKey()
+  const row = await insertKey(sql, {
+    id: newId('key'),
+    accountId,
+    applicationId: applicationId ?? null,
+    name,
+    hash: hashOfKey(key),
+    lastFour: key.slice(-4),
+    scopes: [...new Set(wanted.scopes)],
+  }).catch((error: unknown) => {
+    const broken = brokenConstraint(error)
+    if (broken === 'api_keys_application') throw invalid('/app_id', noSuchApplication)
+    if (broken === 'api_keys_account_id_fkey') throw notFound('account', accountId)
+    throw error
+  })
+  return { row, key }
+}
+
+const noSuchApplication = 'must be the id of an application of this account'

@@ -1,0 +1,40 @@
+import type { Database } from '@licensing/database/connect'
+import type { Logger } from '@licensing/process/log'
+import { recordKeyUse } from './api-key-queries.ts'
+
+/** Remembers when keys were used and writes it down in batches, so that no request waits for it. */
+export interface KeyUse {
+  touch(keyId: string): void
+  /** Writes down what is remembered. */
+  flush(): Promise<void>
+  stop(): Promise<void>
+}
+
+const writeEveryMs = 500
+
+export function createKeyUse(sql: Database, log: Logger): KeyUse {
+  let uses = new Map<string, Date>()
+  let timer: NodeJS.Timeout | undefined
+  let writing = Promise.resolve()
+
+  const write = async () => {
+    clearTimeout(timer)
+    timer = undefined
+    if (uses.size === 0) return
+    const batch = uses
+    uses = new Map()
+    await recordKeyUse(sql, batch).catch((error: unknown) =>
+      log.warn({ err: error, keys: batch.size }, 'use of keys could not be written down'),
+    )
+  }
+  const flush = () => (writing = writing.then(write))
+
+  return {
+    touch(keyId) {
+      uses.set(keyId, new Date())
+      timer ??= setTimeout(() => void flush(), writeEveryMs)
+    },
+    flush,
+    stop: flush,
+  }
+}

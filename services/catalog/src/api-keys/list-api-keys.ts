@@ -1,0 +1,17 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { ListApiKeysRequest, ListApiKeysResponseSchema } from '@licensing/proto/catalog'
+import type { CatalogDeps } from '../deps.ts'
+import { pageOf } from '../pages.ts'
+import { listKeyRows } from './api-key-queries.ts'
+import { toApiKey } from './api-key.ts'
+
+export async function listApiKeys(
+  { sql, keyUse }: CatalogDeps,
+  request: ListApiKeysRequest,
+): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
+  // So that `last_used_at` tells of every use up to now.
+  await keyUse.flush()
+  const rows = await listKeyRows(sql, request.accountId, request)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { apiKeys: page.map(toApiKey), hasMore }
+}

@@ -1,0 +1,71 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+import { isId } from '@licensing/database/ids'
+import type { PageRequest } from '../pages.ts'
+import { rowsFor } from '../pages.ts'
+import { notFound } from '../refusals.ts'
+
+export interface ApplicationRow {
+  id: string
+  account_id: string
+  name: string
+  created_at: Date
+}
+
+const columns = (sql: Sql) => sql`id, account_id, name, created_at`
+
+export async function insertApplication(
+  sql: Sql,
+  application: { id: string; accountId: string; name: string },
+): Promise<ApplicationRow> {
+  const [row] = await sql<ApplicationRow[]>`
+    insert into applications (id, account_id, name)
+    values (${application.id}, ${application.accountId}, ${application.name})
+    returning ${columns(sql)}`
+  return row!
+}
+
+/** An application of the account; of any account where `accountId` is empty. */
+export async function findApplication(
+  sql: Sql,
+  accountId: string,
+  id: string,
+): Promise<ApplicationRow | undefined> {
+  if (!isId('app', id)) return undefined
+  const [row] = await sql<ApplicationRow[]>`
+    select ${columns(sql)} from applications
+    where id = ${id} and (${accountId} = '' or account_id = ${accountId})`
+  return row
+}
+
+/** @throws ServiceError `not_found` where it is not the account's */
+export async function requireApplication(sql: Sql, accountId: string, id: string): Promise<void> {
+  const row = accountId === '' ? undefined : await findApplication(sql, accountId, id)
+  if (!row) throw notFound('application', id)
+}
+
+/**
+ * The lock under which definitions and plans of an application change (migrations/0002). It does not hold up rows that
+ * refer to the application.
+ *
+ * @throws ServiceError `not_found` where it is not the account's
+ */
+export async function lockApplication(tx: Transaction, accountId: string, id: string): Promise<void> {
+  const rows = isId('app', id)
+    ? await tx`select id from applications where id = ${id} and account_id = ${accountId} for no key update`
+    : []
+  if (rows.length === 0) throw notFound('application', id)
+}
+
+export async function listApplicationRows(
+  sql: Sql,
+  accountId: string,
+  page: PageRequest,
+  onlyId: string | undefined,
+): Promise<ApplicationRow[]> {
+  return sql<ApplicationRow[]>`
+    select ${columns(sql)} from applications
+    where account_id = ${accountId}
+      ${onlyId === undefined ? sql`` : sql`and id = ${onlyId}`}
+      ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+    order by id desc limit ${rowsFor(page.limit)}`
+}

@@ -1,0 +1,15 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { ListApplicationsRequest, ListApplicationsResponseSchema } from '@licensing/proto/catalog'
+import type { CatalogDeps } from '../deps.ts'
+import { pageOf } from '../pages.ts'
+import { listApplicationRows } from './application-queries.ts'
+import { toApplication } from './application.ts'
+
+export async function listApplications(
+  { sql }: CatalogDeps,
+  request: ListApplicationsRequest,
+): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
+  const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { applications: page.map(toApplication), hasMore }
+}

@@ -1,0 +1,21 @@
+import type { Database } from '@licensing/database/connect'
+import type { Outbox } from '@licensing/events/outbox'
+import type { ServiceClient } from '@licensing/grpc/client'
+import type { Logger } from '@licensing/process/log'
+import type { LicensingService } from '@licensing/proto/licensing'
+import type { KeyUse } from './api-keys/key-use.ts'
+
+/** What the handlers need, made in main.ts. */
+export interface CatalogDeps {
+  sql: Database
+  outbox: Outbox
+  licensing: Licensing
+  keyUse: KeyUse
+  log: Logger
+}
+
+/** The licensing service, as far as it is known to be there. */
+export interface Licensing {
+  calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  looksReachable(): boolean
+}

@@ -1,0 +1,44 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import type { DefinitionRow } from './definition-queries.ts'
+
+/** What each kind holds (interface 2.1), and what applies where nothing is said. */
+export const kinds = {
+  feature: { default: 'false', pattern: /^(true|false)$/, form: 'must be "true" or "false"' },
+  limit: {
+    default: '0',
+    pattern: /^(0|-?[1-9][0-9]{0,14})$/,
+    form: 'must be an integer of at most 15 digits as a string, without plus sign, leading zero or fraction',
+  },
+} as const
+
+export type Kind = keyof typeof kinds
+
+export function isKind(text: string): text is Kind {
+  return Object.hasOwn(kinds, text)
+}
+
+/** What is wrong with a value of this kind, or undefined. */
+export function problemOfValue(kind: Kind, value: string): string | undefined {
+  return kinds[kind].pattern.test(value) ? undefined : kinds[kind].form
+}
+
+/** What is wrong with an entitlement key, or undefined. */
+export function problemOfKey(key: string): string | undefined {
+  return /^[a-z][a-z0-9_]{0,63}$/.test(key)
+    ? undefined
+    : 'must have 1 to 64 characters: lower-case letters, digits and underscores, the first a letter'
+}
+
+export function toDefinition(row: DefinitionRow): MessageInitShape<typeof EntitlementDefinitionSchema> {
+  return {
+    id: row.id,
+    applicationId: row.application_id,
+    key: row.key,
+    kind: row.kind,
+    displayName: row.display_name,
+    default: row.default_value,
+    createdAt: timestampFromDate(row.created_at),
+  }
+}

@@ -1,0 +1,18 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { isId } from '@licensing/database/ids'
+import type { EntitlementDefinitionSchema, GetEntitlementDefinitionRequest } from '@licensing/proto/catalog'
+import { requireApplication } from '../applications/application-queries.ts'
+import type { CatalogDeps } from '../deps.ts'
+import { notFound } from '../refusals.ts'
+import { findDefinition } from './definition-queries.ts'
+import { toDefinition } from './definition.ts'
+
+export async function getDefinition(
+  { sql }: CatalogDeps,
+  { accountId, applicationId, entitlementDefId: id }: GetEntitlementDefinitionRequest,
+): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  const row = isId('ent', id) ? await findDefinition(sql, accountId, applicationId, id) : undefined
+  if (row) return toDefinition(row)
+  await requireApplication(sql, accountId, applicationId)
+  throw notFound('entitlement definition', id)
+}

@@ -1,0 +1,21 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type {
+  ListEntitlementDefinitionsRequest,
+  ListEntitlementDefinitionsResponseSchema,
+} from '@licensing/proto/catalog'
+import { requireApplication } from '../applications/application-queries.ts'
+import type { CatalogDeps } from '../deps.ts'
+import { pageOf } from '../pages.ts'
+import { listDefinitionRows } from './definition-queries.ts'
+import { toDefinition } from './definition.ts'
+
+export async function listDefinitions(
+  { sql }: CatalogDeps,
+  request: ListEntitlementDefinitionsRequest,
+): Promise<MessageInitShape<typeof ListEntitlementDefinitionsResponseSchema>> {
+  const { accountId, applicationId, limit } = request
+  const rows = await listDefinitionRows(sql, accountId, applicationId, request)
+  if (rows.length === 0) await requireApplication(sql, accountId, applicationId)
+  const { page, hasMore } = pageOf(rows, limit)
+  return { definitions: page.map(toDefinition), hasMore }
+}

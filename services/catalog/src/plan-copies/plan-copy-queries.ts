@@ -1,0 +1,60 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface PlanCopyRow {
+  id: string
+  account_id: string
+  application_id: string
+  status: string
+  version: bigint
+  archived_by: string
+  archive_version: bigint
+  /** Key, kind, value, default of every definition of the application, sorted by key. */
+  entitlements: [string, string, string, string][]
+}
+
+// One statement, so one snapshot: the version and what is resolved belong together, also outside of a transaction.
+const selectCopies = (sql: Sql) => sql`
+  select p.id, a.account_id, p.application_id, p.status, p.version, p.archived_by, p.archive_version,
+    coalesce(
+      (
+        select json_agg(
+          json_build_array(d.key, d.kind, coalesce(o.value, d.default_value), d.default_value) order by d.key)
+        from entitlement_definitions d
+        left join plan_overrides o on o.plan_id = p.id and o.definition_id = d.id
+        where d.application_id = p.application_id
+      ), '[]') as entitlements
+  from plans p join applications a on a.id = p.application_id`
+
+/** The copy of a plan; an empty account or application means any. */
+export async function findCopy(
+  sql: Sql,
+  planId: string,
+  accountId: string,
+  applicationId: string,
+): Promise<PlanCopyRow | undefined> {
+  const [row] = await sql<PlanCopyRow[]>`
+    ${selectCopies(sql)}
+    where p.id = ${planId} and (${accountId} = '' or a.account_id = ${accountId})
+      and (${applicationId} = '' or p.application_id = ${applicationId})`
+  return row
+}
+
+/** Copies in the order of plan ids, from the one after `afterId` on. */
+export async function copiesAfter(sql: Sql, afterId: string, limit: number): Promise<PlanCopyRow[]> {
+  return sql<PlanCopyRow[]>`${selectCopies(sql)} where p.id > ${afterId} order by p.id limit ${limit}`
+}
+
+export async function copiesOfApplication(
+  sql: Sql,
+  applicationId: string,
+  afterId: string,
+  limit: number,
+): Promise<PlanCopyRow[]> {
+  return sql<PlanCopyRow[]>`
+    ${selectCopies(sql)} where p.application_id = ${applicationId} and p.id > ${afterId} order by p.id limit ${limit}`
+}
+
+/** Under the application's lock: what the plans resolve to has changed. */
+export async function raiseVersions(sql: Sql, applicationId: string): Promise<void> {
+  await sql`update plans set version = version + 1 where application_id = ${applicationId}`
+}

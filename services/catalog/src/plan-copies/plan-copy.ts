@@ -1,0 +1,38 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { PlanCopySchema } from '@licensing/proto/catalog'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { PlanCopyRow } from './plan-copy-queries.ts'
+
+export function toPlanCopy(row: PlanCopyRow): PlanCopy {
+  return create(PlanCopySchema, {
+    id: row.id,
+    accountId: row.account_id,
+    applicationId: row.application_id,
+    status: row.status,
+    version: row.version,
+    archivedBy: row.archived_by,
+    archiveVersion: row.archive_version,
+    entitlements: row.entitlements.map(([key, kind, value, fallback]) => ({
+      key,
+      kind,
+      value,
+      default: fallback,
+    })),
+  })
+}
+
+/** Splits copies, in their order, into parts of at most `mostBytes` each; a copy over that is a part of its own. */
+export function partsOf(copies: PlanCopy[], mostBytes: number): PlanCopy[][] {
+  const parts: PlanCopy[][] = []
+  let room = 0
+  for (const copy of copies) {
+    const size = toBinary(PlanCopySchema, copy).length
+    if (parts.length === 0 || size > room) {
+      parts.push([])
+      room = mostBytes
+    }
+    parts.at(-1)!.push(copy)
+    room -= size
+  }
+  return parts
+}

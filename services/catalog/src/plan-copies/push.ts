@@ -1,0 +1,40 @@
+import { newId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { CatalogDeps } from '../deps.ts'
+
+const askTimeoutMs = 2_000
+
+/**
+ * Before a change that licensing has to follow: is it there, with its database? Then the change is not begun where it
+ * could not take effect; what fails after this is repaired by the event.
+ *
+ * @throws ServiceError `unavailable`, with nothing changed
+ */
+export async function requireLicensing({ licensing }: CatalogDeps): Promise<void> {
+  const away = (cause?: unknown) =>
+    new ServiceError('unavailable', 'the licensing service is away for the moment; nothing was changed', {
+      cause,
+    })
+  if (!licensing.looksReachable()) throw away()
+  await licensing.calls
+    .countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: askTimeoutMs })
+    .catch((error: unknown) => {
+      throw away(error)
+    })
+}
+
+/**
+ * Hands copies to licensing, so that what is issued after the answer follows the change.
+ *
+ * @throws ServiceError `unavailable` that says that the change is saved: its event brings it to licensing
+ */
+export async function push({ licensing }: CatalogDeps, copies: PlanCopy[]): Promise<void> {
+  await licensing.calls.syncPlans({ plans: copies }).catch((error: unknown) => {
+    throw savedOnly('the change is saved, and takes effect as soon as the licensing service is back', error)
+  })
+}
+
+export function savedOnly(detail: string, cause: unknown): ServiceError {
+  return new ServiceError('unavailable', detail, { cause })
+}

@@ -1,0 +1,130 @@
+import type { Sql } from '@licensing/database/connect'
+import type { PageRequest } from '../pages.ts'
+import { rowsFor } from '../pages.ts'
+import { transitions } from './plan.ts'
+import type { PlanStatus, PlanVerb } from './plan.ts'
+
+export interface PlanRow {
+  id: string
+  application_id: string
+  name: string
+  code: string
+  status: PlanStatus
+  status_version: bigint
+  created_at: Date
+  updated_at: Date
+  /** Definition id and value, in the order of the definitions' keys. */
+  overrides: [string, string][]
+}
+
+const selectPlans = (sql: Sql) => sql`
+  select p.id, p.application_id, p.name, p.code, p.status, p.status_version, p.created_at, p.updated_at,
+    coalesce(
+      (
+        select json_agg(json_build_array(o.definition_id, o.value) order by d.key)
+        from plan_overrides o join entitlement_definitions d on d.id = o.definition_id
+        where o.plan_id = p.id
+      ), '[]') as overrides
+  from plans p join applications a on a.id = p.application_id`
+
+/** Breaks `plans_code` where the code is taken. */
+export async function insertPlan(
+  sql: Sql,
+  plan: { id: string; applicationId: string; name: string; code: string },
+): Promise<void> {
+  await sql`
+    insert into plans (id, application_id, name, code)
+    values (${plan.id}, ${plan.applicationId}, ${plan.name}, ${plan.code})`
+}
+
+export async function findPlan(
+  sql: Sql,
+  accountId: string,
+  applicationId: string,
+  id: string,
+): Promise<PlanRow | undefined> {
+  const [row] = await sql<PlanRow[]>`
+    ${selectPlans(sql)}
+    where p.id = ${id} and p.application_id = ${applicationId} and a.account_id = ${accountId}`
+  return row
+}
+
+export async function listPlanRows(
+  sql: Sql,
+  accountId: string,
+  applicationId: string,
+  page: PageRequest & { status?: string | undefined },
+): Promise<PlanRow[]> {
+  return sql<PlanRow[]>`
+    ${selectPlans(sql)}
+    where p.application_id = ${applicationId} and a.account_id = ${accountId}
+      ${page.status === undefined ? sql`` : sql`and p.status = ${page.status}`}
+      ${page.beforeId === '' ? sql`` : sql`and p.id < ${page.beforeId}`}
+    order by p.id desc limit ${rowsFor(page.limit)}`
+}
+
+/** Breaks `plans_code` where the code is taken. */
+export async function updatePlanRow(
+  sql: Sql,
+  id: string,
+  change: { name: string; code: string; newVersion: boolean },
+): Promise<void> {
+  await sql`
+    update plans set name = ${change.name}, code = ${change.code},
+      version = version + ${change.newVersion ? 1 : 0}, updated_at = now()
+    where id = ${id}`
+}
+
+/** Makes these overrides the complete set. */
+export async function replaceOverrides(
+  sql: Sql,
+  plan: { id: string; applicationId: string },
+  overrides: { definitionId: string; value: string }[],
+): Promise<void> {
+  await sql`delete from plan_overrides where plan_id = ${plan.id}`
+  await sql`
+    insert into plan_overrides (plan_id, application_id, definition_id, value)
+    select ${plan.id}, ${plan.applicationId}, definition_id, value
+    from unnest(${overrides.map((override) => override.definitionId)}::text[],
+      ${overrides.map((override) => override.value)}::text[]) as given (definition_id, value)`
+}
+
+// Longer than the deadline of the call to licensing that it waits for.
+const confirmationTime = '40 seconds'
+
+/** Archives or restores, where the status is the one that the verb needs. @returns whether it did */
+export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: string): Promise<boolean> {
+  const { from, to } = transitions[verb]
+  const archives = verb === 'archive'
+  const changed = await sql`
+    update plans set status = ${to}, version = version + 1, status_version = version + 1, updated_at = now(),
+      archive_version = case when ${archives} then version + 1 else archive_version end,
+      archived_by = case when ${archives} then ${actor} else archived_by end,
+      unconfirmed_until = clock_timestamp() + ${confirmationTime}::interval
+    where id = ${id} and status = ${from}`
+  return changed.count === 1
+}
+
+/**
+ * Takes up a change of status that an earlier call saved, but could not bring to licensing. One caller at a time.
+ *
+ * @returns whether there was one to take up
+ */
+export async function resumeStatus(sql: Sql, id: string, verb: PlanVerb): Promise<boolean> {
+  const resumed = await sql`
+    update plans set unconfirmed_until = clock_timestamp() + ${confirmationTime}::interval
+    where id = ${id} and status = ${transitions[verb].to} and unconfirmed_until < clock_timestamp()`
+  return resumed.count === 1
+}
+
+/** Licensing has followed the change of status made at this version; or it has not, and the verb may be asked again. */
+export async function settleStatus(
+  sql: Sql,
+  id: string,
+  statusVersion: bigint,
+  confirmed: boolean,
+): Promise<void> {
+  await sql`
+    update plans set unconfirmed_until = case when ${confirmed} then null else clock_timestamp() end
+    where id = ${id} and status_version = ${statusVersion}`
+}

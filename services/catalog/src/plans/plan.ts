@@ -1,0 +1,63 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { PlanSchema } from '@licensing/proto/catalog'
+import type { Violations } from '../refusals.ts'
+import type { PlanRow } from './plan-queries.ts'
+
+export type PlanStatus = 'active' | 'retired'
+
+/** Interface 3.2: each verb needs one status and leads to the other. */
+export const transitions = {
+  archive: { from: 'active', to: 'retired' },
+  restore: { from: 'retired', to: 'active' },
+} as const satisfies Record<string, { from: PlanStatus; to: PlanStatus }>
+
+export type PlanVerb = keyof typeof transitions
+
+/** Verbs that would change a plan of this status. */
+export function allowedVerbs(status: PlanStatus): PlanVerb[] {
+  return (Object.keys(transitions) as PlanVerb[]).filter((verb) => transitions[verb].from === status)
+}
+
+export function wrongStatus(verb: PlanVerb, plan: { id: string; status: PlanStatus }): ServiceError {
+  const allowed = allowedVerbs(plan.status)
+  return new ServiceError(
+    'conflict',
+    `plan ${plan.id} is ${plan.status}; only ${a(transitions[verb].from)} plan can be ${verb}d; ${allowed.join(' or ')} it first`,
+    { members: { current: plan.status, allowed } },
+  )
+}
+
+function a(status: PlanStatus): string {
+  return status === 'active' ? 'an active' : 'a retired'
+}
+
+export function codeTaken(code: string): ServiceError {
+  return new ServiceError(
+    'already_exists',
+    `the plan code ${code} is taken in this application; use that plan, or choose another code`,
+  )
+}
+
+export function checkCode(violations: Violations, code: string): void {
+  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(code)) return
+  violations.add(
+    '/code',
+    'must have 1 to 64 characters: letters, digits, _ . and -, the first a letter or digit',
+  )
+}
+
+export function toPlan(row: PlanRow, activeLicences: bigint): MessageInitShape<typeof PlanSchema> {
+  return {
+    id: row.id,
+    applicationId: row.application_id,
+    name: row.name,
+    code: row.code,
+    status: row.status,
+    activeLicences,
+    entitlements: row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value })),
+    createdAt: timestampFromDate(row.created_at),
+    updatedAt: timestampFromDate(row.updated_at),
+  }
+}

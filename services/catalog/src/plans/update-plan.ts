@@ -1,0 +1,73 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
+import { isId } from '@licensing/database/ids'
+import { brokenConstraint } from '@licensing/database/problems'
+import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
+import { lockApplication } from '../applications/application-queries.ts'
+import type { CatalogDeps } from '../deps.ts'
+import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
+import { announce } from '../plan-copies/announce.ts'
+import { findCopy } from '../plan-copies/plan-copy-queries.ts'
+import { toPlanCopy } from '../plan-copies/plan-copy.ts'
+import { push, requireLicensing } from '../plan-copies/push.ts'
+import { notFound, Violations } from '../refusals.ts'
+import { countActiveLicences } from './active-licences.ts'
+import { matchOverrides, sameOverrides } from './overrides.ts'
+import { findPlan, replaceOverrides, updatePlanRow } from './plan-queries.ts'
+import type { PlanRow } from './plan-queries.ts'
+import { checkCode, codeTaken, toPlan } from './plan.ts'
+
+/** Also on a retired plan. Answers when licensing has the change: what is issued from then on follows it. */
+export async function updatePlan(
+  deps: CatalogDeps,
+  request: UpdatePlanRequest,
+): Promise<MessageInitShape<typeof PlanSchema>> {
+  await requireLicensing(deps)
+  const { plan, copy } = await deps.outbox
+    .transaction((tx) => update(tx, request))
+    .catch((error: unknown) => {
+      throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
+    })
+  // Also where nothing changed now: an earlier call may have saved it without reaching licensing.
+  await push(deps, [copy])
+  const [count] = await countActiveLicences(deps, [plan.id])
+  return toPlan(plan, count!)
+}
+
+async function update(
+  tx: Transaction,
+  request: UpdatePlanRequest,
+): Promise<{ plan: PlanRow; copy: PlanCopy }> {
+  const { accountId, applicationId, planId } = request
+  await lockApplication(tx, accountId, applicationId)
+  const held = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
+  if (!held) throw notFound('plan', planId)
+  const name = request.name ?? held.name
+  const code = request.code ?? held.code
+  const overrides = await wantedOverrides(tx, request)
+
+  // Interface 4.2: absent leaves the overrides as they are; present, also empty, is the complete set.
+  const resolvesAnew = overrides !== undefined && !sameOverrides(held.overrides, overrides)
+  if (resolvesAnew) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
+  if (resolvesAnew || name !== held.name || code !== held.code) {
+    await updatePlanRow(tx, planId, { name, code, newVersion: resolvesAnew })
+  }
+  const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
+  if (resolvesAnew) await announce(tx, accountId, applicationId, [copy])
+  return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
+}
+
+async function wantedOverrides(
+  tx: Transaction,
+  { applicationId, name, code, entitlements }: UpdatePlanRequest,
+): Promise<{ definitionId: string; value: string }[] | undefined> {
+  const violations = new Violations()
+  if (name !== undefined) violations.checkName('/name', name)
+  if (code !== undefined) checkCode(violations, code)
+  const inputs = entitlements?.overrides
+  const keys = inputs?.map(({ key }) => key) ?? []
+  const overrides =
+    inputs && matchOverrides(inputs, await definitionsWithKeys(tx, applicationId, keys), violations)
+  violations.throwIfAny()
+  return overrides
+}

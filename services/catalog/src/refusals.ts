@@ -1,0 +1,29 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { FieldError } from '@licensing/grpc/errors'
+
+/** The same for what does not exist, what is another account's and what is no id at all. */
+export function notFound(noun: string, id: string): ServiceError {
+  return new ServiceError('not_found', `there is no ${noun} ${id.slice(0, 64)}`)
+}
+
+/** Fields that break a rule, gathered so that all are told at once. */
+export class Violations {
+  readonly #errors: FieldError[] = []
+
+  add(pointer: string, message: string): void {
+    this.#errors.push({ pointer, message })
+  }
+
+  /** @throws ServiceError `validation_failed` where there is any */
+  throwIfAny(): void {
+    const [first] = this.#errors
+    if (first) throw new ServiceError('validation_failed', first.message, { errors: this.#errors })
+  }
+
+  /** A name that people read: 1 to 200 characters. PostgreSQL keeps no NUL. */
+  checkName(pointer: string, text: string): void {
+    const length = Array.from(text).length
+    if (length < 1 || length > 200) this.add(pointer, 'must have 1 to 200 characters')
+    else if (text.includes('\0')) this.add(pointer, 'must not contain a NUL character')
+  }
+}

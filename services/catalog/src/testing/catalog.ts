@@ -1,0 +1,112 @@
+import type { Database } from '@licensing/database/connect'
+import { connect } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { createOutbox } from '@licensing/events/outbox'
+import type { ServiceClient } from '@licensing/grpc/client'
+import { connectTo } from '@licensing/grpc/client'
+import { serve } from '@licensing/grpc/server'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import { CatalogService } from '@licensing/proto/catalog'
+import type { Plan } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { insertAccount } from '../accounts/account-queries.ts'
+import { createKeyUse } from '../api-keys/key-use.ts'
+import { catalogMigrations } from '../migrations.ts'
+import { catalogService } from '../service.ts'
+import type { LicensingStub } from './licensing-stub.ts'
+import { startLicensingStub } from './licensing-stub.ts'
+
+/** The service on a database of its own, called through gRPC like by the gateway. */
+export interface TestCatalog extends AsyncDisposable {
+  readonly calls: ServiceClient<typeof CatalogService>
+  readonly sql: Database
+  readonly databaseUrl: string
+  readonly licensing: LicensingStub
+}
+
+export async function startCatalog(): Promise<TestCatalog> {
+  await using starting = new AsyncDisposableStack()
+  const database = starting.use(await createTestDatabase())
+  const sql = connect(database.url, { name: 'catalog-test', max: 20 })
+  starting.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, catalogMigrations)
+  const stub = starting.use(await startLicensingStub())
+  const licensing = connectTo(LicensingService, stub.address)
+  starting.defer(() => licensing.close())
+  const log = createLogger('catalog', process.env.TEST_LOG_LEVEL ?? 'silent')
+  const keyUse = createKeyUse(sql, log)
+  starting.defer(() => keyUse.stop())
+  const outbox = createOutbox(sql, () => {})
+  const server = await serve({
+    address: { host: '127.0.0.1', port: 0 },
+    services: [catalogService({ sql, outbox, licensing, keyUse, log })],
+    log,
+    health: new Health(),
+    isUnavailable: isDatabaseUnavailable,
+  })
+  starting.defer(() => server.stop())
+  const client = connectTo(CatalogService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
+  starting.defer(() => client.close())
+  const running = starting.move()
+  return {
+    calls: client.calls,
+    sql,
+    databaseUrl: database.url,
+    licensing: stub,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** An account with an application: what every request names. */
+export interface Tenant {
+  accountId: string
+  applicationId: string
+}
+
+export async function givenTenant({ calls, sql }: TestCatalog): Promise<Tenant> {
+  const accountId = newId('acct')
+  await insertAccount(sql, {
+    id: accountId,
+    name: 'Test',
+    alertEmail: null,
+    fee: { bps: 100, fixedMinor: 0n },
+    demo: false,
+  })
+  const { id } = await calls.createApplication({ accountId, name: 'Test' })
+  return { accountId, applicationId: id }
+}
+
+/** Definitions by key: a limit where the value is a number, else a feature. */
+export async function givenDefinitions(
+  { calls }: TestCatalog,
+  tenant: Tenant,
+  defaults: Record<string, string>,
+): Promise<Record<string, string>> {
+  const ids: Record<string, string> = {}
+  for (const [key, value] of Object.entries(defaults)) {
+    const kind = /^(true|false)$/.test(value) ? 'feature' : 'limit'
+    const definition = { ...tenant, key, kind, default: value }
+    ids[key] = (await calls.createEntitlementDefinition(definition)).id
+  }
+  return ids
+}
+
+export async function givenPlan(
+  { calls }: TestCatalog,
+  tenant: Tenant,
+  code = 'pro',
+  overrides: Record<string, string> = {},
+): Promise<Plan> {
+  const entitlements = Object.entries(overrides).map(([key, value]) => ({ key, value }))
+  return calls.createPlan({ ...tenant, name: code, code, entitlements })
+}
+
+/** What licensing was last told that a plan resolves to. */
+export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
+  const copy = licensing.copies.get(planId)
+  return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])
+}

@@ -1,0 +1,76 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { implement, serve } from '@licensing/grpc/server'
+import type { Handlers } from '@licensing/grpc/server'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
+
+/** What catalog needs of licensing, served over gRPC by its contract: the newest copy wins, an archive counts once. */
+export interface LicensingStub extends AsyncDisposable {
+  readonly address: string
+  /** The newest copy of each plan that was pushed. */
+  readonly copies: Map<string, PlanCopy>
+  /** Active licences by plan. */
+  readonly active: Map<string, bigint>
+  /** Calls that are refused as `unavailable`, by name. */
+  readonly refused: Set<'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  /** Runs within each archivePlan, before it answers. */
+  whileArchiving: () => Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startLicensingStub(): Promise<LicensingStub> {
+  const copies = new Map<string, PlanCopy>()
+  const active = new Map<string, bigint>()
+  const refused: LicensingStub['refused'] = new Set()
+  const suspended = new Map<string, bigint>()
+  const take = (copy: PlanCopy) => {
+    const held = copies.get(copy.id)
+    if (!held || held.version < copy.version) copies.set(copy.id, copy)
+  }
+  const check = (call: 'syncPlans' | 'archivePlan' | 'countActiveLicences') => {
+    if (refused.has(call)) throw new ServiceError('unavailable', 'refused by the test')
+  }
+  const handlers: Pick<
+    Handlers<typeof LicensingService>,
+    'syncPlans' | 'archivePlan' | 'countActiveLicences'
+  > = {
+    async syncPlans({ plans }) {
+      check('syncPlans')
+      plans.forEach(take)
+      return {}
+    },
+    async archivePlan({ plan }) {
+      check('archivePlan')
+      await stub.whileArchiving()
+      take(plan!)
+      const archive = `${plan!.id}/${plan!.archiveVersion}`
+      if (!suspended.has(archive)) {
+        suspended.set(archive, active.get(plan!.id) ?? 0n)
+        active.delete(plan!.id)
+      }
+      return { suspendedLicences: suspended.get(archive)! }
+    },
+    async countActiveLicences({ planIds }) {
+      check('countActiveLicences')
+      return { counts: planIds.map((id) => active.get(id) ?? 0n) }
+    },
+  }
+  const server = await serve({
+    address: { host: '127.0.0.1', port: 0 },
+    services: [implement(LicensingService, handlers as Handlers<typeof LicensingService>)],
+    log: createLogger('licensing-stub', 'silent'),
+    health: new Health(),
+  })
+  const stub: LicensingStub = {
+    address: `127.0.0.1:${server.port}`,
+    copies,
+    active,
+    refused,
+    whileArchiving: () => Promise.resolve(),
+    stop: () => server.stop(),
+    [Symbol.asyncDispose]: () => server.stop(),
+  }
+  return stub
+}
