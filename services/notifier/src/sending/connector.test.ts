@@ -134,12 +134,20 @@ test('the certificate of an unknown authority is refused', async () => {
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
 })
 
-test('a refused certificate leaves no session that a later connection could resume', async () => {
-  await using receiver = await startReceiver(ok)
-  const other = await makeCertificate(['other.test'])
-  await using sender = givenSender({ extraCa: other.authority })
-  for (let i = 0; i < 3; i++) expect((await sender.send(attemptTo(receiver.url))).error).toBe('tls')
-})
+// A resumed handshake does not look at the name in the certificate again.
+test.each(['TLSv1.2', 'TLSv1.3'] as const)(
+  'a certificate refused over %s leaves no session to resume',
+  async (version) => {
+    const other = await makeCertificate(['other.test'])
+    await using receiver = await startReceiver(ok, {
+      cert: other.certificate,
+      key: other.key,
+      maxVersion: version,
+    })
+    await using sender = givenSender({ extraCa: other.authority })
+    for (let i = 0; i < 3; i++) expect((await sender.send(attemptTo(receiver.url))).error).toBe('tls')
+  },
+)
 
 test('the host is named in the handshake, without a trailing dot, and an address is not', async () => {
   const names: (string | false)[] = []

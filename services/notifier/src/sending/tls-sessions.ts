@@ -19,23 +19,16 @@ export class TlsSessions {
     return known !== undefined && performance.now() < known.until ? known.session : undefined
   }
 
-  /** Keeps the sessions of a socket, once its handshake has shown the certificate to be right. */
+  /** Keeps what sessions a socket is given, which Node tells of only once the certificate has been found right. */
   keepFrom(socket: TLSSocket, key: string) {
     const fullHandshakeUntil = performance.now() + this.#lifeMs
-    let latest: Buffer | undefined
-    const keep = () => {
-      if (latest === undefined || !socket.authorized) return
+    socket.on('session', (session: Buffer) => {
       // A session taken from a resumed connection inherits the life of the one it came from.
       const until = socket.isSessionReused() ? (this.#sessions.get(key)?.until ?? 0) : fullHandshakeUntil
       this.#sessions.delete(key)
-      this.#sessions.set(key, { session: latest, until })
+      this.#sessions.set(key, { session, until })
       const oldest = this.#sessions.keys().next().value
       if (this.#sessions.size > this.#capacity && oldest !== undefined) this.#sessions.delete(oldest)
-    }
-    socket.on('session', (session: Buffer) => {
-      latest = session
-      keep()
     })
-    socket.once('secureConnect', keep)
   }
 }
