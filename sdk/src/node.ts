@@ -1,3 +1,3 @@
 /** What only Node and Electron have: never imported by the other entries. */
-export { fileStore } from './node/file-store.ts'
+export { fileStore, type FileStore } from './node/file-store.ts'
 export { machineFingerprint, type MachineFingerprintOptions } from './node/machine-fingerprint.ts'

@@ -47,20 +47,20 @@ export class Contact {
 
   /** Notes how an operation ended, and lets the next try of its kind wait accordingly. */
   settle(operation: Operation, kind: Kind, trouble: Trouble | null, longestMs?: number): void {
-    const { installation } = this
-    installation.note(operation, trouble && { code: trouble.code, detail: trouble.detail })
-    if (!trouble) this.#paces[kind] = RESTED
-    else {
-      const wait = { random: this.#random(), retryAfterMs: trouble.retryAfterMs ?? null, longestMs }
-      this.#paces[kind] = slower(this.#paces[kind], installation.time(), wait)
-    }
+    this.installation.note(operation, trouble && { code: trouble.code, detail: trouble.detail })
+    if (trouble) this.#slowDown(kind, trouble.retryAfterMs ?? null, longestMs)
+    else this.#paces[kind] = RESTED
   }
 
   /** Settles a try to get a token: it came (null), was refused, or could not be asked for. */
   conclude(operation: AskingForToken, trouble: Answer | null): void {
     const refusal = trouble && refusalIn(operation, trouble)
-    if (!trouble) this.settle(operation, 'token', null)
-    else if (refusal !== null) {
+    if (!trouble) {
+      this.installation.note(operation, null)
+      // A token that is due for renewal as it comes: asking again at once would bring no better one.
+      if (this.installation.isTokenDue()) this.#slowDown('token', null)
+      else this.#paces.token = RESTED
+    } else if (refusal !== null) {
       this.installation.refuse(refusal)
       this.settle(operation, 'token', { code: refusal, detail: detailOf(trouble) })
     } else {
@@ -68,6 +68,11 @@ export class Contact {
       this.installation.fail(failed.reason)
       this.settle(operation, 'token', troubleOf(failed))
     }
+  }
+
+  #slowDown(kind: Kind, retryAfterMs: number | null, longestMs?: number): void {
+    const wait = { random: this.#random(), retryAfterMs, longestMs }
+    this.#paces[kind] = slower(this.#paces[kind], this.installation.time(), wait)
   }
 
   /** Fetches the application's public keys; null when that went well. */

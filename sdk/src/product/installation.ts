@@ -36,7 +36,12 @@ interface Identity {
   readonly fingerprint: string
 }
 
-const MENDED_BY_A_TOKEN: ReadonlySet<Problem['operation']> = new Set(['activate', 'refresh', 'migrate'])
+const ABOUT_TOKENS: ReadonlySet<Problem['operation']> = new Set([
+  'activate',
+  'refresh',
+  'migrate',
+  'deactivate',
+])
 
 /** All that this installation knows of its licence, and what each piece of news does to it. No network in it. */
 export class Installation {
@@ -100,6 +105,11 @@ export class Installation {
     return this.#seen.time
   }
 
+  /** The token held is past half of its life. */
+  isTokenDue(): boolean {
+    return this.#token !== null && this.time() >= this.#token.claims.refreshAfter
+  }
+
   judgement(): Judgement {
     return judge(this.#evidence(), this.time())
   }
@@ -113,7 +123,7 @@ export class Installation {
   async load(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
     if (text !== null && !record) this.#absence = 'store_corrupt'
-    if (record?.appId === this.#identity.appId) await this.#restore(record)
+    if (record && record.appId === this.#identity.appId) await this.#restore(record)
     this.#loaded = true
   }
 
@@ -209,7 +219,7 @@ export class Installation {
     this.former = null
     this.#refusal = null
     this.#failure = null
-    if (this.#problem && MENDED_BY_A_TOKEN.has(this.#problem.operation)) this.#problem = null
+    this.#forgetTroubleWithTokens()
   }
 
   /** The service said no. */
@@ -235,6 +245,7 @@ export class Installation {
     this.#failure = null
     this.#absence = 'deactivated'
     this.#forgetLists()
+    this.#forgetTroubleWithTokens()
   }
 
   /** A legacy key was exchanged. */
@@ -286,6 +297,10 @@ export class Installation {
     this.#list = null
     this.#namedBy = null
     this.#checkedAt = null
+  }
+
+  #forgetTroubleWithTokens(): void {
+    if (this.#problem && ABOUT_TOKENS.has(this.#problem.operation)) this.#problem = null
   }
 
   #freshness(): LicenceState['revocations'] {

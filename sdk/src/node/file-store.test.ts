@@ -1,0 +1,51 @@
+import { mkdtempDisposable, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { fileStore } from './file-store.ts'
+
+const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
+
+describe('fileStore', () => {
+  it('holds nothing before something was written', async () => {
+    await using folder = await newFolder()
+    await expect(fileStore(join(folder.path, 'licence.json')).read()).resolves.toBeNull()
+  })
+
+  it('gives back what was last written, in a folder that it makes', async () => {
+    await using folder = await newFolder()
+    const path = join(folder.path, 'acme', 'data', 'licence.json')
+    await fileStore(path).write('one')
+    await fileStore(path).write('two')
+    await expect(fileStore(path).read()).resolves.toBe('two')
+  })
+
+  it('lets nobody but the owner read', async () => {
+    await using folder = await newFolder()
+    const path = join(folder.path, 'licence.json')
+    await fileStore(path).write('secret')
+    const { mode } = await stat(path)
+    expect(mode & 0o777).toBe(0o600)
+  })
+
+  it('is always whole for who reads while others write, and leaves nothing else behind', async () => {
+    await using folder = await newFolder()
+    const path = join(folder.path, 'licence.json')
+    const store = fileStore(path)
+    const texts = Array.from({ length: 30 }, (_, index) => String(index).repeat(20_000))
+    await store.write(texts[0] ?? '')
+    const writing = Promise.all(texts.map((text) => store.write(text)))
+    const seen = await Promise.all(texts.map(() => readFile(path, 'utf8')))
+    await writing
+    expect(seen.every((text) => texts.includes(text))).toBe(true)
+    await expect(readdir(folder.path)).resolves.toEqual(['licence.json'])
+  })
+
+  it('rejects where there can be no such file', async () => {
+    await using folder = await newFolder()
+    await writeFile(join(folder.path, 'plain'), '')
+    const store = fileStore(join(folder.path, 'plain', 'licence.json'))
+    await expect(store.read()).rejects.toThrow('ENOTDIR')
+    await expect(store.write('text')).rejects.toThrow('EEXIST')
+  })
+})

@@ -1,0 +1,195 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { LicenceClient } from '../src/product/client.ts'
+import { memoryStore, type LicenceStore } from '../src/product/store.ts'
+import { shared } from './vector.ts'
+
+const START = Date.parse('2026-11-21T10:00:00Z')
+const MINUTE = 60_000
+
+/** Only the clock and the timers are not real. */
+beforeEach(() => vi.useFakeTimers({ now: START, toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
+afterEach(() => vi.useRealTimers())
+
+describe('the background', () => {
+  it('does not exist before the first call', () => {
+    const { requests } = given(activated)
+    expect([vi.getTimerCount(), requests.length]).toEqual([0, 0])
+  })
+
+  it('is started by a first question too', async () => {
+    const store = memoryStore(JSON.stringify(record))
+    const { client, requests } = given(activated, { store })
+    expect(client.hasFeature('export_pdf')).toBe(false)
+    await pass(2000)
+    expect(client.hasFeature('export_pdf')).toBe(true)
+    expect(requests).toEqual(['GET /revocations'])
+  })
+
+  it('looks at the revocation list at once, and then within every check interval', async () => {
+    const { client, requests } = given(activated)
+    await client.activate()
+    await pass(5000)
+    const looks = () => requests.filter((request) => request.startsWith('GET /revocations')).length
+    expect(looks()).toBe(1)
+    for (let interval = 2; interval <= 6; interval++) {
+      await pass(15 * MINUTE)
+      expect(looks()).toBeGreaterThanOrEqual(interval)
+    }
+    expect(looks()).toBeLessThanOrEqual(8)
+  })
+
+  it('renews the token between half and six tenths of its life', async () => {
+    const { client, requests } = given(activated)
+    await client.activate()
+    const refreshes = () => requests.filter((request) => request.endsWith('/refresh')).length
+    await pass(12 * 60 * MINUTE - MINUTE)
+    expect(refreshes()).toBe(0)
+    await pass(2.4 * 60 * MINUTE + 2 * MINUTE)
+    expect(refreshes()).toBe(1)
+  })
+
+  it('does not press a service that goes on giving the same old token', async () => {
+    const { client, requests } = given((request) =>
+      request.endsWith('/refresh') ? grant('token') : activated(request),
+    )
+    await client.activate()
+    await pass(18 * 60 * MINUTE)
+    const refreshes = requests.filter((request) => request.endsWith('/refresh')).length
+    expect(refreshes).toBeGreaterThan(3)
+    expect(refreshes).toBeLessThan(25)
+  })
+
+  it('goes on trying to activate, ever more rarely', async () => {
+    const { client, requests } = given(() => null)
+    await client.activate()
+    await pass(31_000)
+    expect(requests).toHaveLength(2)
+    await pass(8 * 60 * MINUTE)
+    expect(requests.length).toBeGreaterThan(12)
+    expect(requests.length).toBeLessThan(30)
+  })
+
+  it('becomes licensed by itself when the service comes up', async () => {
+    let isUp = false
+    const heard: string[] = []
+    const { client } = given((request) => (isUp ? activated(request) : null))
+    client.onChange(({ status, reason }) => heard.push(`${status} ${reason}`))
+    await client.activate()
+    isUp = true
+    await pass(31_000)
+    expect(heard.slice(0, 2)).toEqual(['unlicensed unreachable', 'licensed null'])
+  })
+
+  it('does not go on asking about a key that was refused', async () => {
+    const { client, requests } = given(() => problem(404, 'not_found'))
+    await client.activate()
+    await pass(4 * 60 * MINUTE)
+    expect(requests).toEqual(['POST /v1/activations'])
+  })
+
+  it('does not ask sooner than Retry-After', async () => {
+    const { client, requests } = given(() => problem(503, 'unavailable', { 'retry-after': '600' }))
+    await client.activate()
+    await pass(599_000)
+    expect(requests).toHaveLength(1)
+    await pass(32_000)
+    expect(requests).toHaveLength(2)
+  })
+
+  it('tells listeners when the token ends', async () => {
+    const { client } = given((request) => (request.includes('/refresh') ? null : activated(request)))
+    const heard: string[] = []
+    await client.activate()
+    client.onChange(({ status, reason }) => heard.push(`${status} ${reason}`))
+    await pass(24 * 60 * MINUTE + 1000)
+    expect(heard).toContain('grace unreachable')
+    expect(heard.at(-1)).toBe('lapsed unreachable')
+    client.stop()
+  })
+
+  it('asks for a token at once where the clock was turned back', async () => {
+    const { client, requests } = given(activated)
+    await client.activate()
+    await pass(5000)
+    vi.setSystemTime(START - 60 * MINUTE)
+    await pass(2 * MINUTE)
+    expect(requests.filter((request) => request.endsWith('/refresh'))).not.toHaveLength(0)
+  })
+
+  it('leaves no timer behind when it is stopped', async () => {
+    const { client, requests } = given(activated)
+    await client.activate()
+    client.stop()
+    const before = requests.length
+    await pass(60 * MINUTE)
+    expect([requests.length - before, vi.getTimerCount()]).toEqual([0, 0])
+  })
+})
+
+/** Lets time go by in steps; between them the crypto threads, which are real, finish what was put to them. */
+async function pass(ms: number): Promise<void> {
+  const step = Math.max(1000, Math.min(MINUTE, ms / 50))
+  for (let passed = 0; passed < ms; passed += step) {
+    await vi.advanceTimersByTimeAsync(Math.min(step, ms - passed))
+    for (let turn = 0; turn < 10; turn++) await crypto.subtle.digest('SHA-256', new Uint8Array(1))
+  }
+}
+
+type Answer = (request: string) => Response | null
+
+function given(answer: Answer, options: { store?: LicenceStore } = {}) {
+  const requests: string[] = []
+  const fields = shared.client
+  const client = new LicenceClient({
+    baseUrl: fields.base_url,
+    appId: fields.app_id,
+    licenceKey: fields.licence_key ?? undefined,
+    fingerprint: fields.fingerprint,
+    host: fields.host,
+    productVersion: fields.product_version,
+    ...options,
+    fetch: async (input, init) => {
+      const { method, url } = new Request(input, init)
+      const { pathname } = new URL(url)
+      const request = `${method} ${pathname.replace(`/v1/apps/${fields.app_id}`, '')}`
+      requests.push(request)
+      const response = answer(request)
+      if (!response) throw new TypeError('fetch failed')
+      return response
+    },
+  })
+  return { client, requests }
+}
+
+const activationId = 'act_01kahz5k00e000000000000003'
+const licenceId = 'lic_01kahz5k00e000000000000002'
+
+function grant(token: string): Response {
+  const { jws } = shared.documents[token] ?? {}
+  return Response.json({ activation_id: activationId, licence_id: licenceId, token: jws })
+}
+
+/** A service that grants a token now, and another from 13 hours after the start, and has a list that names others. */
+const activated: Answer = (request) => {
+  if (request.endsWith('/refresh')) return grant('token_after_13h')
+  if (request.startsWith('POST')) return grant('token')
+  if (request.endsWith('/jwks.json')) return Response.json(shared.values['jwks'])
+  return Response.json({ signature: shared.documents['list_10']?.jws })
+}
+
+const record = {
+  format: 1,
+  app_id: shared.client.app_id,
+  licence_key: shared.client.licence_key,
+  legacy_key: null,
+  fingerprint: shared.client.fingerprint,
+  token: shared.documents['token']?.jws,
+  refusal: null,
+  jwks: shared.values['jwks'],
+  revocations: null,
+  seen: { time: new Date(START).toISOString(), local: new Date(START).toISOString(), turned_back: false },
+}
+
+function problem(status: number, code: string, headers: Record<string, string> = {}): Response {
+  return Response.json({ status, code, detail: code }, { status, headers })
+}

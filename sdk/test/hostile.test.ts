@@ -1,0 +1,127 @@
+import {
+  array,
+  assert,
+  asyncProperty,
+  constant,
+  constantFrom,
+  integer,
+  json,
+  oneof,
+  record,
+  string,
+} from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LicenceClient } from '../src/product/client.ts'
+import type { LicenceState } from '../src/product/state.ts'
+import { memoryStore } from '../src/product/store.ts'
+import { shared, vectorFiles } from './vector.ts'
+
+/** Everything that an authentic or a forged service ever says in the vectors, and a lot that none would say. */
+const replies = oneof(
+  constantFrom(...[...vectorFiles.values()].flat().flatMap(repliesIn)),
+  record({ status: integer({ min: 200, max: 599 }), text: string() }),
+  record({ status: constantFrom(200, 201, 403, 404), text: json() }),
+  constant({ status: 0, text: '' }),
+)
+
+const calls = constantFrom(
+  ...(['ready', 'activate', 'refresh', 'check', 'deactivate', 'callHome', 'migrate'] as const),
+)
+
+const steps = array(record({ call: calls, clock: integer({ min: -1e12, max: 4e12 }) }), {
+  maxLength: 8,
+})
+
+const stores = oneof(
+  constant(null),
+  string(),
+  json(),
+  constantFrom(...[...vectorFiles.values()].flat().map(({ store }) => JSON.stringify(store))),
+)
+
+describe('a client, whatever the service, the store and the clock do', () => {
+  it('resolves every call to a state, and never throws', async () => {
+    await assert(
+      asyncProperty(stores, array(replies), steps, async (text, script, steps) => {
+        const { client, clock } = givenClient(text, script)
+        for (const { call, clock: now } of steps) {
+          clock.now = now
+          const state = await (call === 'migrate' ? client.migrateAsync('OLD-1') : client[call]())
+          expect(isSound(state)).toBe(true)
+          expect(typeof client.hasFeature('export_pdf')).toBe('boolean')
+          expect(Number.isInteger(client.limit('max_projects'))).toBe(true)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('grants only what a token signed by the application says', async () => {
+    const genuine = new Set(['25', '3', '5'])
+    await assert(
+      asyncProperty(stores, array(replies), steps, async (text, script, steps) => {
+        const { client, clock } = givenClient(text, script)
+        for (const { call, clock: now } of steps) {
+          clock.now = now
+          const { usable } = await (call === 'migrate' ? client.migrateAsync('OLD-1') : client[call]())
+          const limit = String(client.limit('max_projects'))
+          expect(usable ? genuine.has(limit) : limit === '0').toBe(true)
+          expect(client.hasFeature('beta_tools')).toBe(false)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+/** `usable`, `reason` and the token's fields agree with the status. */
+function isSound({ status, usable, reason, expiresAt }: LicenceState): boolean {
+  switch (status) {
+    case 'licensed':
+      return usable && reason === null && expiresAt !== null
+    case 'grace':
+      return usable && reason !== null && expiresAt !== null
+    case 'lapsed':
+      return !usable && reason !== null && expiresAt !== null
+    case 'refused':
+      return !usable && reason !== null
+    case 'unlicensed':
+      return !usable && reason !== null && expiresAt === null
+    case 'starting':
+      return false
+  }
+}
+
+function givenClient(text: string | null, script: readonly { status: number; text: string }[]) {
+  const clock = { now: Date.parse('2026-11-21T10:00:00Z') }
+  let asked = 0
+  const fields = shared.client
+  const client = new LicenceClient({
+    baseUrl: fields.base_url,
+    appId: fields.app_id,
+    licenceKey: fields.licence_key ?? undefined,
+    fingerprint: fields.fingerprint,
+    host: fields.host,
+    productVersion: fields.product_version,
+    background: false,
+    store: memoryStore(text),
+    clock: () => clock.now,
+    fetch: async () => {
+      const { status, text } = script[asked++] ?? { status: 0, text: '' }
+      if (status === 0) throw new TypeError('fetch failed')
+      const isEmpty = status === 204 || status === 205 || status === 304
+      return new Response(isEmpty ? null : text, { status })
+    },
+  })
+  return { client, clock }
+}
+
+function repliesIn({ steps }: { steps: readonly { answers?: readonly { response: object }[] }[] }) {
+  return steps
+    .flatMap(({ answers = [] }) => answers.map(({ response }) => response as Record<string, unknown>))
+    .filter((response) => typeof response['status'] === 'number')
+    .map(({ status, json, text }) => ({
+      status: Number(status),
+      text: json === undefined ? (typeof text === 'string' ? text : '') : JSON.stringify(json),
+    }))
+}

@@ -1,0 +1,182 @@
+import { generateKeyPairSync, randomUUID, sign, type KeyObject } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+
+interface Reply {
+  readonly status: number
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** The product endpoints over HTTP, with keys of their own and as much memory as one application needs. */
+export class LicensingServer implements AsyncDisposable {
+  readonly appId = 'app_01kahz5k00e000000000000001'
+  readonly requests: string[] = []
+  tokenLifeSeconds = 86_400
+  checkIntervalSeconds = 900
+  maxActivations = 10
+  status = 'active'
+  entitlements: Record<string, string> = { export_pdf: 'true', max_projects: '25' }
+  /** Answers in place of the service while it is set. */
+  instead: Reply | null = null
+  readonly #licences = new Map<string, string>()
+  readonly #legacyKeys = new Map<string, string>()
+  readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
+  readonly #revoked: string[] = []
+  readonly #signers: { kid: string; key: KeyObject; x: string }[] = []
+  readonly #server = createServer((request, response) => {
+    void this.#reply(request).then(({ status, body, headers }) => {
+      response.writeHead(status, { 'content-type': 'application/json', ...headers })
+      response.end(body === undefined ? undefined : JSON.stringify(body))
+    })
+  })
+
+  static async start(): Promise<LicensingServer> {
+    const server = new LicensingServer()
+    server.rotateKey()
+    await server.listen(0)
+    return server
+  }
+
+  /** Comes up, or comes back on the port it had. */
+  async listen(port = this.port): Promise<void> {
+    this.#server.listen(port, '127.0.0.1')
+    await once(this.#server, 'listening')
+    this.port = (this.#server.address() as AddressInfo).port
+  }
+
+  port = 0
+
+  get baseUrl(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.close()
+    this.#server.closeAllConnections()
+    await once(this.#server, 'close')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#server.listening) await this.close()
+  }
+
+  issue(legacyKey?: string): string {
+    const key = randomUUID().toUpperCase()
+    this.#licences.set(key, `lic_${randomUUID()}`)
+    if (legacyKey !== undefined) this.#legacyKeys.set(legacyKey, key)
+    return key
+  }
+
+  revoke(key: string): void {
+    this.#revoked.push(this.#licences.get(key) ?? '')
+    this.status = 'revoked'
+  }
+
+  rotateKey(): void {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const { x = '' } = privateKey.export({ format: 'jwk' })
+    this.#signers.push({ kid: randomUUID(), key: privateKey, x })
+  }
+
+  get activations(): number {
+    return this.#activations.size
+  }
+
+  async #reply(request: IncomingMessage): Promise<Reply> {
+    const { pathname, searchParams } = new URL(request.url ?? '', this.baseUrl)
+    this.requests.push(`${request.method} ${pathname}`)
+    const body = request.method === 'POST' ? ((await json(request)) as Record<string, string>) : {}
+    if (this.instead) return this.instead
+    const [, , collection, id = '', action] = pathname.split('/')
+    switch (`${request.method} ${collection} ${action ?? ''}`) {
+      case 'POST activations ':
+        return this.#activate(body)
+      case 'POST activations refresh':
+        return this.#refuse() ?? { status: 200, body: this.#token(id) }
+      case 'DELETE activations ':
+        return this.#activations.delete(id) ? { status: 204 } : problem(404, 'not_found')
+      case 'GET apps revocations':
+        return this.#revocations(searchParams.get('since'), request.headers['if-none-match'])
+      case 'GET apps jwks.json':
+        return { status: 200, body: { keys: this.#signers.map(publicKey) } }
+      case 'POST apps migrate': {
+        const key = this.#legacyKeys.get(body['legacy_key'] ?? '')
+        return key
+          ? { status: 200, body: { licence_id: this.#licences.get(key), key } }
+          : problem(404, 'not_found')
+      }
+      default:
+        return problem(404, 'not_found')
+    }
+  }
+
+  #activate({ licence_key: key = '', fingerprint = '' }: Record<string, string>): Reply {
+    const licenceId = this.#licences.get(key)
+    if (!licenceId) return problem(404, 'not_found')
+    const refusal = this.#refuse()
+    if (refusal) return refusal
+    const known = [...this.#activations].find(([, entry]) => entry.fingerprint === fingerprint)
+    if (known) return { status: 200, body: this.#token(known[0]) }
+    if (this.#activations.size >= this.maxActivations) return problem(409, 'limit_reached')
+    const id = `act_${randomUUID()}`
+    this.#activations.set(id, { licenceId, fingerprint })
+    return { status: 201, body: this.#token(id) }
+  }
+
+  #refuse(): Reply | null {
+    if (this.status === 'active' || this.status === 'downgraded') return null
+    return problem(403, 'licence_refused', { reason: this.status })
+  }
+
+  #token(activationId: string) {
+    const licenceId = this.#activations.get(activationId)?.licenceId
+    const iat = Math.floor(Date.now() / 1000)
+    const token = this.#sign({
+      sub: licenceId,
+      aud: this.appId,
+      act: activationId,
+      iat,
+      exp: iat + this.tokenLifeSeconds,
+      chk: this.checkIntervalSeconds,
+      plan_id: 'pln_1',
+      status: this.status,
+      seats: null,
+      entitlements: this.entitlements,
+    })
+    return { activation_id: activationId, licence_id: licenceId, token }
+  }
+
+  #revocations(since: string | null, ifNoneMatch: string | undefined): Reply {
+    const version = this.#revoked.length
+    const etag = `"${since}-${version}"`
+    if (ifNoneMatch === etag) return { status: 304, headers: { etag } }
+    const revoked = this.#revoked.slice(Number(since ?? 0))
+    const iat = Math.floor(Date.now() / 1000)
+    const list = { app_id: this.appId, version, since: since === null ? null : Number(since), revoked }
+    return {
+      status: 200,
+      headers: { etag },
+      body: { version, revoked, signature: this.#sign({ ...list, iat, exp: iat + 86_400 }) },
+    }
+  }
+
+  #sign(payload: object): string {
+    const signer = this.#signers.at(-1)
+    if (!signer) throw new Error('no key')
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const input = `${part({ alg: 'EdDSA', kid: signer.kid })}.${part(payload)}`
+    return `${input}.${sign(null, Buffer.from(input), signer.key).toString('base64url')}`
+  }
+}
+
+function publicKey({ kid, x }: { kid: string; x: string }) {
+  return { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x }
+}
+
+function problem(status: number, code: string, more: object = {}): Reply {
+  const headers = { 'content-type': 'application/problem+json' }
+  return { status, headers, body: { type: `/errors/${code}`, status, code, detail: code, ...more } }
+}

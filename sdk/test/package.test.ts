@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process'
+import { mkdtempDisposable, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { LicensingServer } from './licensing-server.ts'
+
+const run = promisify(execFile)
+const sdk = join(import.meta.dirname, '..')
+const workspace = join(sdk, '..')
+const tsc = join(workspace, 'node_modules', '.bin', 'tsc')
+
+/** A project of a stranger, with the package installed as it would be published. */
+let project: string
+
+beforeAll(async () => {
+  const folder = await mkdtempDisposable(join(tmpdir(), 'licensing-sdk-'))
+  project = folder.path
+  const { packageManager } = JSON.parse(await readFile(join(workspace, 'package.json'), 'utf8'))
+  await run('npx', ['--yes', packageManager, 'pack', '--pack-destination', project], { cwd: sdk })
+  const [tarball = ''] = await readdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
+  // Its one dependency is taken from here, so that nothing has to be fetched.
+  const jose = await realpath(join(sdk, 'node_modules', 'jose'))
+  const flags = ['--offline', '--no-audit', '--no-fund', '--install-links']
+  await run('npm', ['install', ...flags, `./${tarball}`, jose], { cwd: project })
+  return () => folder.remove()
+})
+
+describe('the published package', () => {
+  it('depends on jose alone', async () => {
+    const manifest = JSON.parse(await readFile(join(installed(), 'package.json'), 'utf8'))
+    expect(Object.keys(manifest.dependencies)).toEqual(['jose'])
+    expect(manifest).not.toHaveProperty('private')
+  })
+
+  it('holds what it is built to, and no sources or tests', async () => {
+    const files = await readdir(installed(), { recursive: true })
+    expect(files).toEqual(
+      expect.arrayContaining(['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']),
+    )
+    expect(files.filter((file) => file.startsWith('src') || file.includes('.test.'))).toEqual([])
+  })
+
+  it('imports nothing of Node outside of its entry for Node', async () => {
+    const dist = join(installed(), 'dist')
+    const files = await readdir(dist, { recursive: true })
+    const scripts = files.filter((file) => file.endsWith('.js') && !file.startsWith('node'))
+    const texts = await Promise.all(scripts.map((file) => readFile(join(dist, file), 'utf8')))
+    expect(scripts.length).toBeGreaterThan(10)
+    expect(texts.filter((text) => /['"]node:|['"]\.\.?\/node/.test(text))).toEqual([])
+  })
+
+  it('runs from plain JavaScript, and lets the process end', async () => {
+    await using service = await LicensingServer.start()
+    const script = await write(
+      'product.js',
+      `import { LicenceClient } from '@licensing/sdk'
+       import { fileStore, machineFingerprint } from '@licensing/sdk/node'
+       import { verifyWebhook } from '@licensing/sdk/webhooks'
+       const [baseUrl, appId, licenceKey] = process.argv.slice(2)
+       const fingerprint = await machineFingerprint({ appId, file: './id' })
+       const licence = new LicenceClient({
+         baseUrl, appId, licenceKey, fingerprint, store: fileStore('./licence.json'), host: 'localhost', productVersion: '1',
+       })
+       const { status } = await licence.activate()
+       const refused = await verifyWebhook('{}', 't=1,v1=' + '0'.repeat(64), 'whsec_x').catch(({ reason }) => reason)
+       console.log(JSON.stringify([status, licence.hasFeature('export_pdf'), licence.limit('max_projects'), refused]))`,
+    )
+    const key = service.issue()
+    const start = async () => {
+      const { stdout } = await run(process.execPath, [script, service.baseUrl, service.appId, key], {
+        cwd: project,
+      })
+      return JSON.parse(stdout)
+    }
+    const licensed = ['licensed', true, 25, 'signature_mismatch']
+    await expect(start()).resolves.toEqual(licensed)
+    await service.close()
+    await expect(start()).resolves.toEqual(licensed)
+  })
+
+  it.each([
+    ['nodenext', ['--module', 'nodenext']],
+    ['a bundler', ['--module', 'esnext', '--moduleResolution', 'bundler']],
+  ])('type checks from TypeScript that resolves as %s', async (_name, flags) => {
+    const good = await write(
+      'good.ts',
+      `import { LicenceClient, memoryStore, type LicenceState } from '@licensing/sdk'
+       import { verifyWebhook } from '@licensing/sdk/webhooks'
+       const licence = new LicenceClient({
+         baseUrl: 'https://x', appId: 'app_1', fingerprint: 'f', host: 'h', productVersion: '1', store: memoryStore(),
+       })
+       const state: LicenceState = await licence.activate()
+       const granted: boolean = licence.hasFeature('a') && state.usable
+       const limit: number = licence.limit('b')
+       const event = await verifyWebhook(new Uint8Array(), null, ['s'])
+       if (event.type === 'refund.processed') event.data.object.amount.toFixed(granted ? limit : 0)
+       export {}`,
+    )
+    await expect(check(good, flags)).resolves.toBe('')
+    const bad = await write(
+      'bad.ts',
+      `import { LicenceClient } from '@licensing/sdk'
+       new LicenceClient({ baseUrl: 'https://x' })`,
+    )
+    await expect(check(bad, flags)).resolves.toContain('appId')
+  })
+})
+
+function installed(): string {
+  return join(project, 'node_modules', '@licensing', 'sdk')
+}
+
+async function write(name: string, text: string): Promise<string> {
+  const path = join(project, name)
+  await writeFile(path, text)
+  return path
+}
+
+/** What the compiler has against a file, with the types of the Web alone and no leniency towards libraries. */
+async function check(file: string, flags: readonly string[]): Promise<string> {
+  const web = ['--target', 'es2022', '--lib', 'es2022,dom', '--types', '']
+  const all = ['--ignoreConfig', '--noEmit', '--strict', ...web, ...flags, file]
+  return run(tsc, all, { cwd: project }).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+}
