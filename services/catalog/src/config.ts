@@ -1,5 +1,6 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
+import { emailAddress } from './accounts/email-address.ts'
 
 /** The transaction fee that new accounts take. */
 export const feeConfig = {
@@ -23,10 +24,9 @@ export const catalogConfig = z.object({
     .regex(/^lsk_[\x21-\x7e]{36,124}$/, 'must start with lsk_ and have 40 to 128 visible characters')
     .optional()
     .describe('key of the demo account, made at the first start'),
-  // Local addresses without a dot are e-mail addresses too.
   ALERT_EMAIL: z
     .string()
-    .regex(/^[^\s@]{1,64}@[^\s@]{1,255}$/, 'must be an e-mail address')
+    .regex(emailAddress, 'must be an e-mail address')
     .default('alerts@localhost')
     .describe('where the demo account’s alerts go'),
 })

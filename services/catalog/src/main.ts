@@ -11,6 +11,7 @@ import { runProcess } from '@licensing/process/run'
 import { LicensingService } from '@licensing/proto/licensing'
 import { bootstrap } from './accounts/bootstrap.ts'
 import { createKeyUse } from './api-keys/key-use.ts'
+import { createTurns } from './applications/turns.ts'
 import { catalogConfig } from './config.ts'
 import { catalogMigrations } from './migrations.ts'
 import { catalogService } from './service.ts'
@@ -37,7 +38,7 @@ await runProcess(
     const outbox = createOutbox(sql, () => relay.wake())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [catalogService({ sql, outbox, licensing, keyUse, log })],
+      services: [catalogService({ sql, outbox, changes: createTurns(), licensing, keyUse, log })],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

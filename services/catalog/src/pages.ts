@@ -1,7 +1,17 @@
+import { isId } from '@licensing/database/ids'
+import type { IdPrefix } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
+
 /** A keyset page as it is asked for: `beforeId` is the last row's id of the page before, empty for the first. */
 export interface PageRequest {
   limit: number
   beforeId: string
+}
+
+/** @throws ServiceError `bad_request` where `beforeId` is no id of this kind */
+export function checkPage(prefix: IdPrefix, page: PageRequest): void {
+  if (page.beforeId === '' || isId(prefix, page.beforeId)) return
+  throw new ServiceError('bad_request', 'the cursor is not one that this service gave out')
 }
 
 /** Rows to read for a page: one more than it shows, which says whether there are more. */

@@ -3,7 +3,8 @@ import type { FieldError } from '@licensing/grpc/errors'
 
 /** The same for what does not exist, what is another account's and what is no id at all. */
 export function notFound(noun: string, id: string): ServiceError {
-  return new ServiceError('not_found', `there is no ${noun} ${id.slice(0, 64)}`)
+  const shown = /^[\x21-\x7e]{1,64}$/.test(id) ? ` ${id}` : ' of this id'
+  return new ServiceError('not_found', `there is no ${noun}${shown}`)
 }
 
 /** Fields that break a rule, gathered so that all are told at once. */

@@ -47,10 +47,14 @@ export async function updateAccountRow(
   return row
 }
 
-export async function updateFee(sql: Sql, id: string, fee: Fee): Promise<boolean> {
-  const updated = await sql`
-    update accounts set fee_bps = ${fee.bps}, fee_fixed_minor = ${fee.fixedMinor} where id = ${id}`
-  return updated.count === 1
+/** Changes the parts that are given. @returns the fee as it is now, undefined where there is no such account */
+export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promise<Fee | undefined> {
+  const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
+    update accounts set fee_bps = coalesce(${fee.bps ?? null}, fee_bps),
+      fee_fixed_minor = coalesce(${fee.fixedMinor ?? null}, fee_fixed_minor)
+    where id = ${id}
+    returning fee_bps, fee_fixed_minor`
+  return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
 }
 
 export async function listAllAccounts(sql: Sql): Promise<AccountRow[]> {

@@ -4,6 +4,7 @@ import type { CatalogDeps } from '../deps.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { updateAccountRow } from './account-queries.ts'
 import { toAccount } from './account.ts'
+import { emailAddress } from './email-address.ts'
 
 export async function updateAccount(
   { sql }: CatalogDeps,
@@ -12,7 +13,7 @@ export async function updateAccount(
   const { accountId, name, alertEmail } = request
   const violations = new Violations()
   if (name !== undefined) violations.checkName('/name', name)
-  if (alertEmail && !/^[^\s@\0]{1,64}@[^\s@\0]{1,255}$/.test(alertEmail)) {
+  if (alertEmail && !emailAddress.test(alertEmail)) {
     violations.add('/alert_email', 'must be an e-mail address')
   }
   violations.throwIfAny()

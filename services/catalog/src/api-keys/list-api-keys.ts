@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ListApiKeysRequest, ListApiKeysResponseSchema } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
-import { pageOf } from '../pages.ts'
+import { checkPage, pageOf } from '../pages.ts'
 import { listKeyRows } from './api-key-queries.ts'
 import { toApiKey } from './api-key.ts'
 
@@ -9,6 +9,7 @@ export async function listApiKeys(
   { sql, keyUse }: CatalogDeps,
   request: ListApiKeysRequest,
 ): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
+  checkPage('key', request)
   // So that `last_used_at` tells of every use up to now.
   await keyUse.flush()
   const rows = await listKeyRows(sql, request.accountId, request)

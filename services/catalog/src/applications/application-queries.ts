@@ -37,6 +37,11 @@ export async function findApplication(
   return row
 }
 
+/** @throws ServiceError `not_found` where this can be no application's id */
+export function checkApplicationId(id: string): void {
+  if (!isId('app', id)) throw notFound('application', id)
+}
+
 /** @throws ServiceError `not_found` where it is not the account's */
 export async function requireApplication(sql: Sql, accountId: string, id: string): Promise<void> {
   const row = accountId === '' ? undefined : await findApplication(sql, accountId, id)

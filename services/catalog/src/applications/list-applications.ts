@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ListApplicationsRequest, ListApplicationsResponseSchema } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
-import { pageOf } from '../pages.ts'
+import { checkPage, pageOf } from '../pages.ts'
 import { listApplicationRows } from './application-queries.ts'
 import { toApplication } from './application.ts'
 
@@ -9,6 +9,7 @@ export async function listApplications(
   { sql }: CatalogDeps,
   request: ListApplicationsRequest,
 ): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
+  checkPage('app', request)
   const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { applications: page.map(toApplication), hasMore }

@@ -6,7 +6,7 @@ import type {
   CreateEntitlementDefinitionRequest,
   EntitlementDefinitionSchema,
 } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
@@ -23,22 +23,17 @@ export async function createDefinition(
   request: CreateEntitlementDefinitionRequest,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
   const { accountId, applicationId, key } = request
-  const { kind, displayName, defaultValue } = checked(request)
   await requireLicensing(deps)
-  const row = await deps.outbox
-    .transaction(async (tx) => {
-      await lockApplication(tx, accountId, applicationId)
-      const definition = { id: newId('ent'), applicationId, key, kind, displayName, default: defaultValue }
-      const inserted = await insertDefinition(tx, definition)
-      if ((await countDefinitions(tx, applicationId)) > mostDefinitions) {
-        throw invalid('/key', `an application has at most ${mostDefinitions} definitions; delete one first`)
-      }
-      await changeAllPlans(tx, accountId, applicationId)
-      return inserted
-    })
-    .catch((error: unknown) => {
-      throw refusal(brokenConstraint(error), key, kind) ?? error
-    })
+  const row = await changeApplication(deps, request, async (tx) => {
+    const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
+    if ((await countDefinitions(tx, applicationId)) > mostDefinitions) {
+      throw invalid('/key', `an application has at most ${mostDefinitions} definitions; delete one first`)
+    }
+    await changeAllPlans(tx, accountId, applicationId)
+    return inserted
+  }).catch((error: unknown) => {
+    throw refusal(brokenConstraint(error), request) ?? error
+  })
   await pushPlansOf(deps, applicationId)
   return toDefinition(row)
 }
@@ -46,7 +41,7 @@ export async function createDefinition(
 function checked(request: CreateEntitlementDefinitionRequest): {
   kind: Kind
   displayName: string
-  defaultValue: string
+  default: string
 } {
   const violations = new Violations()
   const problem = problemOfKey(request.key)
@@ -60,11 +55,14 @@ function checked(request: CreateEntitlementDefinitionRequest): {
   return {
     kind: kind!,
     displayName: request.displayName ?? request.key,
-    defaultValue: request.default ?? kinds[kind!].default,
+    default: request.default ?? kinds[kind!].default,
   }
 }
 
-function refusal(constraint: string | undefined, key: string, kind: Kind): ServiceError | undefined {
+function refusal(
+  constraint: string | undefined,
+  { key, kind }: CreateEntitlementDefinitionRequest,
+): ServiceError | undefined {
   if (constraint === 'entitlement_definitions_key') {
     return new ServiceError(
       'already_exists',

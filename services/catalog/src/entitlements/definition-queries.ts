@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '../pages.ts'
 import { rowsFor } from '../pages.ts'
+import { problemOfKey } from './definition.ts'
 import type { Kind } from './definition.ts'
 
 export interface DefinitionRow {
@@ -58,6 +59,7 @@ export async function findDefinition(
   return row
 }
 
+/** The definitions of these keys, which may be anything. */
 export async function definitionsWithKeys(
   sql: Sql,
   applicationId: string,
@@ -65,7 +67,8 @@ export async function definitionsWithKeys(
 ): Promise<DefinitionRow[]> {
   return sql<DefinitionRow[]>`
     select ${columns(sql)} from entitlement_definitions d
-    where d.application_id = ${applicationId} and d.key = any(${keys}::text[])`
+    where d.application_id = ${applicationId}
+      and d.key = any(${keys.filter((key) => problemOfKey(key) === undefined)}::text[])`
 }
 
 export async function listDefinitionRows(

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { isId } from '@licensing/database/ids'
 import type { DeleteEntitlementDefinitionRequest } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
@@ -16,8 +16,7 @@ export async function deleteDefinition(
 ): Promise<MessageInitShape<typeof EmptySchema>> {
   const { accountId, applicationId, entitlementDefId: id } = request
   await requireLicensing(deps)
-  await deps.outbox.transaction(async (tx) => {
-    await lockApplication(tx, accountId, applicationId)
+  await changeApplication(deps, request, async (tx) => {
     const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
     if (!deleted) throw notFound('entitlement definition', id)
     await changeAllPlans(tx, accountId, applicationId)

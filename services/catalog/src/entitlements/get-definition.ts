@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
 import type { EntitlementDefinitionSchema, GetEntitlementDefinitionRequest } from '@licensing/proto/catalog'
-import { requireApplication } from '../applications/application-queries.ts'
+import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { notFound } from '../refusals.ts'
 import { findDefinition } from './definition-queries.ts'
@@ -11,6 +11,7 @@ export async function getDefinition(
   { sql }: CatalogDeps,
   { accountId, applicationId, entitlementDefId: id }: GetEntitlementDefinitionRequest,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  checkApplicationId(applicationId)
   const row = isId('ent', id) ? await findDefinition(sql, accountId, applicationId, id) : undefined
   if (row) return toDefinition(row)
   await requireApplication(sql, accountId, applicationId)

@@ -3,9 +3,9 @@ import type {
   ListEntitlementDefinitionsRequest,
   ListEntitlementDefinitionsResponseSchema,
 } from '@licensing/proto/catalog'
-import { requireApplication } from '../applications/application-queries.ts'
+import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
-import { pageOf } from '../pages.ts'
+import { checkPage, pageOf } from '../pages.ts'
 import { listDefinitionRows } from './definition-queries.ts'
 import { toDefinition } from './definition.ts'
 
@@ -14,6 +14,8 @@ export async function listDefinitions(
   request: ListEntitlementDefinitionsRequest,
 ): Promise<MessageInitShape<typeof ListEntitlementDefinitionsResponseSchema>> {
   const { accountId, applicationId, limit } = request
+  checkPage('ent', request)
+  checkApplicationId(applicationId)
   const rows = await listDefinitionRows(sql, accountId, applicationId, request)
   if (rows.length === 0) await requireApplication(sql, accountId, applicationId)
   const { page, hasMore } = pageOf(rows, limit)

@@ -4,7 +4,7 @@ import type {
   EntitlementDefinitionSchema,
   UpdateEntitlementDefinitionRequest,
 } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
@@ -19,8 +19,7 @@ export async function updateDefinition(
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
   if (request.default !== undefined) await requireLicensing(deps)
-  const row = await deps.outbox.transaction(async (tx) => {
-    await lockApplication(tx, accountId, applicationId)
+  const row = await changeApplication(deps, request, async (tx) => {
     const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
     if (!found) throw notFound('entitlement definition', id)
     const value = request.default ?? found.default_value

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
 import type { GetPlanCopyRequest, PlanCopySchema } from '@licensing/proto/catalog'
+import { checkApplicationId } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { notFound } from '../refusals.ts'
 import { findCopy } from './plan-copy-queries.ts'
@@ -10,6 +11,7 @@ export async function getPlanCopy(
   { sql }: CatalogDeps,
   { accountId, applicationId, planId }: GetPlanCopyRequest,
 ): Promise<MessageInitShape<typeof PlanCopySchema>> {
+  if (applicationId !== '') checkApplicationId(applicationId)
   const row = isId('pln', planId) ? await findCopy(sql, planId, accountId, applicationId) : undefined
   if (!row) throw notFound('plan', planId)
   return toPlanCopy(row)

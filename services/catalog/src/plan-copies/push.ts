@@ -4,6 +4,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
 
 const askTimeoutMs = 2_000
+const pushTimeoutMs = 5_000
 
 /**
  * Before a change that licensing has to follow: is it there, with its database? Then the change is not begun where it
@@ -29,8 +30,12 @@ export async function requireLicensing({ licensing }: CatalogDeps): Promise<void
  *
  * @throws ServiceError `unavailable` that says that the change is saved: its event brings it to licensing
  */
-export async function push({ licensing }: CatalogDeps, copies: PlanCopy[]): Promise<void> {
-  await licensing.calls.syncPlans({ plans: copies }).catch((error: unknown) => {
+export async function push(
+  { licensing }: CatalogDeps,
+  copies: PlanCopy[],
+  timeoutMs = pushTimeoutMs,
+): Promise<void> {
+  await licensing.calls.syncPlans({ plans: copies }, { timeoutMs }).catch((error: unknown) => {
     throw savedOnly('the change is saved, and takes effect as soon as the licensing service is back', error)
   })
 }

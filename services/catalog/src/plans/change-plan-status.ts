@@ -1,6 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -47,10 +47,10 @@ export async function changePlanStatus<Outcome>(
 async function save(
   deps: CatalogDeps,
   verb: PlanVerb,
-  { accountId, applicationId, planId, actor }: Addressed & { actor: string },
+  request: Addressed & { actor: string },
 ): Promise<{ copy: PlanCopy; plan: PlanRow }> {
-  return deps.outbox.transaction(async (tx) => {
-    await lockApplication(tx, accountId, applicationId)
+  const { accountId, applicationId, planId, actor } = request
+  return changeApplication(deps, request, async (tx) => {
     const read = async () =>
       isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
     const held = await read()

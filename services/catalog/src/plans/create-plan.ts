@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { CreatePlanRequest, PlanSchema } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
@@ -14,34 +14,34 @@ import { matchOverrides } from './overrides.ts'
 import { findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 import { checkCode, codeTaken, toPlan } from './plan.ts'
 
+// Not worth a longer wait.
+const newPlanTimeoutMs = 1_000
+
 export async function createPlan(
   deps: CatalogDeps,
   request: CreatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   const { accountId, applicationId, name, code, entitlements } = request
   const id = newId('pln')
-  const { plan, copy } = await deps.outbox
-    .transaction(async (tx) => {
-      await lockApplication(tx, accountId, applicationId)
-      const violations = new Violations()
-      violations.checkName('/name', name)
-      checkCode(violations, code)
-      const keys = entitlements.map(({ key }) => key)
-      const definitions = await definitionsWithKeys(tx, applicationId, keys)
-      const overrides = matchOverrides(entitlements, definitions, violations)
-      violations.throwIfAny()
+  const { plan, copy } = await changeApplication(deps, request, async (tx) => {
+    const violations = new Violations()
+    violations.checkName('/name', name)
+    checkCode(violations, code)
+    const keys = entitlements.map(({ key }) => key)
+    const definitions = await definitionsWithKeys(tx, applicationId, keys)
+    const overrides = matchOverrides(entitlements, definitions, violations)
+    violations.throwIfAny()
 
-      await insertPlan(tx, { id, applicationId, name, code })
-      await replaceOverrides(tx, { id, applicationId }, overrides)
-      const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
-      await announce(tx, accountId, applicationId, [copy])
-      return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
-    })
-    .catch((error: unknown) => {
-      throw brokenConstraint(error) === 'plans_code' ? codeTaken(code) : error
-    })
+    await insertPlan(tx, { id, applicationId, name, code })
+    await replaceOverrides(tx, { id, applicationId }, overrides)
+    const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
+    await announce(tx, accountId, applicationId, [copy])
+    return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
+  }).catch((error: unknown) => {
+    throw brokenConstraint(error) === 'plans_code' ? codeTaken(code) : error
+  })
   // The plan is whole without it: licensing asks for the copy of a plan that it does not know.
-  await push(deps, [copy]).catch((error: unknown) =>
+  await push(deps, [copy], newPlanTimeoutMs).catch((error: unknown) =>
     deps.log.warn({ err: error, plan: id }, 'a new plan could not be pushed to licensing'),
   )
   return toPlan(plan, 0n)

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { isId } from '@licensing/database/ids'
 import type { GetPlanRequest, PlanSchema } from '@licensing/proto/catalog'
-import { requireApplication } from '../applications/application-queries.ts'
+import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { notFound } from '../refusals.ts'
 import { countActiveLicences } from './active-licences.ts'
@@ -12,6 +12,7 @@ export async function getPlan(
   deps: CatalogDeps,
   { accountId, applicationId, planId }: GetPlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
+  checkApplicationId(applicationId)
   const row = isId('pln', planId) ? await findPlan(deps.sql, accountId, applicationId, planId) : undefined
   if (!row) {
     await requireApplication(deps.sql, accountId, applicationId)

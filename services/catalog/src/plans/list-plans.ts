@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { ListPlansRequest, ListPlansResponseSchema } from '@licensing/proto/catalog'
-import { requireApplication } from '../applications/application-queries.ts'
+import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
-import { pageOf } from '../pages.ts'
+import { checkPage, pageOf } from '../pages.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { listPlanRows } from './plan-queries.ts'
 import { toPlan } from './plan.ts'
@@ -16,6 +16,8 @@ export async function listPlans(
   if (status !== undefined && status !== 'active' && status !== 'retired') {
     throw invalid('/status', 'must be active or retired')
   }
+  checkPage('pln', request)
+  checkApplicationId(applicationId)
   const rows = await listPlanRows(deps.sql, accountId, applicationId, request)
   if (rows.length === 0) await requireApplication(deps.sql, accountId, applicationId)
   const { page, hasMore } = pageOf(rows, limit)

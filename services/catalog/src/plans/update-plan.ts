@@ -3,7 +3,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
-import { lockApplication } from '../applications/application-queries.ts'
+import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
@@ -23,11 +23,11 @@ export async function updatePlan(
   request: UpdatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   await requireLicensing(deps)
-  const { plan, copy } = await deps.outbox
-    .transaction((tx) => update(tx, request))
-    .catch((error: unknown) => {
+  const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
+    (error: unknown) => {
       throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
-    })
+    },
+  )
   // Also where nothing changed now: an earlier call may have saved it without reaching licensing.
   await push(deps, [copy])
   const [count] = await countActiveLicences(deps, [plan.id])
@@ -39,7 +39,6 @@ async function update(
   request: UpdatePlanRequest,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
   const { accountId, applicationId, planId } = request
-  await lockApplication(tx, accountId, applicationId)
   const held = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
   if (!held) throw notFound('plan', planId)
   const name = request.name ?? held.name

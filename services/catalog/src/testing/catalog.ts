@@ -1,3 +1,4 @@
+import { fromBinary } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
 import { connect } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
@@ -11,18 +12,25 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService } from '@licensing/proto/catalog'
 import type { Plan } from '@licensing/proto/catalog'
+import { EventSchema } from '@licensing/proto/events'
+import type { Event } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
 import { createKeyUse } from '../api-keys/key-use.ts'
+import { createTurns } from '../applications/turns.ts'
 import { catalogMigrations } from '../migrations.ts'
 import { catalogService } from '../service.ts'
 import type { LicensingStub } from './licensing-stub.ts'
 import { startLicensingStub } from './licensing-stub.ts'
 
+type Calls = ServiceClient<typeof CatalogService>
+
 /** The service on a database of its own, called through gRPC like by the gateway. */
 export interface TestCatalog extends AsyncDisposable {
-  readonly calls: ServiceClient<typeof CatalogService>
+  readonly calls: Calls
+  /** Two replicas on one database; `calls` is the first. */
+  readonly replicas: [Calls, Calls]
   readonly sql: Database
   readonly databaseUrl: string
   readonly licensing: LicensingStub
@@ -34,8 +42,28 @@ export async function startCatalog(): Promise<TestCatalog> {
   const sql = connect(database.url, { name: 'catalog-test', max: 20 })
   starting.defer(() => sql.end({ timeout: 5 }))
   await migrate(sql, catalogMigrations)
-  const stub = starting.use(await startLicensingStub())
-  const licensing = connectTo(LicensingService, stub.address)
+  const licensing = starting.use(await startLicensingStub())
+  const replicas: TestCatalog['replicas'] = [
+    await startReplica(starting, sql, licensing.address),
+    await startReplica(starting, sql, licensing.address),
+  ]
+  const running = starting.move()
+  return {
+    calls: replicas[0],
+    replicas,
+    sql,
+    databaseUrl: database.url,
+    licensing,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+async function startReplica(
+  starting: AsyncDisposableStack,
+  sql: Database,
+  licensingAddress: string,
+): Promise<Calls> {
+  const licensing = connectTo(LicensingService, licensingAddress)
   starting.defer(() => licensing.close())
   const log = createLogger('catalog', process.env.TEST_LOG_LEVEL ?? 'silent')
   const keyUse = createKeyUse(sql, log)
@@ -43,7 +71,7 @@ export async function startCatalog(): Promise<TestCatalog> {
   const outbox = createOutbox(sql, () => {})
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [catalogService({ sql, outbox, licensing, keyUse, log })],
+    services: [catalogService({ sql, outbox, changes: createTurns(), licensing, keyUse, log })],
     log,
     health: new Health(),
     isUnavailable: isDatabaseUnavailable,
@@ -51,14 +79,13 @@ export async function startCatalog(): Promise<TestCatalog> {
   starting.defer(() => server.stop())
   const client = connectTo(CatalogService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
   starting.defer(() => client.close())
-  const running = starting.move()
-  return {
-    calls: client.calls,
-    sql,
-    databaseUrl: database.url,
-    licensing: stub,
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
+  return client.calls
+}
+
+/** Events waiting in the outbox, in the order of their commits. */
+export async function eventsOf(sql: Database): Promise<Event[]> {
+  const rows = await sql<{ payload: Buffer }[]>`select payload from outbox order by position`
+  return rows.map((row) => fromBinary(EventSchema, row.payload))
 }
 
 /** An account with an application: what every request names. */

@@ -1,0 +1,36 @@
+import type { Database } from '@licensing/database/connect'
+import type { Fee } from '../accounts/account-queries.ts'
+
+/** A command of licensing-admin. */
+export interface Command {
+  /** Arguments as help shows them. */
+  synopsis: string
+  summary: string
+  /** Options that take a value; `required` ones have to be given. */
+  options: Record<string, { required: boolean }>
+  /** Names of arguments without an option. */
+  positionals?: string[]
+  /** Answers the lines to print. */
+  run: (admin: AdminDeps, given: Record<string, string | undefined>) => Promise<string[]>
+}
+
+export interface AdminDeps {
+  sql: Database
+  /** Of this command's own environment, where it has one. */
+  fee: Partial<Fee>
+}
+
+/** The command was called wrongly: told without a stack, and exit code 2. */
+export class UsageError extends Error {}
+
+/** What was asked cannot be done: told without a stack, and exit code 1. */
+export class Refusal extends Error {}
+
+/** A whole number of at least 0, within what the database takes. */
+export function wholeNumberOf(option: string, text: string, most: number): number {
+  const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (!Number.isSafeInteger(value) || value > most) {
+    throw new UsageError(`--${option} must be a whole number from 0 to ${most}, not ${text}`)
+  }
+  return value
+}

@@ -1,0 +1,23 @@
+import { mintKey } from '../api-keys/create-api-key.ts'
+import { scopes } from '../api-keys/scopes.ts'
+import type { Command } from './command.ts'
+
+export const createKey: Command = {
+  synopsis: `--account ACCOUNT_ID --name NAME --scopes ${scopes.join(',')} [--app APP_ID]`,
+  summary: 'makes a key, for one application alone where --app is given; prints it, once',
+  options: {
+    account: { required: true },
+    name: { required: true },
+    scopes: { required: true },
+    app: { required: false },
+  },
+  async run({ sql }, given) {
+    const { row, key } = await mintKey(sql, {
+      accountId: given.account!,
+      name: given.name!,
+      scopes: given.scopes!.split(',').map((scope) => scope.trim()),
+      applicationId: given.app,
+    })
+    return [JSON.stringify({ key_id: row.id, key })]
+  },
+}

@@ -1,0 +1,18 @@
+import { transaction } from '@licensing/database/transaction'
+import { revokeKey } from '../api-keys/revoke-api-key.ts'
+import type { Command } from './command.ts'
+import { Refusal } from './command.ts'
+
+export const revoke: Command = {
+  synopsis: 'KEY_ID',
+  summary: 'revokes a key; running services refuse it within 2 seconds',
+  options: {},
+  positionals: ['KEY_ID'],
+  async run({ sql }, given) {
+    const keyId = given.KEY_ID!
+    // The running service publishes what is written here.
+    const found = await transaction(sql, (tx) => revokeKey(tx, '', keyId))
+    if (!found) throw new Refusal(`there is no API key ${keyId}`)
+    return [JSON.stringify({ key_id: keyId, revoked: true })]
+  },
+}

@@ -1,0 +1,23 @@
+import type { Transaction } from '@licensing/database/connect'
+import type { CatalogDeps } from '../deps.ts'
+import { lockApplication } from './application-queries.ts'
+
+/**
+ * Runs a change of an application's definitions or plans in one transaction, under the application's lock: changes of
+ * one application follow one another, so versions of plans grow in the order of commits and each resolves what is
+ * committed.
+ *
+ * @throws ServiceError `not_found` where the application is not the account's
+ */
+export function changeApplication<T>(
+  deps: CatalogDeps,
+  { accountId, applicationId }: { accountId: string; applicationId: string },
+  work: (tx: Transaction) => Promise<T>,
+): Promise<T> {
+  return deps.changes.inTurn(applicationId, () =>
+    deps.outbox.transaction(async (tx) => {
+      await lockApplication(tx, accountId, applicationId)
+      return work(tx)
+    }),
+  )
+}
