@@ -6,7 +6,10 @@ export const licensingConfig = z.object({
   CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
   ENCRYPTION_KEY: z
     .string()
-    .regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url')
+    .regex(
+      /^[A-Za-z0-9_-]{43}=?( *, *[A-Za-z0-9_-]{43}=?)*$/,
+      'must be 32 bytes in base64url, several with commas between',
+    )
     .describe('32 bytes, base64url: encrypts the private signing keys'),
   TOKEN_ISSUER: z.string().default('licensing').describe('`iss` of tokens'),
   TOKEN_LIFE_SECONDS: wholeNumber(1).default(86_400).describe('longest life of a token'),

@@ -14,6 +14,8 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { licensingConfig } from './config.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { takePlanEvents } from './plans/plan-events.ts'
+import { productDeps } from './products/product-deps.ts'
+import { productService } from './products/service.ts'
 import { licensingService } from './service.ts'
 import { startSweep } from './sweeps/expire-licences.ts'
 
@@ -57,7 +59,7 @@ await runProcess(
     onStop('sweep', () => sweep.stop())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [licensingService(deps)],
+      services: [licensingService(deps), productService(productDeps(sql, config))],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

@@ -1,0 +1,65 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+
+/** Keys by their id; the first encrypts, every one decrypts. */
+export type EncryptionKeys = { current: string; byId: ReadonlyMap<string, Buffer> }
+
+const version = 1
+const keyIdBytes = 4
+const nonceBytes = 12
+const tagBytes = 16
+const headBytes = 1 + keyIdBytes + nonceBytes
+
+/**
+ * `ENCRYPTION_KEY`: 32 bytes in base 64 url. To rotate, put the new key before the old one with a comma between, and
+ * drop the old one when no secret is left under it. Throws on anything else, without repeating it.
+ */
+export function parseEncryptionKeys(text: string): EncryptionKeys {
+  const keys = text.split(',').map((entry) => {
+    const trimmed = entry.trim()
+    const key = Buffer.from(trimmed, 'base64url')
+    if (key.length !== 32 || !/^[A-Za-z0-9_-]{43}=?$/.test(trimmed)) {
+      throw new Error('an encryption key must be 32 bytes in base64url, 43 characters')
+    }
+    return [idOf(key), key] as const
+  })
+  return { current: keys[0]![0], byId: new Map(keys) }
+}
+
+/**
+ * AES-256-GCM for columns that hold secrets: version, key id, nonce, tag and ciphertext in a row.
+ *
+ * @param boundTo id of the row; the bytes decrypt for no other
+ */
+export function encrypt(secret: string, boundTo: string, keys: EncryptionKeys): Buffer {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv('aes-256-gcm', keys.byId.get(keys.current)!, nonce)
+  cipher.setAAD(Buffer.from(boundTo))
+  const ciphertext = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()])
+  return Buffer.concat([
+    Buffer.of(version),
+    Buffer.from(keys.current, 'hex'),
+    nonce,
+    cipher.getAuthTag(),
+    ciphertext,
+  ])
+}
+
+/** @throws Error when the key is not there, or when the bytes were changed or belong to another row */
+export function decrypt(encrypted: Uint8Array, boundTo: string, keys: EncryptionKeys): string {
+  const bytes = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength)
+  if (bytes[0] !== version || bytes.length < headBytes + tagBytes) throw new Error('not an encrypted secret')
+  const keyId = bytes.toString('hex', 1, 1 + keyIdBytes)
+  const key = keys.byId.get(keyId)
+  if (key === undefined) throw new Error(`no encryption key with the id ${keyId} is configured`)
+  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(1 + keyIdBytes, headBytes))
+  decipher.setAAD(Buffer.from(boundTo))
+  decipher.setAuthTag(bytes.subarray(headBytes, headBytes + tagBytes))
+  return decipher.update(bytes.subarray(headBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
+}
+
+const idOf = (key: Buffer) =>
+  createHash('sha256')
+    .update('key id')
+    .update(key)
+    .digest('hex')
+    .slice(0, keyIdBytes * 2)

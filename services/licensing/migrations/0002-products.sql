@@ -1,0 +1,48 @@
+-- Keys that sign tokens and revocation lists, one in use for each application. A retired one verifies until the last
+-- token that it signed has expired.
+create table signing_keys (
+  kid text collate "C" primary key,
+  application_id text collate "C" not null,
+  public_jwk jsonb not null,
+  -- PKCS #8, AES-256-GCM, bound to the kid.
+  private_key bytea not null,
+  created_at timestamptz(3) not null default now(),
+  retired_at timestamptz(3)
+);
+create unique index signing_keys_in_use on signing_keys (application_id) where retired_at is null;
+create index signing_keys_of_application on signing_keys (application_id);
+
+-- The version of each application's revocation list. Its row is locked until the revocation is committed, so that a
+-- reader who has seen a version has seen all before it.
+create table revocation_versions (
+  application_id text collate "C" primary key,
+  version bigint not null
+);
+
+create table revocations (
+  application_id text collate "C" not null,
+  version bigint not null,
+  licence_id text collate "C" not null,
+  primary key (application_id, version)
+);
+
+-- Whatever revokes a licence, it is in the list when that commits. The last lock of a transaction but for the outbox.
+create function list_revocation() returns trigger language plpgsql as $$
+declare
+  next bigint;
+begin
+  insert into revocation_versions as v (application_id, version) values (new.application_id, 1)
+  on conflict (application_id) do update set version = v.version + 1
+  returning version into next;
+  insert into revocations (application_id, version, licence_id) values (new.application_id, next, new.id);
+  return null;
+end
+$$;
+create trigger list_revocation after update of status on licences
+  for each row when (new.status = 'revoked' and old.status <> 'revoked')
+  execute function list_revocation();
+
+-- When an installed product first exchanged the legacy key.
+alter table licences add column migrated_at timestamptz(3);
+
+create index call_homes_age on call_homes using brin (seen_at);

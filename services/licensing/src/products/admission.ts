@@ -1,0 +1,42 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceStatus } from '../licences/licence.ts'
+
+const running: readonly LicenceStatus[] = ['active', 'downgraded']
+
+/**
+ * Why a product may not run on a licence here and now, or undefined when it may (decisions 5). A licence past
+ * `expires_on` is expired from that instant, swept or not.
+ */
+export function refusalReason(
+  licence: { status: LicenceStatus; expires_on: Date | null; domains: string[] },
+  host: string,
+  now: Date,
+): string | undefined {
+  if (!running.includes(licence.status)) {
+    const ended = licence.status === 'suspended' && isPast(licence.expires_on, now)
+    return ended ? 'expired' : licence.status
+  }
+  if (isPast(licence.expires_on, now)) return 'expired'
+  if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
+    return 'domain_not_allowed'
+  }
+  return undefined
+}
+
+const isPast = (expiresOn: Date | null, now: Date) =>
+  expiresOn !== null && expiresOn.getTime() <= now.getTime()
+
+/** `*.example.com` covers every depth below it and not example.com itself. Both are in lower case. */
+export function covers(domain: string, host: string): boolean {
+  return domain.startsWith('*.')
+    ? host.endsWith(domain.slice(1)) && host.length > domain.length - 1
+    : host === domain
+}
+
+export function refused(reason: string): ServiceError {
+  const detail =
+    reason === 'domain_not_allowed'
+      ? 'the licence is not for this host: ask the vendor to add it to the licence’s domains'
+      : `the licence is ${reason}: ask the vendor`
+  return new ServiceError('licence_refused', detail, { members: { reason } })
+}

@@ -1,0 +1,14 @@
+import type { Database } from '@licensing/database/connect'
+import type { CallHome } from './activation-queries.ts'
+import type { SigningKeys } from './signing-keys.ts'
+import type { TokenSettings } from './token.ts'
+
+/** What the products' handlers need; made once, in main.ts. */
+export interface ProductDeps {
+  sql: Database
+  keys: SigningKeys
+  tokens: TokenSettings
+  /** Resolves when the call is recorded. Calls that come together are written together. */
+  callHome: (call: CallHome) => Promise<void>
+  now: () => Date
+}

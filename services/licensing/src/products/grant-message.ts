@@ -1,0 +1,34 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { TokenGrantSchema } from '@licensing/proto/products'
+import type { ProductLicence } from './activation-queries.ts'
+import type { ProductDeps } from './dependencies.ts'
+import { grantToken } from './token.ts'
+
+/** A new token for an activation of a licence that may run. */
+export async function grantMessage(
+  { keys, tokens }: ProductDeps,
+  activationId: string,
+  licence: ProductLicence,
+  now: Date,
+): Promise<MessageInitShape<typeof TokenGrantSchema>> {
+  const subject = {
+    activationId,
+    licenceId: licence.id,
+    applicationId: licence.application_id,
+    planId: licence.plan_id,
+    status: licence.status,
+    entitlements: licence.entitlements,
+    seats: licence.max_seats,
+    expiresOn: licence.expires_on,
+  }
+  const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
+  return {
+    activationId,
+    licenceId: licence.id,
+    token: grant.token,
+    expiresAt: timestampFromDate(grant.expiresAt),
+    refreshAfter: timestampFromDate(grant.refreshAfter),
+    checkIntervalSeconds: tokens.checkIntervalSeconds,
+  }
+}
