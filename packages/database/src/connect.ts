@@ -16,6 +16,8 @@ export interface ConnectOptions {
   max?: number
   /** Longest time of one statement, in milliseconds. */
   statementTimeoutMs?: number
+  /** Longest wait for one lock, in milliseconds; no longer than a statement when absent. */
+  lockTimeoutMs?: number
 }
 
 /**
@@ -35,6 +37,7 @@ export function connect(url: string, options: ConnectOptions): Database {
     connection: {
       application_name: options.name,
       statement_timeout: options.statementTimeoutMs ?? 30_000,
+      ...(options.lockTimeoutMs !== undefined && { lock_timeout: options.lockTimeoutMs }),
       idle_in_transaction_session_timeout: 60_000,
     },
   })

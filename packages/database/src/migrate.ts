@@ -24,6 +24,9 @@ export async function migrate(sql: Database, folders: MigrationFolder[]): Promis
   const migrations = (await Promise.all(folders.map(read))).flat()
   const connection = await sql.reserve()
   try {
+    // A replica waits here for as long as the one that migrates takes.
+    await connection`set statement_timeout = 0`
+    await connection`set lock_timeout = 0`
     await connection`select pg_advisory_lock(${migrationLock})`
     await connection`
       create table if not exists migrations (
@@ -43,17 +46,17 @@ export async function migrate(sql: Database, folders: MigrationFolder[]): Promis
       }
       if (before !== undefined) continue
       const record = `insert into migrations (name, checksum) values ('${name}', '${checksum}')`
-      await connection
-        .unsafe(`begin; set local statement_timeout = 0; ${text}; ${record}; commit`)
-        .catch(async (error: unknown) => {
-          await connection.unsafe('rollback').catch(() => {})
-          throw error
-        })
+      await connection.unsafe(`begin; ${text}; ${record}; commit`).catch(async (error: unknown) => {
+        await connection.unsafe('rollback').catch(() => {})
+        throw error
+      })
       applied.push(name)
     }
     return applied
   } finally {
     await connection`select pg_advisory_unlock(${migrationLock})`.catch(() => {})
+    await connection`reset statement_timeout`.catch(() => {})
+    await connection`reset lock_timeout`.catch(() => {})
     connection.release()
   }
 }

@@ -1,6 +1,7 @@
 import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
+import { isDatabaseUnavailable } from './problems.ts'
 import { transaction } from './transaction.ts'
 
 test('transactions that deadlock are tried again, and all of them end committed', async () => {
@@ -30,5 +31,21 @@ test('what the work throws rolls back and reaches the caller', async () => {
   })
   await expect(work).rejects.toThrow('no')
   expect(await sql`select id from counter`).toHaveLength(0)
+  await sql.end()
+})
+
+test('a wait for a lock ends after its limit, as something that passes', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'lock', max: 2, lockTimeoutMs: 50 })
+  await sql`create table counter (id int primary key)`
+  await sql`insert into counter values (1)`
+  await transaction(sql, async (tx) => {
+    await tx`select id from counter for update`
+    const waiting = sql`delete from counter`.then(
+      () => 'deleted',
+      (error: unknown) => isDatabaseUnavailable(error),
+    )
+    expect(await waiting).toBe(true)
+  })
   await sql.end()
 })
