@@ -4,10 +4,25 @@ interface Waiting<Request, Outcome> {
   reject: (error: unknown) => void
 }
 
+interface Lane<Request, Outcome> {
+  queue: Waiting<Request, Outcome>[]
+  atWork: number
+}
+
+interface GatherOptions<Request> {
+  mostTogether: number
+  /** Whether a failure would meet each request alone, too. */
+  isTransient: (error: unknown) => boolean
+  /** Requests of one lane go together and wait for each other; all are in one when absent. */
+  laneOf?: (request: Request) => string
+  /** How many batches of a lane may be at work at a time; 1 when absent. */
+  slots?: number
+}
+
 /**
  * Group commit: requests that arrive together share one statement and one commit. Nobody waits for company: a
  * request that finds a free slot leaves at the end of this turn of the event loop, with whatever arrived in it;
- * while all slots are at work, requests collect and leave together when one is done.
+ * while all slots of its lane are at work, requests collect and leave together when one is done.
  *
  * A batch that fails is done again one by one, so that a request which the database refuses takes no other with it.
  *
@@ -15,18 +30,16 @@ interface Waiting<Request, Outcome> {
  */
 export function gather<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,
-  options: { mostTogether: number; slots: number; isTransient: (error: unknown) => boolean },
+  { mostTogether, isTransient, laneOf, slots = 1 }: GatherOptions<Request>,
 ): (request: Request) => Promise<Outcome> {
-  const queue: Waiting<Request, Outcome>[] = []
-  let free = options.slots
-  let scheduled = false
+  const lanes = new Map<string, Lane<Request, Outcome>>()
 
   const settle = async (batch: Waiting<Request, Outcome>[]): Promise<void> => {
     try {
       const outcomes = await flush(batch.map((waiting) => waiting.request))
       batch.forEach((waiting, at) => waiting.resolve(outcomes[at]!))
     } catch (error) {
-      if (batch.length === 1 || options.isTransient(error)) {
+      if (batch.length === 1 || isTransient(error)) {
         for (const waiting of batch) waiting.reject(error)
         return
       }
@@ -34,22 +47,20 @@ export function gather<Request, Outcome>(
     }
   }
 
-  const leave = () => {
-    scheduled = false
-    while (free > 0 && queue.length > 0) {
-      free -= 1
-      void settle(queue.splice(0, options.mostTogether)).finally(() => {
-        free += 1
-        leave()
-      })
-    }
+  const drive = async (name: string, lane: Lane<Request, Outcome>): Promise<void> => {
+    while (lane.queue.length > 0) await settle(lane.queue.splice(0, mostTogether))
+    lane.atWork -= 1
+    if (lane.atWork === 0) lanes.delete(name)
   }
 
   return (request) =>
     new Promise((resolve, reject) => {
-      queue.push({ request, resolve, reject })
-      if (scheduled || free === 0) return
-      scheduled = true
-      setImmediate(leave)
+      const name = laneOf?.(request) ?? ''
+      const lane = lanes.get(name) ?? { queue: [], atWork: 0 }
+      lane.queue.push({ request, resolve, reject })
+      if (lane.queue.length > 1 || lane.atWork >= slots) return
+      lanes.set(name, lane)
+      lane.atWork += 1
+      setImmediate(() => void drive(name, lane))
     })
 }

@@ -23,7 +23,12 @@ await runProcess(
   'licensing',
   () => readConfig(licensingConfig),
   async ({ log, health, onStop }, config) => {
-    const sql = connect(config.DATABASE_URL, { name: 'licensing', max: config.DATABASE_CONNECTIONS })
+    const sql = connect(config.DATABASE_URL, {
+      name: 'licensing',
+      max: config.DATABASE_CONNECTIONS,
+      // A large archive holds its licences for a while: those who want them must not hold all connections.
+      lockTimeoutMs: 4_000,
+    })
     onStop('database', () => sql.end({ timeout: 5 }))
     health.add('database', async () => void (await sql`select 1`))
     const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }

@@ -37,7 +37,7 @@ async function tryToChange(
   const scope: LicenceScope = request
   // Lock order: the plan before the licence.
   const plan = transition.needsActivePlan ? await lockPlanOf(tx, scope) : undefined
-  if (plan?.status !== 'retired') {
+  if (!transition.needsActivePlan || plan?.status === 'active') {
     const selection = tx`
       select l.id, l.status, l.status_reason from licences l
       where ${inScope(tx, scope)} and l.status = any(${transition.from as LicenceStatus[]}::text[])

@@ -23,11 +23,16 @@ export interface NewLicence {
 /**
  * Mints licences, all in one statement: those whose idempotency key is new, whose plan is active and whose expiry is
  * ahead. Locks their plans shared, so that no archive passes in between, and takes keys in order, so that two of
- * these statements never wait for each other.
+ * these statements never wait for each other. What is on a plan that another transaction has locked for itself is
+ * waited for or left out.
  *
  * @returns when each was created, by id; those not in it were not minted
  */
-export async function mintLicences(sql: Sql, licences: NewLicence[]): Promise<Map<string, Date>> {
+export async function mintLicences(
+  sql: Sql,
+  licences: NewLicence[],
+  lockedPlans: 'skip' | 'wait',
+): Promise<Map<string, Date>> {
   const column = <K extends keyof NewLicence>(name: K) => licences.map((licence) => licence[name])
   const rows = await sql<{ id: string; created_at: Date }[]>`
     with request as materialized (
@@ -43,7 +48,7 @@ export async function mintLicences(sql: Sql, licences: NewLicence[]): Promise<Ma
     ),
     plan as materialized (
       select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
-      where p.id in (select plan_id from request) order by p.id for share
+      where p.id in (select plan_id from request) order by p.id for share ${lockedPlans === 'skip' ? sql`skip locked` : sql``}
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
