@@ -1,0 +1,133 @@
+import { LicensingApiError } from './errors.ts'
+import type { Method } from './operations.ts'
+
+export interface BackendOptions {
+  /** Where the licensing service is: `https://licensing.example.com`. */
+  readonly baseUrl: string
+  /** An API key with the scopes that the calls need, `lsk_…`: never in a browser or a product. */
+  readonly apiKey: string
+  /** Sends requests: the global `fetch` unless given. */
+  readonly fetch?: typeof fetch | undefined
+  /** How long one try may take, in milliseconds: 30 000 unless given. */
+  readonly timeoutMs?: number | undefined
+  /** How often a call is tried again that may be: 3 times unless given. */
+  readonly retries?: number | undefined
+}
+
+/** A request as it is sent, whatever its types were. */
+export interface PlainRequest {
+  readonly path?: object | undefined
+  readonly query?: object | undefined
+  readonly body?: unknown
+  readonly idempotencyKey?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+type Outcome =
+  { readonly answer: unknown } | { readonly error: LicensingApiError; readonly waitMs: number | null }
+
+const FIRST_WAIT_MS = 250
+const LONGEST_WAIT_MS = 60_000
+
+/**
+ * Sends a request, and sends it again where that is safe: what was turned away by a rate limit in any case; what may
+ * have been done already only where doing it twice is doing it once.
+ */
+export async function send(
+  options: BackendOptions,
+  method: Method,
+  template: string,
+  request: PlainRequest,
+): Promise<unknown> {
+  const url = `${options.baseUrl.replace(/\/+$/, '')}${fill(template, request)}`
+  for (let tries = 0; ; tries++) {
+    const outcome = await attempt(options, method, url, request)
+    if ('answer' in outcome) return outcome.answer
+    const { error, waitMs } = outcome
+    if (tries >= (options.retries ?? 3) || !mayRepeat(error, method, request)) throw error
+    await pause(waitMs ?? FIRST_WAIT_MS * 2 ** tries * (1 + Math.random()), request.signal)
+  }
+}
+
+/** Deleting is not among what may be repeated: of an endpoint that is gone the service says so with a conflict. */
+function mayRepeat({ status, code }: LicensingApiError, method: Method, request: PlainRequest): boolean {
+  if (status === 429) return true
+  const isHarmless = method === 'get' || method === 'put' || request.idempotencyKey !== undefined
+  return isHarmless && (status === 503 || code === 'unreachable' || code === 'timeout')
+}
+
+async function attempt(
+  { apiKey, fetch: given, timeoutMs = 30_000 }: BackendOptions,
+  method: Method,
+  url: string,
+  { body, idempotencyKey, signal }: PlainRequest,
+): Promise<Outcome> {
+  const headers: Record<string, string> = { accept: 'application/json', authorization: `Bearer ${apiKey}` }
+  if (body !== undefined) headers['content-type'] = 'application/json'
+  if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey
+  const timeout = AbortSignal.timeout(timeoutMs)
+  try {
+    const response = await (given ?? fetch)(url, {
+      method: method.toUpperCase(),
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      redirect: 'manual',
+    })
+    return understand(response, await response.text())
+  } catch (cause) {
+    if (signal?.aborted) throw cause
+    const code = timeout.aborted ? 'timeout' : 'unreachable'
+    const detail = cause instanceof Error ? cause.message : code
+    return { error: new LicensingApiError(code, 0, { detail }, cause), waitMs: null }
+  }
+}
+
+function understand(response: Response, text: string): Outcome {
+  const { status, headers } = response
+  const body = parse(text)
+  if (status === 204) return { answer: undefined }
+  if (response.ok && body !== undefined) return { answer: body }
+  const isProblem =
+    typeof body === 'object' && body !== null && 'code' in body && typeof body.code === 'string'
+  const problem = isProblem ? (body as Record<string, unknown>) : { detail: `status ${status}` }
+  const code = isProblem ? String(problem['code']) : 'unexpected_answer'
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  const waitMs = Number.isNaN(seconds) ? null : Math.min(seconds * 1000, LONGEST_WAIT_MS)
+  return { error: new LicensingApiError(code, status, problem), waitMs }
+}
+
+function fill(template: string, { path = {}, query = {} }: PlainRequest): string {
+  const values = new Map<string, unknown>(Object.entries(path))
+  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(String(values.get(name))),
+  )
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null) search.set(name, String(value))
+  }
+  return search.size === 0 ? filled : `${filled}?${search.toString()}`
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(finish, ms)
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    function finish() {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }
+    signal?.addEventListener('abort', stop, { once: true })
+  })
+}
