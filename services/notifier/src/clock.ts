@@ -1,0 +1,6 @@
+/** What the time is; tests move it. */
+export interface Clock {
+  now(): Date
+}
+
+export const systemClock: Clock = { now: () => new Date() }

@@ -1,0 +1,44 @@
+import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
+import { z } from 'zod'
+import { readSeconds } from './deliveries/backoff.ts'
+import { parseNetworks } from './sending/address.ts'
+import { parseEncryptionKeys } from './signing/secret.ts'
+
+export const notifierConfig = z.object({
+  ...serviceConfig,
+  CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
+  ENCRYPTION_KEY: z
+    .string()
+    .transform(reading(parseEncryptionKeys))
+    .describe(
+      '32 bytes in base64url that endpoint secrets are encrypted with; the new before the old to rotate',
+    ),
+  WEBHOOK_ALLOWED_CIDRS: z
+    .string()
+    .default('')
+    .transform(reading(parseNetworks))
+    .describe('private networks that deliveries may go to, separated by commas'),
+  WEBHOOK_CA_FILE: z.string().optional().describe('PEM file of authorities to trust beside the usual ones'),
+  WEBHOOK_BACKOFF_SECONDS: z
+    .string()
+    .optional()
+    .transform(reading((text: string | undefined) => (text === undefined ? undefined : readSeconds(text))))
+    .describe('waits between attempts in seconds, separated by commas; the last repeats'),
+  WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('most deliveries in flight at a time'),
+  SMTP_URL: z.url().optional().describe('smtp://… that alerts are sent through; without it they are logged'),
+  SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),
+})
+
+export type NotifierConfig = z.output<typeof notifierConfig>
+
+/** A parser that throws, as a zod transformation. */
+function reading<In, Out>(parse: (text: In) => Out): (text: In, context: z.RefinementCtx<In>) => Out {
+  return (text, context) => {
+    try {
+      return parse(text)
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : String(error) })
+      return z.NEVER
+    }
+  }
+}

@@ -1,0 +1,26 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { ListDeliveriesRequest, ListDeliveriesResponseSchema } from '@licensing/proto/notifier'
+import type { NotifierDeps } from '../deps.ts'
+import { pageSize, toPage } from '../page.ts'
+import { deliveryMessage } from './delivery.ts'
+import { readDeliveries, readLeftovers } from './delivery-log.ts'
+
+export async function listDeliveries(
+  { sql }: NotifierDeps,
+  request: ListDeliveriesRequest,
+): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
+  const { accountId, applicationId, endpointId, eventType, status, beforeId } = request
+  const size = pageSize(request.limit)
+  const leftovers = status === undefined ? [] : await readLeftovers(sql, applicationId)
+  const filter = {
+    accountId,
+    applicationId,
+    ...(endpointId !== undefined && { endpointId }),
+    ...(eventType !== undefined && { eventType }),
+    ...(status !== undefined && { status }),
+    ...(beforeId && { beforeId }),
+    limit: size + 1,
+  }
+  const page = toPage(await readDeliveries(sql, filter, leftovers), size)
+  return { deliveries: page.rows.map(deliveryMessage), hasMore: page.hasMore }
+}

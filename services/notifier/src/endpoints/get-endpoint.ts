@@ -1,0 +1,14 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { EndpointRequest, EndpointSchema } from '@licensing/proto/notifier'
+import type { NotifierDeps } from '../deps.ts'
+import { endpointMessage, endpointNotFound } from './endpoint.ts'
+import { readEndpoints } from './endpoint-queries.ts'
+
+export async function getEndpoint(
+  { sql }: NotifierDeps,
+  { accountId, applicationId, endpointId }: EndpointRequest,
+): Promise<MessageInitShape<typeof EndpointSchema>> {
+  const [endpoint] = await readEndpoints(sql, { accountId, applicationId, id: endpointId, limit: 1 })
+  if (!endpoint) throw endpointNotFound(endpointId)
+  return endpointMessage(endpoint)
+}

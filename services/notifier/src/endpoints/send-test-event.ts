@@ -1,0 +1,35 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import { transaction } from '@licensing/database/transaction'
+import { traceHeaders } from '@licensing/process/telemetry'
+import { EventSchema } from '@licensing/proto/events'
+import type { EndpointRequest, SendTestEventResponseSchema } from '@licensing/proto/notifier'
+import type { NotifierDeps } from '../deps.ts'
+import { recordEvents } from '../events/record-events.ts'
+import { endpointDisabled, endpointNotFound } from './endpoint.ts'
+import { lockEndpoint } from './endpoint-queries.ts'
+
+/** An event like any other, to this endpoint alone, whatever it is subscribed to. */
+export async function sendTestEvent(
+  deps: NotifierDeps,
+  request: EndpointRequest,
+): Promise<MessageInitShape<typeof SendTestEventResponseSchema>> {
+  const { accountId, applicationId, endpointId } = request
+  const event = create(EventSchema, {
+    id: newId('evt'),
+    accountId,
+    applicationId,
+    occurredAt: timestampFromDate(deps.clock.now()),
+    payload: { case: 'webhookTest', value: { ping: true } },
+  })
+  const committed = await transaction(deps.sql, async (tx) => {
+    const endpoint = await lockEndpoint(tx, request)
+    if (!endpoint) throw endpointNotFound(endpointId)
+    if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+    return recordEvents(deps, tx, [{ event, traceParent: traceHeaders().traceparent }], [endpoint])
+  })
+  committed()
+  return { eventId: event.id }
+}

@@ -1,0 +1,36 @@
+import { contextFrom, inSpan } from '@licensing/process/telemetry'
+import type { AttemptResult, Sender } from '../sending/sender.ts'
+import { deliveryHeaders } from '../signing/sign.ts'
+import type { Pick } from './scheduler.ts'
+
+/** Sends a delivery once, signed now with the secret of now, as a span of the trace that caused its event. */
+export async function attempt(sender: Sender, { work, settings }: Pick, now: Date): Promise<AttemptResult> {
+  const { delivery } = work
+  const body = Buffer.from(delivery.body)
+  const headers = deliveryHeaders({
+    secret: settings.secret,
+    body,
+    unixSeconds: Math.floor(now.getTime() / 1000),
+    eventId: delivery.eventId,
+    attempt: delivery.attemptCount + 1,
+  })
+  const send = () => sender.send({ endpointId: settings.id, url: settings.url, headers, body })
+  if (delivery.traceParent === null) return send()
+  const attributes = {
+    'webhook.event_id': delivery.eventId,
+    'webhook.delivery_id': delivery.id,
+    'webhook.endpoint_id': settings.id,
+    'webhook.attempt': delivery.attemptCount + 1,
+  }
+  return inSpan(
+    'webhook attempt',
+    { attributes },
+    contextFrom({ traceparent: delivery.traceParent }),
+    async (span) => {
+      const result = await send()
+      if (result.responseCode !== null) span.setAttribute('http.response.status_code', result.responseCode)
+      if (result.error !== null) span.setAttribute('error.type', result.error)
+      return result
+    },
+  )
+}

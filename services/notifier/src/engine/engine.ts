@@ -1,0 +1,303 @@
+import { randomUUID } from 'node:crypto'
+import type { Database } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import type { Logger } from '@licensing/process/log'
+import type { Clock } from '../clock.ts'
+import type { Backoff } from '../deliveries/backoff.ts'
+import { mostAttempts, waitAfter } from '../deliveries/backoff.ts'
+import type { Claim } from '../deliveries/delivery-queries.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import type { AttemptResult, Sender } from '../sending/sender.ts'
+import type { EncryptionKeys } from '../signing/secret.ts'
+import { attempt } from './attempt.ts'
+import { claimDue, freeExpiredClaims, giveUpUnsendable, isAnyDue, releaseClaims } from './claim-queries.ts'
+import { EndpointBook } from './endpoint-book.ts'
+import type { Ending } from './endpoint-state.ts'
+import { Loop } from './loop.ts'
+import { attemptSeconds, attemptsMade, duplicatesSent, expiredClaims, firstAttemptDelay } from './metrics.ts'
+import type { Result } from './result-queries.ts'
+import { ResultWriter } from './result-writer.ts'
+import type { Pick } from './scheduler.ts'
+import { Scheduler } from './scheduler.ts'
+import type { Sendable, Work } from './work.ts'
+import { laneOf } from './work.ts'
+import type { Outcomes } from './write-outcomes.ts'
+import { writeOutcomes } from './write-outcomes.ts'
+
+export interface EngineOptions {
+  sql: Database
+  sender: Sender
+  keys: EncryptionKeys
+  clock: Clock
+  backoff: Backoff
+  slots: number
+  log: Logger
+  /** Called when an alert was queued. */
+  alertQueued: () => void
+  /** Tells the other replicas of endpoints that changed. */
+  announce: (endpointIds: string[]) => void
+}
+
+/** Deliveries leased to this process by the transaction that makes or finds them. */
+export interface Lease {
+  claim: Claim
+  /** To be called after the commit. */
+  send: () => void
+}
+
+// Timeout of an attempt, writing of its result, and a margin; what cannot be started in time is given back.
+const leaseMs = 15_000
+const leaseMarginMs = 7_000
+const lookEveryMs = 250
+const tickEveryMs = 250
+const freeEveryMs = 1_000
+const mostClaimed = 1_000
+
+/** Sends what is due. PostgreSQL has the truth; this has no more than what it leased, and may be killed at any time. */
+export class Engine {
+  readonly #options: EngineOptions
+  readonly #scheduler: Scheduler
+  readonly #book: EndpointBook
+  readonly #writer: ResultWriter<Outcomes>
+  readonly #looking: Loop
+  readonly #ticking: Loop
+  readonly #freeing: Loop
+  /** Endpoints that more waits for than there was room for. */
+  readonly #backlogged = new Set<string>()
+  #isStopping = false
+  #inFlight = 0
+  #landed: () => void = () => {}
+
+  constructor(options: EngineOptions) {
+    this.#options = options
+    this.#scheduler = new Scheduler(options.slots)
+    this.#book = new EndpointBook(options.keys, options.log)
+    this.#writer = new ResultWriter({
+      write: (results) => writeOutcomes(options, results),
+      written: (results, outcome) => this.#written(results, outcome),
+      log: options.log,
+    })
+    const failed = (error: unknown) => options.log.warn({ err: error }, 'deliveries not looked after')
+    this.#looking = new Loop(() => this.#look(), lookEveryMs, failed)
+    this.#ticking = new Loop(() => this.#tick(), tickEveryMs, failed)
+    this.#freeing = new Loop(() => this.#free(), freeEveryMs, failed)
+  }
+
+  start(): void {
+    for (const loop of [this.#looking, this.#ticking, this.#freeing]) loop.start()
+  }
+
+  /** For metrics. */
+  get state() {
+    return { busy: this.#scheduler.busy, queued: this.#scheduler.queued }
+  }
+
+  /** Leases as many deliveries as there is room for; the others wait for whoever has some. */
+  lease(deliveries: Sendable[], endpoints: EndpointRow[]): Lease {
+    const claimId = randomUUID()
+    const leaseEndsAt = performance.now() + leaseMs
+    const settings = new Map(endpoints.map((row) => [row.id, this.#book.open(row)]))
+    const room = new Map<string, number>()
+    const leased: Sendable[] = []
+    if (!this.#isStopping) {
+      for (const delivery of deliveries) {
+        const { endpointId } = delivery
+        const left = room.get(endpointId) ?? this.#scheduler.room(endpointId)
+        if (left <= 0) this.#backlogged.add(endpointId)
+        if (left <= 0 || !settings.get(endpointId)) continue
+        room.set(endpointId, left - 1)
+        leased.push(delivery)
+      }
+    }
+    const deliveryIds = new Set(leased.map(({ id }) => id))
+    const send = () => {
+      for (const delivery of leased) {
+        this.#scheduler.add(settings.get(delivery.endpointId)!, { delivery, claimId, leaseEndsAt })
+      }
+      if (leased.length < deliveries.length) this.#looking.wake()
+      this.#pump()
+    }
+    return { claim: { id: claimId, leaseMs, deliveryIds }, send }
+  }
+
+  /** Something is due that was not leased. */
+  wake(): void {
+    this.#looking.wake()
+  }
+
+  /** What is still to be sent goes out with the new secret, or not at all. Other replicas are told. */
+  endpointsChanged(rows: EndpointRow[]): void {
+    this.takeOver(rows)
+    this.#options.announce(rows.map(({ id }) => id))
+  }
+
+  /** Like `endpointsChanged`, where the news came from another replica. */
+  takeOver(rows: EndpointRow[]): void {
+    for (const row of rows) {
+      if (row.status === 'disabled') this.#close(row.id)
+      else {
+        const settings = this.#book.open(row)
+        if (settings) this.#scheduler.change(settings)
+      }
+    }
+  }
+
+  /** Lets what is in flight end, writes the results, and gives back what was not started. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await Promise.all([this.#looking.stop(), this.#ticking.stop(), this.#freeing.stop()])
+    const queued = this.#scheduler.empty()
+    await this.#release(queued)
+    if (this.#inFlight > 0) await new Promise<void>((resolve) => (this.#landed = resolve))
+    await this.#writer.drain()
+  }
+
+  #pump(): void {
+    while (!this.#isStopping) {
+      const pick = this.#scheduler.next(performance.now())
+      if (!pick) return
+      this.#inFlight += 1
+      void this.#send(pick).finally(() => {
+        this.#inFlight -= 1
+        if (this.#inFlight === 0) this.#landed()
+        this.#refill(pick.settings.id)
+        this.#pump()
+      })
+    }
+  }
+
+  /** Looks for more before what is here of a backlogged endpoint is used up. */
+  #refill(endpointId: string): void {
+    if (this.#backlogged.size === 0 || !this.#backlogged.has(endpointId)) return
+    if (!this.#scheduler.isHalfEmpty(endpointId)) return
+    this.#backlogged.delete(endpointId)
+    this.#looking.wake()
+  }
+
+  async #send(pick: Pick): Promise<void> {
+    const { clock, sender, log } = this.#options
+    const { work } = pick
+    const at = clock.now()
+    try {
+      const result = await attempt(sender, pick, at)
+      this.#scheduler.ended(work, endingOf(result), performance.now())
+      this.#observe(work, result)
+      this.#writer.add(this.#resultOf(work, result, at))
+    } catch (error) {
+      // A fault of ours: the delivery stays leased until its lease ends, and is tried again.
+      this.#scheduler.ended(work, 'failed', performance.now())
+      log.error({ err: error, delivery_id: work.delivery.id }, 'attempt could not be made')
+    }
+  }
+
+  #resultOf({ delivery, claimId }: Work, result: AttemptResult, at: Date): Result {
+    const { backoff, clock } = this.#options
+    const endedAt = clock.now()
+    const delivered = result.outcome === 'delivered'
+    const failures = delivery.scheduledAttempts + 1
+    const waitMs =
+      delivered || delivery.isReplay ? null : waitAfter(backoff, { failures, ...result }, Math.random())
+    return {
+      applicationId: delivery.applicationId,
+      deliveryId: delivery.id,
+      endpointId: delivery.endpointId,
+      claimId,
+      isReplay: delivery.isReplay,
+      at,
+      endedAt,
+      durationMs: result.durationMs,
+      delivered,
+      responseCode: result.responseCode,
+      error: errorText(result),
+      responseExcerpt: result.responseExcerpt,
+      retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
+      attempt: delivery.attemptCount + 1,
+      isLast: !delivered && !delivery.isReplay && failures >= mostAttempts,
+    }
+  }
+
+  #observe(work: Work, result: AttemptResult): void {
+    attemptsMade.inc({ class: result.error ?? 'delivered', lane: laneOf(work) })
+    attemptSeconds.observe(result.durationMs / 1000)
+    if (laneOf(work) === 'first') {
+      const waitedMs = performance.now() - (work.leaseEndsAt - leaseMs) - result.durationMs
+      firstAttemptDelay.observe(Math.max(0, waitedMs) / 1000)
+    }
+  }
+
+  #written(results: Result[], { advanced, disabled }: Outcomes): void {
+    const attempts = new Map(results.map((result) => [result.deliveryId, result.attempt]))
+    const now = this.#options.clock.now().getTime()
+    for (const { deliveryId, attemptCount, dueAt } of advanced) {
+      if (attemptCount !== attempts.get(deliveryId)) duplicatesSent.inc()
+      if (dueAt) this.#looking.wakeIn(dueAt.getTime() - now)
+    }
+    if (disabled.length === 0) return
+    for (const id of disabled) this.#close(id)
+    this.#options.alertQueued()
+    this.#options.announce(disabled)
+  }
+
+  #close(endpointId: string): void {
+    this.#scheduler.drop(endpointId)
+    this.#book.forget(endpointId)
+    this.#options.sender.forget(endpointId)
+  }
+
+  /** Claims what is due, as far as there is room for it. */
+  async #look(): Promise<void> {
+    const { sql, clock } = this.#options
+    while (!this.#isStopping) {
+      const now = clock.now()
+      const except = this.#scheduler.full()
+      if (!(await isAnyDue(sql, now, except))) return
+      const claimId = randomUUID()
+      const leaseEndsAt = performance.now() + leaseMs
+      const room = (row: EndpointRow) => (this.#book.open(row) ? this.#scheduler.room(row.id) : 0)
+      const { endpoints, claimed } = await transaction(sql, (tx) =>
+        claimDue(tx, { now, except, room, most: mostClaimed, claimId, leaseMs }),
+      )
+      if (claimed.length === 0) return
+      const settings = new Map(endpoints.map((row) => [row.id, this.#book.open(row)]))
+      for (const { body, ...delivery } of claimed) {
+        const known = settings.get(delivery.endpointId)
+        if (known && body !== null)
+          this.#scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
+      }
+      for (const { id } of endpoints) if (this.#scheduler.room(id) === 0) this.#backlogged.add(id)
+      this.#pump()
+      const unsendable = claimed.filter(({ body }) => body === null).map(({ id }) => id)
+      if (unsendable.length > 0) await giveUpUnsendable(sql, claimId, unsendable)
+    }
+  }
+
+  async #tick(): Promise<void> {
+    await this.#release(this.#scheduler.tick(performance.now(), leaseMarginMs))
+    this.#pump()
+  }
+
+  async #free(): Promise<void> {
+    // After an outage of the database the results of what was in flight come first: it is not sent again.
+    if (this.#writer.size > 0) return
+    const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
+    expiredClaims.inc(freed)
+    if (freed > 0) this.#looking.wake()
+  }
+
+  async #release(works: Work[]): Promise<void> {
+    if (works.length === 0) return
+    const held = works.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
+    await transaction(this.#options.sql, (tx) => releaseClaims(tx, held))
+  }
+}
+
+function endingOf({ outcome, error }: AttemptResult): Ending {
+  if (outcome === 'delivered') return 'delivered'
+  return error === 'timeout' ? 'timeout' : 'failed'
+}
+
+/** Where there was an answer its code says it; else what went wrong, with a sentence about it. */
+function errorText({ error, detail }: AttemptResult): string | null {
+  if (error === null || error === 'status') return detail
+  return detail === null ? error : `${error}: ${detail}`
+}

@@ -1,0 +1,23 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Event } from '@licensing/proto/events'
+import { toWebhook } from '@licensing/proto/webhook-events'
+
+/** Date of the event schema (interface 9). */
+const apiVersion = '2026-11-01'
+
+type Webhook = NonNullable<ReturnType<typeof toWebhook>>
+
+/** The envelope of interface 6.1. Made once: its bytes are what every attempt sends and what is signed. */
+export function envelope(event: Event, webhook: Webhook, sequence: bigint): string {
+  return JSON.stringify({
+    id: event.id,
+    type: webhook.type,
+    api_version: apiVersion,
+    created_at: (event.occurredAt ? timestampDate(event.occurredAt) : new Date()).toISOString(),
+    sequence: Number(sequence),
+    account_id: event.accountId,
+    application_id: event.applicationId,
+    data: { object: webhook.object },
+    previous: webhook.previous,
+  })
+}

@@ -1,0 +1,55 @@
+import type { Sql } from '@licensing/database/connect'
+
+/** An event as it is kept. */
+export interface StoredEvent {
+  id: string
+  accountId: string
+  applicationId: string
+  sequence: bigint
+  body: string
+  traceParent: string | null
+}
+
+/**
+ * Takes the next numbers of each account, which no other transaction can take until this one has ended.
+ *
+ * @param counts how many are wanted, by account
+ * @returns the last number before them, by account
+ */
+export async function takeSequences(sql: Sql, counts: Map<string, number>): Promise<Map<string, bigint>> {
+  const accounts = [...counts.keys()].sort()
+  const rows = await sql<{ accountId: string; before: bigint }[]>`
+    insert into account_sequences as known (account_id, last_sequence)
+    select account_id, wanted
+    from unnest(${accounts}::text[], ${accounts.map((account) => counts.get(account)!)}::bigint[])
+      as account (account_id, wanted)
+    on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
+    returning account_id as "accountId", last_sequence as before`
+  return new Map(rows.map((row) => [row.accountId, row.before - BigInt(counts.get(row.accountId)!)]))
+}
+
+export async function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Promise<void> {
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent)
+    select ${recordedAt}, event.* from unnest(
+      ${events.map((event) => event.accountId)}::text[],
+      ${events.map((event) => event.sequence.toString())}::bigint[],
+      ${events.map((event) => event.applicationId)}::text[],
+      ${events.map((event) => event.id)}::text[],
+      ${events.map((event) => event.body)}::text[],
+      ${events.map((event) => event.traceParent)}::text[]
+    ) as event`
+}
+
+/** Events of an account after a sequence, in its order, as far as their payload is retained. */
+export async function readEvents(
+  sql: Sql,
+  of: { accountId: string; applicationId?: string; after: bigint; keptSince: Date; limit: number },
+): Promise<{ sequence: bigint; body: string }[]> {
+  return sql<{ sequence: bigint; body: string }[]>`
+    select sequence, body from events
+    where account_id = ${of.accountId}
+      ${of.applicationId === undefined ? sql`` : sql`and application_id = ${of.applicationId}`}
+      and sequence > ${of.after} and recorded_at >= ${of.keptSince}
+    order by sequence limit ${of.limit}`
+}

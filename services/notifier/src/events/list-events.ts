@@ -1,0 +1,21 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { ListEventsRequest, ListEventsResponseSchema } from '@licensing/proto/notifier'
+import type { NotifierDeps } from '../deps.ts'
+import { pageSize } from '../page.ts'
+import { readEvents } from './event-queries.ts'
+import { keptSince } from './retention.ts'
+
+/** What a consumer that missed deliveries reads to catch up. */
+export async function listEvents(
+  { sql, clock }: NotifierDeps,
+  { accountId, onlyApplicationId, after, limit }: ListEventsRequest,
+): Promise<MessageInitShape<typeof ListEventsResponseSchema>> {
+  const events = await readEvents(sql, {
+    accountId,
+    ...(onlyApplicationId && { applicationId: onlyApplicationId }),
+    after,
+    keptSince: keptSince(clock.now()),
+    limit: pageSize(limit),
+  })
+  return { envelopes: events.map((event) => event.body), nextAfter: events.at(-1)?.sequence ?? after }
+}

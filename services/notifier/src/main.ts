@@ -1,0 +1,57 @@
+import { readFile } from 'node:fs/promises'
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { connectNats } from '@licensing/events/connection'
+import { consumerMigrations } from '@licensing/events/migrations'
+import { connectTo } from '@licensing/grpc/client'
+import { serve } from '@licensing/grpc/server'
+import { readConfig } from '@licensing/process/config'
+import { runProcess } from '@licensing/process/run'
+import { CatalogService } from '@licensing/proto/catalog'
+import { createMailer } from './alerts/mail.ts'
+import { systemClock } from './clock.ts'
+import { notifierConfig } from './config.ts'
+import { startNotifier } from './notifier.ts'
+import { notifierService } from './service.ts'
+
+await runProcess(
+  'notifier',
+  () => readConfig(notifierConfig),
+  async ({ log, health, onStop }, config) => {
+    const sql = connect(config.DATABASE_URL, { name: 'notifier', max: config.DATABASE_CONNECTIONS })
+    onStop('database', () => sql.end({ timeout: 5 }))
+    health.add('database', async () => void (await sql`select 1`))
+    const migrations = { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname }
+    await migrate(sql, [consumerMigrations, migrations])
+
+    const nats = await connectNats(config.NATS_URL, 'notifier', log)
+    onStop('nats', () => nats.close())
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
+    onStop('catalog channel', () => catalog.close())
+
+    const notifier = await startNotifier({
+      sql,
+      nats,
+      log,
+      clock: systemClock,
+      keys: config.ENCRYPTION_KEY,
+      allowedNetworks: config.WEBHOOK_ALLOWED_CIDRS,
+      extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
+      backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
+      slots: config.WEBHOOK_SLOTS,
+      streamReplicas: config.STREAM_REPLICAS,
+      alertEmail: async (accountId) => (await catalog.calls.getAccount({ accountId })).alertEmail ?? null,
+      sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,
+    })
+    onStop('notifier', () => notifier.stop())
+    const server = await serve({
+      address: config.GRPC_ADDRESS,
+      services: [notifierService(notifier.deps)],
+      log,
+      health,
+      isUnavailable: isDatabaseUnavailable,
+    })
+    onStop('server', () => server.stop())
+  },
+)

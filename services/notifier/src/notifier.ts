@@ -1,0 +1,90 @@
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import type { Nats } from '@licensing/events/connection'
+import { startConsumer } from '@licensing/events/consumer'
+import type { Logger } from '@licensing/process/log'
+import { sendAlerts } from './alerts/send-alerts.ts'
+import type { AlertDeps } from './alerts/send-alerts.ts'
+import type { Clock } from './clock.ts'
+import { createBackoff } from './deliveries/backoff.ts'
+import type { NotifierDeps } from './deps.ts'
+import { Engine } from './engine/engine.ts'
+import { startEndpointNews } from './engine/endpoint-news.ts'
+import { Loop } from './engine/loop.ts'
+import { takeInEvents } from './events/take-in-events.ts'
+import type { Networks } from './sending/address.ts'
+import { createAddressRefusal } from './sending/address.ts'
+import { createConnector } from './sending/connector.ts'
+import { createResolver, createSystemLookup } from './sending/resolver.ts'
+import { Sender } from './sending/sender.ts'
+import { webhookUrlProblem } from './sending/webhook-url.ts'
+import type { EncryptionKeys } from './signing/secret.ts'
+import { keepPartitions, startUpkeep } from './upkeep/upkeep.ts'
+
+export interface NotifierOptions {
+  sql: Database
+  nats: Nats
+  log: Logger
+  clock: Clock
+  keys: EncryptionKeys
+  allowedNetworks: Networks
+  extraCa?: string | undefined
+  backoffSeconds?: number[] | undefined
+  slots: number
+  streamReplicas: number
+  alertEmail: AlertDeps['alertEmail']
+  sendMail?: AlertDeps['sendMail']
+}
+
+const alertsEveryMs = 5_000
+
+/** Everything of the notifier but its gRPC server and its connections. */
+export async function startNotifier(
+  options: NotifierOptions,
+): Promise<{ deps: NotifierDeps; stop(): Promise<void> }> {
+  const { sql, nats, log, clock, keys } = options
+  await keepPartitions(sql, clock.now(), log)
+
+  const refusal = createAddressRefusal(options.allowedNetworks)
+  const resolve = createResolver(createSystemLookup())
+  const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
+  const alerts = new Loop(
+    () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
+    alertsEveryMs,
+    (error) => log.warn({ err: error }, 'alerts not looked at'),
+  )
+  const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
+  const engine = new Engine({
+    ...{ sql, sender, keys, clock, log, slots: options.slots },
+    backoff: createBackoff(options.backoffSeconds),
+    alertQueued: () => alerts.wake(),
+    announce: (endpointIds) => news.announce(endpointIds),
+  })
+  const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal })
+  const deps = { sql, clock, keys, engine, urlProblem }
+
+  alerts.start()
+  engine.start()
+  const upkeep = startUpkeep({ sql, clock, log })
+  const consumers = (['licensing', 'billing'] as const).map((source) =>
+    startConsumer({
+      ...{ sql, nats, source, log, streamReplicas: options.streamReplicas, service: 'notifier' },
+      handle: takeInEvents({ engine, clock, alertQueued: () => alerts.wake() }),
+      isTransient: (error) => isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error),
+    }),
+  )
+
+  return {
+    deps,
+    async stop() {
+      await Promise.all(consumers.map((consumer) => consumer.stop()))
+      await Promise.all([upkeep.stop(), engine.stop(), news.stop()])
+      await Promise.all([alerts.stop(), sender.close()])
+    },
+  }
+}
+
+/** Events wait then, rather than go to the dead letters: the upkeep makes the partition, or has raised the alarm. */
+function isPartitionMissing(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('no partition of relation')
+}

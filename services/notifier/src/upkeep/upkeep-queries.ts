@@ -1,0 +1,51 @@
+import type { Sql } from '@licensing/database/connect'
+
+export async function readLeftoverEndpoints(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from endpoints where has_leftovers limit 100`
+  return rows.map(({ id }) => id)
+}
+
+const headsWatched = 500
+
+/** When the oldest due delivery was due, by lane, as far as the heads of endpoints tell. */
+export async function readOldestDue(
+  sql: Sql,
+  now: Date,
+): Promise<{ first: Date | null; later: Date | null }> {
+  const [row] = await sql<{ first: Date | null; later: Date | null }[]>`
+    select min(d.due_at) filter (where d.attempt_count = 0) as first,
+      min(d.due_at) filter (where d.attempt_count > 0) as later
+    from (
+      select endpoint_id from waiting_endpoints where look_at <= ${now} order by look_at limit ${headsWatched}
+    ) w
+    cross join lateral (
+      select due_at, attempt_count from deliveries
+      where endpoint_id = w.endpoint_id and claim_id is null and due_at <= ${now} order by due_at limit 1
+    ) d`
+  return row ?? { first: null, later: null }
+}
+
+/** Has endpoints looked at whose waiting deliveries are looked at too late or never. @returns how many */
+export async function restoreHeads(tx: Sql): Promise<number> {
+  // Endpoint by endpoint through the index, whatever number of rows each has; the margin is for what is being written.
+  const restored = await tx`
+    with recursive endpoint as (
+      (select endpoint_id, due_at from deliveries where claim_id is null and due_at is not null
+        order by endpoint_id, due_at limit 1)
+      union all
+      select next.endpoint_id, next.due_at from endpoint cross join lateral (
+        select endpoint_id, due_at from deliveries
+        where endpoint_id > endpoint.endpoint_id and claim_id is null and due_at is not null
+        order by endpoint_id, due_at limit 1
+      ) next
+    )
+    insert into waiting_endpoints (endpoint_id, look_at)
+    select endpoint.endpoint_id, endpoint.due_at from endpoint
+    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled'
+    left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
+    where w.look_at is null or w.look_at > endpoint.due_at + interval '5 seconds'
+    order by endpoint.endpoint_id
+    on conflict (endpoint_id) do update set look_at = excluded.look_at
+    where waiting_endpoints.look_at > excluded.look_at`
+  return restored.count
+}

@@ -1,0 +1,100 @@
+import type { Database } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { pruneConsumed } from '@licensing/events/consumer-queries'
+import type { Logger } from '@licensing/process/log'
+import { Gauge } from 'prom-client'
+import type { Clock } from '../clock.ts'
+import { giveUpPending } from '../endpoints/disable-endpoint.ts'
+import { Loop } from '../engine/loop.ts'
+import { oldestDueSeconds } from '../engine/metrics.ts'
+import { dropPartitions, makePartitions, readPartitions } from '../events/event-partitions.ts'
+import { payloadDays } from '../events/retention.ts'
+import { readLeftoverEndpoints, readOldestDue, restoreHeads } from './upkeep-queries.ts'
+
+const partitionsMadeFor = new Gauge({
+  name: 'notifier_event_partitions_ahead_days',
+  help: 'Days for which partitions of events are made; under 14 something keeps them from being made: act',
+})
+const payloadsOverdue = new Gauge({
+  name: 'notifier_event_partitions_overdue',
+  help: 'Partitions past retention that are not dropped; over 0 something keeps them from being dropped: act',
+})
+
+const dayMs = 86_400_000
+const fewestDaysAhead = 14
+const partitionsEveryMs = 10 * 60_000
+const leftoversEveryMs = 1_000
+const gaugesEveryMs = 10_000
+const headsEveryMs = 5 * 60_000
+// JetStream keeps events for 30 days: no copy of one comes later.
+const consumedDays = 35
+
+// Any constant: one replica at a time does this.
+const upkeepLock = 7_162_002
+
+/** Work that no request waits for. Every replica starts it; a lock sees that each part is done by one at a time. */
+export function startUpkeep(options: { sql: Database; clock: Clock; log: Logger }): {
+  stop(): Promise<void>
+} {
+  const { sql, clock, log } = options
+  const failed = (part: string) => (error: unknown) => log.error({ err: error, part }, 'upkeep failed')
+  const loops = [
+    new Loop(() => keepPartitions(sql, clock.now(), log), partitionsEveryMs, failed('partitions')),
+    new Loop(() => giveUpLeftovers(sql), leftoversEveryMs, failed('leftovers')),
+    new Loop(() => watchDue(sql, clock), gaugesEveryMs, failed('gauges')),
+    new Loop(() => restore(sql, log), headsEveryMs, failed('heads')),
+  ]
+  for (const loop of loops) loop.start()
+  return { stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))) }
+}
+
+/** Makes partitions ahead and drops those past retention; raises an alarm when either falls behind. */
+export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+  try {
+    await transaction(sql, async (tx) => {
+      await tx`select pg_advisory_xact_lock(${upkeepLock})`
+      // A drop waits for readers of the table, and holds up those who come after: rather try again later.
+      await tx`set local lock_timeout = '5s'`
+      const made = await makePartitions(tx, now)
+      const dropped = await dropPartitions(tx, now)
+      if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
+    })
+    await pruneConsumed(sql, consumedDays)
+  } finally {
+    await watchPartitions(sql, now, log)
+  }
+}
+
+async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+  const partitions = await readPartitions(sql)
+  const aheadDays = ((partitions.at(-1)?.endsAt.getTime() ?? 0) - now.getTime()) / dayMs
+  const overdue = partitions.filter(
+    ({ endsAt }) => now.getTime() - endsAt.getTime() > (payloadDays + 1) * dayMs,
+  )
+  partitionsMadeFor.set(aheadDays)
+  payloadsOverdue.set(overdue.length)
+  if (aheadDays < fewestDaysAhead || overdue.length > 0) {
+    log.error({ aheadDays, overdue: overdue.length }, 'partitions of events fall behind')
+  }
+}
+
+/** Marks what a disabled endpoint had pending, where that was too much for the moment it was disabled. */
+async function giveUpLeftovers(sql: Database): Promise<void> {
+  for (const endpointId of await readLeftoverEndpoints(sql)) {
+    while (!(await transaction(sql, (tx) => giveUpPending(tx, endpointId))));
+  }
+}
+
+async function watchDue(sql: Database, clock: Clock): Promise<void> {
+  const now = clock.now()
+  const oldest = await readOldestDue(sql, now)
+  for (const [lane, dueAt] of Object.entries(oldest)) {
+    oldestDueSeconds.set({ lane }, dueAt ? Math.max(0, now.getTime() - dueAt.getTime()) / 1000 : 0)
+  }
+}
+
+/** A safety net: waiting deliveries of an endpoint that nobody would look at. None are ever expected. */
+async function restore(sql: Database, log: Logger): Promise<void> {
+  const restored = await transaction(sql, (tx) => restoreHeads(tx))
+  if (restored > 0) log.error({ endpoints: restored }, 'endpoints with waiting deliveries were not looked at')
+}
