@@ -1,0 +1,11 @@
+// What the container's health check runs: whether the process says that it is ready.
+const address = process.env.METRICS_ADDRESS ?? '127.0.0.1:9090'
+const port = address.slice(address.lastIndexOf(':') + 1)
+try {
+  const response = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(2_000) })
+  if (!response.ok) process.stderr.write(`${await response.text()}\n`)
+  process.exit(response.ok ? 0 : 1)
+} catch (error) {
+  process.stderr.write(`${error}\n`)
+  process.exit(1)
+}
