@@ -75,9 +75,24 @@ test('while it runs, /readyz follows the probes; /metrics and /healthz answer', 
   expect((await get('/healthz')).status).toBe(200)
   const first = await get('/readyz')
   expect(first.status).toBe(503)
-  expect(await first.json()).toEqual({ ready: false, probes: { database: 'away' } })
+  expect(await first.json()).toEqual({ ready: false, probes: { start: null, database: 'away' } })
   expect(await (await get('/metrics')).text()).toContain('process_cpu_user_seconds_total')
   while ((await get('/readyz')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20))
   process.child.kill('SIGTERM')
   expect((await process.ended).code).toBe(0)
+})
+
+test('it is not ready before its start has succeeded', async () => {
+  const process = run(
+    `${waiting}
+     const before = await fetch('http://127.0.0.1:20998/readyz')
+     console.log('before: ' + before.status + ' ' + await before.text())`,
+    { METRICS_ADDRESS: '127.0.0.1:20998' },
+  )
+  await process.until('"serving"')
+  expect((await fetch('http://127.0.0.1:20998/readyz')).status).toBe(200)
+  process.child.kill('SIGTERM')
+  expect((await process.ended).output).toContain(
+    'before: 503 {"ready":false,"probes":{"start":"has not finished"}}',
+  )
 })

@@ -22,8 +22,9 @@ interface ProcessSettings {
 const stopLimitMs = 25_000
 
 /**
- * Runs a service: starts it, then waits for SIGTERM or SIGINT, reports "not ready", closes everything in reverse
- * order of its opening and exits 0. A start that fails closes what was opened and exits 1.
+ * Runs a service: starts it, "not ready" until that has succeeded, then waits for SIGTERM or SIGINT, reports "not
+ * ready", closes everything in reverse order of its opening and exits 0. A start that fails closes what was opened and
+ * exits 1.
  *
  * With `STOP_WITH_PARENT=1` the end of standard input stops it too, so that it never outlives its launcher.
  *
@@ -37,6 +38,10 @@ export async function runProcess<C extends ProcessSettings>(
   const config = settingsOrExit(name, readSettings)
   const log = createLogger(name, config.LOG_LEVEL)
   const health = new Health()
+  let started = false
+  health.add('start', () => {
+    if (!started) throw new Error('has not finished')
+  })
   const stops: { name: string; stop: () => Promise<void> | void }[] = []
   const onStop: Process['onStop'] = (what, stop) => stops.push({ name: what, stop })
 
@@ -67,6 +72,7 @@ export async function runProcess<C extends ProcessSettings>(
       onStop('operations server', () => operations.stop())
     }
     await start({ log, health, onStop }, config)
+    started = true
     log.info('serving')
   } catch (error) {
     log.fatal({ err: error }, 'could not start')
