@@ -78,9 +78,9 @@ export async function revokeKeyRow(
 export async function recordKeyUse(sql: Sql, uses: Map<string, Date>): Promise<void> {
   await sql`
     with used as (
-      select k.id, u.at
+      select k.id, u.at::timestamptz as at
       from api_keys k
-      join unnest(${[...uses.keys()]}::text[], ${[...uses.values()]}::timestamptz[]) as u (id, at) on u.id = k.id
+      join unnest(${[...uses.keys()]}::text[], ${[...uses.values()].map((at) => at.toISOString())}::text[]) as u (id, at) on u.id = k.id
       order by k.id
       for no key update of k
     )

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { hashOfKey, newKey } from '../api-keys/key-format.ts'
+import { startCatalog } from '../testing/catalog.ts'
+import { bootstrap } from './bootstrap.ts'
+
+const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 175, FEE_FIXED_MINOR: 30 }
+
+test('replicas that start at once make one demo account, and starting again changes nothing', async () => {
+  await using catalog = await startCatalog()
+  const key = newKey()
+  const config = { ...settings, BOOTSTRAP_API_KEY: key }
+  await Promise.all(Array.from({ length: 8 }, () => bootstrap(catalog.sql, config)))
+  await bootstrap(catalog.sql, { ...config, ALERT_EMAIL: 'other@localhost', FEE_BPS: 1 })
+
+  const { accountId, scopes } = await catalog.calls.authenticateKey({ keyHash: hashOfKey(key) })
+  expect(scopes).toEqual(['admin', 'read', 'revoke', 'issue'])
+  expect(await catalog.calls.getAccount({ accountId })).toMatchObject({
+    name: 'Demo',
+    alertEmail: 'ops@localhost',
+    feeBps: 175,
+    feeFixedMinor: 30n,
+  })
+  expect((await catalog.calls.listApplications({ accountId })).applications).toHaveLength(1)
+  expect((await catalog.calls.listApiKeys({ accountId })).apiKeys).toHaveLength(1)
+  expect(await catalog.sql`select id from accounts`).toHaveLength(1)
+})
+
+test('without a key no account is made', async () => {
+  await using catalog = await startCatalog()
+  await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
+  expect(await catalog.sql`select id from accounts`).toHaveLength(0)
+})
+
+test('another key at a later start is added to the demo account, and a revoked one stays revoked', async () => {
+  await using catalog = await startCatalog()
+  const [first, second] = [newKey(), newKey()]
+  await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: first })
+  await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: second })
+  const principal = await catalog.calls.authenticateKey({ keyHash: hashOfKey(first) })
+  const other = await catalog.calls.authenticateKey({ keyHash: hashOfKey(second) })
+  expect(other).toMatchObject({ accountId: principal.accountId, scopes: principal.scopes })
+  await catalog.calls.revokeApiKey({ accountId: principal.accountId, keyId: principal.keyId })
+  await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: first })
+  await expect(catalog.calls.authenticateKey({ keyHash: hashOfKey(first) })).rejects.toMatchObject({
+    code: 'unauthenticated',
+  })
+})

@@ -1,0 +1,119 @@
+import { newId } from '@licensing/database/ids'
+import type { ApiKeyRevoked } from '@licensing/proto/events'
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { eventsOf, givenTenant, startCatalog } from '../testing/catalog.ts'
+import { outcomeOf } from '../testing/outcomes.ts'
+import { hashOfKey } from './key-format.ts'
+
+test('a key is shown once, kept as a hash, and names its account, scopes and application when it is used', async () => {
+  await using catalog = await startCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  const { calls, sql } = catalog
+  const wanted = { accountId, name: 'CI', scopes: ['read', 'issue', 'read'], applicationId }
+  const { apiKey, key } = await calls.createApiKey(wanted)
+  expect(apiKey).toMatchObject({
+    name: 'CI',
+    scopes: ['read', 'issue'],
+    applicationId,
+    lastFour: key.slice(-4),
+  })
+  expect(await calls.authenticateKey({ keyHash: hashOfKey(key) })).toMatchObject({
+    keyId: apiKey!.id,
+    accountId,
+    scopes: ['read', 'issue'],
+    applicationId,
+  })
+  const [row] = await sql<{ text: string }[]>`select k::text as text from api_keys k`
+  expect(row!.text).not.toContain(key.slice(11, -4))
+})
+
+test('an unknown hash, and what is no hash, is unauthenticated', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const { key } = await catalog.calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
+  const right = hashOfKey(key)
+  for (const keyHash of [
+    randomBytes(32),
+    Buffer.alloc(0),
+    right.subarray(0, 31),
+    Buffer.concat([right, right]),
+  ]) {
+    await expect(catalog.calls.authenticateKey({ keyHash })).rejects.toMatchObject({
+      code: 'unauthenticated',
+    })
+  }
+})
+
+test('a revoked key is refused and stays listed; revoking again answers the same and tells nobody twice', async () => {
+  await using catalog = await startCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  const { calls, sql } = catalog
+  const { apiKey, key } = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'], applicationId })
+  const revoke = () => calls.revokeApiKey({ accountId, keyId: apiKey!.id })
+  await Promise.all(Array.from({ length: 10 }, revoke))
+  await revoke()
+  const keyHash = hashOfKey(key)
+  await expect(calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
+  const { apiKeys } = await calls.listApiKeys({ accountId })
+  expect(apiKeys).toMatchObject([{ id: apiKey!.id, revokedAt: expect.anything() }])
+  const events = await eventsOf(sql)
+  expect(events).toMatchObject([
+    { accountId, applicationId, payload: { case: 'apiKeyRevoked', value: { keyId: apiKey!.id } } },
+  ])
+  const told = events[0]!.payload.value as ApiKeyRevoked
+  expect(Buffer.from(told.keyHash)).toEqual(keyHash)
+})
+
+test('another account’s key, an unknown one and what is no id are not found, and stay in force', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const stranger = await givenTenant(catalog)
+  const { calls } = catalog
+  const { apiKey, key } = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
+  for (const request of [
+    { accountId: stranger.accountId, keyId: apiKey!.id },
+    { accountId: '', keyId: apiKey!.id },
+    { accountId, keyId: newId('key') },
+    { accountId, keyId: 'key_\0' },
+  ]) {
+    await expect(calls.revokeApiKey(request)).rejects.toMatchObject({ code: 'not_found' })
+  }
+  expect(await calls.authenticateKey({ keyHash: hashOfKey(key) })).toMatchObject({ accountId })
+})
+
+test('the list tells of every use up to now, on either replica, and never goes back', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const { replicas } = catalog
+  const { key } = await replicas[0].createApiKey({ accountId, name: 'x', scopes: ['read'] })
+  const keyHash = hashOfKey(key)
+  const lastUse = async (replica: 0 | 1) => {
+    const { apiKeys } = await replicas[replica].listApiKeys({ accountId })
+    const at = apiKeys[0]!.lastUsedAt
+    return at && Number(at.seconds) * 1000 + at.nanos / 1e6
+  }
+  expect(await lastUse(0)).toBeUndefined()
+  let before = Date.now()
+  for (const replica of [0, 1, 0] as const) {
+    await Promise.all(Array.from({ length: 20 }, () => replicas[replica].authenticateKey({ keyHash })))
+    const used = await lastUse(replica)
+    expect(used).toBeGreaterThanOrEqual(before)
+    before = used!
+  }
+})
+
+test('a key with wrong scopes, no name or a foreign application is refused, each field named', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const stranger = await givenTenant(catalog)
+  const refusal = (change: object) =>
+    outcomeOf(catalog.calls.createApiKey({ accountId, name: 'x', scopes: ['read'], ...change }))
+  expect(await refusal({ scopes: [] })).toBe('validation_failed /scopes')
+  expect(await refusal({ scopes: ['read', 'root'] })).toBe('validation_failed /scopes/1')
+  expect(await refusal({ name: '' })).toBe('validation_failed /name')
+  for (const applicationId of [stranger.applicationId, newId('app'), '', 'x', 'nul\0']) {
+    expect(await refusal({ applicationId })).toBe('validation_failed /app_id')
+  }
+  expect((await catalog.calls.listApiKeys({ accountId })).apiKeys).toEqual([])
+})

@@ -1,0 +1,77 @@
+import { newId } from '@licensing/database/ids'
+import { expect, test } from 'vitest'
+import { givenTenant, startCatalog } from '../testing/catalog.ts'
+import { outcomesOf } from '../testing/outcomes.ts'
+
+test('an application is its account’s alone; only a product, which has no account, reads any', async () => {
+  await using catalog = await startCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  const stranger = await givenTenant(catalog)
+  const { calls } = catalog
+  const application = await calls.getApplication({ accountId, applicationId })
+  expect(application).toMatchObject({ id: applicationId, accountId, name: 'Test' })
+  expect(await calls.getApplication({ accountId: '', applicationId })).toEqual(application)
+  const foreign = { accountId: stranger.accountId, applicationId }
+  await expect(calls.getApplication(foreign)).rejects.toMatchObject({
+    code: 'not_found',
+    message: `there is no application ${applicationId}`,
+  })
+})
+
+test('what is no id is not found, whatever characters it has', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  for (const applicationId of ['', 'x', 'app_', 'app_\0', '☂'.repeat(100), newId('pln'), newId('app')]) {
+    const path = { accountId, applicationId }
+    const attempts = [
+      catalog.calls.getApplication(path),
+      catalog.calls.listPlans(path),
+      catalog.calls.listEntitlementDefinitions(path),
+      catalog.calls.getPlan({ ...path, planId: newId('pln') }),
+      catalog.calls.getEntitlementDefinition({ ...path, entitlementDefId: newId('ent') }),
+      catalog.calls.createPlan({ ...path, name: 'x', code: 'x' }),
+      catalog.calls.createEntitlementDefinition({ ...path, key: 'x', kind: 'limit' }),
+      catalog.calls.archivePlan({ ...path, planId: newId('pln') }),
+    ]
+    expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'not_found'))
+  }
+})
+
+test('a page shows each application once, newest first, while others are made', async () => {
+  await using catalog = await startCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const { calls } = catalog
+  for (let made = 0; made < 6; made += 1) await calls.createApplication({ accountId, name: `app ${made}` })
+  const seen: string[] = []
+  let page = await calls.listApplications({ accountId, limit: 3 })
+  seen.push(...page.applications.map(({ name }) => name))
+  while (page.hasMore) {
+    await calls.createApplication({ accountId, name: 'made meanwhile' })
+    page = await calls.listApplications({ accountId, limit: 3, beforeId: page.applications.at(-1)!.id })
+    seen.push(...page.applications.map(({ name }) => name))
+  }
+  expect(seen).toEqual(['app 5', 'app 4', 'app 3', 'app 2', 'app 1', 'app 0', 'Test'])
+})
+
+test('a bound key’s page has its own application alone', async () => {
+  await using catalog = await startCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  await catalog.calls.createApplication({ accountId, name: 'other' })
+  const page = await catalog.calls.listApplications({ accountId, onlyApplicationId: applicationId })
+  expect(page).toMatchObject({ applications: [{ id: applicationId }], hasMore: false })
+})
+
+test('a page after what is no id is refused', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  for (const beforeId of ['x', 'nul\0', newId('lic')]) {
+    const request = { ...tenant, beforeId }
+    const attempts = [
+      catalog.calls.listApplications(request),
+      catalog.calls.listApiKeys(request),
+      catalog.calls.listPlans(request),
+      catalog.calls.listEntitlementDefinitions(request),
+    ]
+    expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'bad_request'))
+  }
+})

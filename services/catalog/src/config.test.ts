@@ -1,0 +1,35 @@
+import { readConfig } from '@licensing/process/config'
+import { expect, test } from 'vitest'
+import { catalogConfig } from './config.ts'
+
+const needed = {
+  GRPC_ADDRESS: '127.0.0.1:7001',
+  DATABASE_URL: 'postgres://catalog@localhost/catalog',
+  NATS_URL: 'nats://localhost:4222',
+  LICENSING_ADDRESS: '127.0.0.1:7002',
+}
+
+test('fees and the address for alerts have defaults', () => {
+  expect(readConfig(catalogConfig, needed)).toMatchObject({
+    FEE_BPS: 100,
+    FEE_FIXED_MINOR: 0,
+    ALERT_EMAIL: 'alerts@localhost',
+  })
+})
+
+test('the address for alerts may be a local one', () => {
+  const config = readConfig(catalogConfig, { ...needed, ALERT_EMAIL: 'alerts@localhost' })
+  expect(config.ALERT_EMAIL).toBe('alerts@localhost')
+})
+
+test('a key that could not be one, a fee that is none and an address that is none are all told at once', () => {
+  const wrong = {
+    BOOTSTRAP_API_KEY: 'lsk_short',
+    FEE_BPS: '10001',
+    FEE_FIXED_MINOR: '-1',
+    ALERT_EMAIL: 'nobody',
+  }
+  for (const name of Object.keys(wrong)) {
+    expect(() => readConfig(catalogConfig, { ...needed, ...wrong })).toThrow(name)
+  }
+})
