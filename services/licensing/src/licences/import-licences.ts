@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
+import { retrying } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
 import type {
   ImportItem,
@@ -36,48 +37,64 @@ export async function importLicences(
   }
 }
 
+interface Entry {
+  place: number
+  item: ImportItem
+  /** Of the licence, where it is minted. */
+  id: string
+}
+
 async function run(deps: LicensingDeps, request: ImportLicencesRequest): Promise<Result[]> {
-  const results: (Result | undefined)[] = request.items.map(() => undefined)
-  const ids = request.items.map(() => newId('lic'))
+  const results = new Map<number, Result>()
+  let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') }))
   // A plan that comes or is restored between two statements is the only reason for a second round.
-  while (results.includes(undefined)) {
-    const places = [...request.items.keys()].filter((place) => results[place] === undefined)
-    const sound = places.filter((place) => !itemProblem(request.items[place]!))
-    const minted = await mintImports(
-      deps.sql,
-      request,
-      sound.map((place) => newImport(request.items[place]!, ids[place]!)),
-    )
-    const refused = places.filter((place) => !minted.has(ids[place]!))
-    for (const place of sound) {
-      if (minted.has(ids[place]!)) {
-        results[place] = created(request.items[place]!, ids[place])
-      }
-    }
-    if (refused.length === 0) break
-    const refusedItems = refused.map((place) => request.items[place]!)
-    const existing = await findExisting(deps, request, refusedItems)
-    const plans = await planStates(
-      deps,
-      request,
-      refusedItems.filter((item) => !existing.has(item.legacyKey)),
-    )
-    for (const place of refused) {
-      const item = request.items[place]!
-      results[place] = existingOrFailed(item, existing.get(item.legacyKey), plans.get(item.planId))
-    }
+  while (entries.length > 0) {
+    for (const [place, result] of await importOnce(deps, request, entries)) results.set(place, result)
+    entries = entries.filter((entry) => !results.has(entry.place))
   }
-  return results.map((result) => result!)
+  return request.items.map((_, place) => results.get(place)!)
+}
+
+async function importOnce(
+  deps: LicensingDeps,
+  request: ImportLicencesRequest,
+  entries: Entry[],
+): Promise<Map<number, Result>> {
+  const sound = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
+  const minted = await retrying(() => mintImports(deps.sql, request, sound))
+  const results = new Map<number, Result>()
+  const mintedAt = new Map<string, number>()
+  for (const { place, item, id } of entries) {
+    if (!minted.has(id)) continue
+    results.set(place, created(item, id))
+    mintedAt.set(item.legacyKey, place)
+  }
+  const refused = entries.filter((entry) => !minted.has(entry.id))
+  // Of a legacy key that comes twice, what stands before the item that was minted has found nothing yet.
+  const found = refused.filter(({ item, place }) => !((mintedAt.get(item.legacyKey) ?? -1) > place))
+  const existing = await findExisting(deps, request, found)
+  for (const { place, item } of found) {
+    const id = existing.get(item.legacyKey)
+    if (id !== undefined) results.set(place, existingResult(item, id))
+  }
+  const rest = refused.filter(({ place }) => !results.has(place))
+  const plans = await planStates(deps, request, rest)
+  for (const { place, item } of rest) {
+    const result = failure(item, plans.get(item.planId))
+    if (result) results.set(place, result)
+  }
+  return results
 }
 
 /** A dry run: the same answers, and nothing written. */
 async function rehearse(deps: LicensingDeps, request: ImportLicencesRequest): Promise<Result[]> {
-  const existing: Map<string, string | undefined> = await findExisting(deps, request, request.items)
-  const plans = await planStates(deps, request, request.items)
+  const entries = request.items.map((item) => ({ item }))
+  const existing: Map<string, string | undefined> = await findExisting(deps, request, entries)
+  const plans = await planStates(deps, request, entries)
   return request.items.map((item) => {
     if (existing.has(item.legacyKey)) return existingResult(item, existing.get(item.legacyKey))
-    const refused = existingOrFailed(item, undefined, plans.get(item.planId))
-    if (refused) return refused
+    const failed = failure(item, plans.get(item.planId))
+    if (failed) return failed
     existing.set(item.legacyKey, undefined)
     return created(item, undefined)
   })
@@ -86,9 +103,9 @@ async function rehearse(deps: LicensingDeps, request: ImportLicencesRequest): Pr
 async function findExisting(
   { sql }: LicensingDeps,
   request: ImportLicencesRequest,
-  items: ImportItem[],
+  entries: { item: ImportItem }[],
 ): Promise<Map<string, string>> {
-  const keys = items.map((item) => item.legacyKey).filter((key) => !problemOf(key))
+  const keys = entries.map(({ item }) => item.legacyKey).filter((key) => !problemOf(key))
   return keys.length === 0 ? new Map() : findByLegacyKey(sql, request, keys)
 }
 
@@ -96,9 +113,10 @@ async function findExisting(
 async function planStates(
   deps: LicensingDeps,
   { accountId, applicationId }: ImportLicencesRequest,
-  items: ImportItem[],
+  entries: { item: ImportItem }[],
 ): Promise<Map<string, PlanState>> {
-  const wanted = [...new Set(items.filter((item) => !itemProblem(item)).map((item) => item.planId))]
+  const sound = entries.filter(({ item }) => !itemProblem(item))
+  const wanted = [...new Set(sound.map(({ item }) => item.planId))]
   const states = new Map<string, PlanState>()
   if (wanted.length === 0) return states
   const look = async () => {
@@ -117,12 +135,7 @@ async function planStates(
 }
 
 /** Undefined where nothing stands in the way of the item. */
-function existingOrFailed(
-  item: ImportItem,
-  licenceId: string | undefined,
-  plan: PlanState | undefined,
-): Result | undefined {
-  if (licenceId !== undefined) return existingResult(item, licenceId)
+function failure(item: ImportItem, plan: PlanState | undefined): Result | undefined {
   const problem = itemProblem(item)
   if (problem) return failed(item, 'validation_failed', problem)
   switch (plan) {
@@ -150,7 +163,7 @@ function itemProblem(item: ImportItem): string | undefined {
   return undefined
 }
 
-function newImport({ legacyKey, externalRef, planId }: ImportItem, id: string): NewImport {
+function newImport({ item: { legacyKey, externalRef, planId }, id }: Entry): NewImport {
   return { id, key: newLicenceKey(), legacyKey, externalRef, planId }
 }
 

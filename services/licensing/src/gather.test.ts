@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest'
+import { gather } from './gather.ts'
+
+/** Batches as they leave; each waits until it is let go. */
+function recorder() {
+  const batches: string[][] = []
+  const waiting: (() => void)[] = []
+  const flush = async (batch: string[]) => {
+    batches.push(batch)
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    return batch.map((request) => `${request} done`)
+  }
+  const letGo = () => waiting.splice(0).forEach((resolve) => resolve())
+  return { batches, flush, letGo }
+}
+
+const turn = () => new Promise((resolve) => setTimeout(resolve))
+const options = { mostTogether: 3, isTransient: () => false }
+
+test('what arrives in one turn leaves together, what arrives during a batch leaves after it', async () => {
+  const { batches, flush, letGo } = recorder()
+  const submit = gather(flush, options)
+  const first = [submit('a'), submit('b')]
+  await turn()
+  expect(batches).toEqual([['a', 'b']])
+  const second = ['c', 'd', 'e', 'f'].map((request) => submit(request))
+  await turn()
+  expect(batches).toHaveLength(1)
+  letGo()
+  expect(await Promise.all(first)).toEqual(['a done', 'b done'])
+  await turn()
+  expect(batches.slice(1)).toEqual([['c', 'd', 'e']])
+  letGo()
+  await turn()
+  letGo()
+  expect(await Promise.all(second)).toEqual(['c done', 'd done', 'e done', 'f done'])
+  expect(batches.slice(2)).toEqual([['f']])
+})
+
+test('lanes do not wait for each other', async () => {
+  const { batches, flush, letGo } = recorder()
+  const submit = gather(flush, { ...options, laneOf: (request: string) => request[0]! })
+  const all = [submit('a1'), submit('b1'), submit('a2')]
+  await turn()
+  expect(batches).toEqual([['a1', 'a2'], ['b1']])
+  letGo()
+  await Promise.all(all)
+})
+
+test('with several slots a batch leaves while another is at work', async () => {
+  const { batches, flush, letGo } = recorder()
+  const submit = gather(flush, { ...options, slots: 2 })
+  const all = [submit('a')]
+  await turn()
+  all.push(submit('b'))
+  await turn()
+  all.push(submit('c'))
+  await turn()
+  expect(batches).toEqual([['a'], ['b']])
+  letGo()
+  await turn()
+  expect(batches).toEqual([['a'], ['b'], ['c']])
+  letGo()
+  await Promise.all(all)
+})
+
+test('a request that makes its batch fail takes no other with it', async () => {
+  const flush = async (batch: string[]) => {
+    if (batch.includes('poison')) throw new Error('refused')
+    return batch
+  }
+  const submit = gather(flush, options)
+  const outcomes = await Promise.allSettled([submit('a'), submit('poison'), submit('b')])
+  expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+})
+
+test('a failure that would meet each request alone is given to all at once', async () => {
+  let tries = 0
+  const flush = async (): Promise<string[]> => {
+    tries += 1
+    throw new Error('away')
+  }
+  const submit = gather(flush, { ...options, isTransient: () => true })
+  const outcomes = await Promise.allSettled([submit('a'), submit('b')])
+  expect(outcomes.map((outcome) => outcome.status)).toEqual(['rejected', 'rejected'])
+  expect(tries).toBe(1)
+})

@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  actor,
+  archive,
+  countedOn,
+  events,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  history,
+  refusal,
+  restore,
+  statusOf,
+  verbOn,
+} from '../testing/makers.ts'
+import { allowedVerbs, licenceStatuses, transitions, vendorVerbs } from './licence.ts'
+import type { LicenceStatus, Transition, VendorVerb } from './licence.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const call = (verb: VendorVerb, licence: { id: string }, more: { accountId?: string } = {}) => {
+  const request = { ...verbOn(harness, licence), ...more }
+  const { licensing } = harness
+  const calls: Record<VendorVerb, () => Promise<unknown>> = {
+    suspend: () => licensing.suspendLicence(request),
+    reactivate: () => licensing.reactivateLicence(request),
+    revoke: () => licensing.revokeLicence(request),
+    retire: () => licensing.retireLicence(request),
+  }
+  return calls[verb]()
+}
+
+const eventOf: Record<VendorVerb, string> = {
+  suspend: 'licence.suspended',
+  reactivate: 'licence.reactivated',
+  revoke: 'licence.revoked',
+  retire: 'licence.retired',
+}
+
+describe.each(licenceStatuses)('a licence that is %s', (status) => {
+  test.each(vendorVerbs)('answers %s as the table has it', async (verb) => {
+    const plan = await givenPlan(harness)
+    const licence = await givenLicenceIn(harness, status, plan.id)
+    const before = { events: await events(harness, licence), history: await history(harness, licence) }
+    const transition: Transition = transitions[verb]
+
+    if (transition.from.includes(status)) {
+      expect(await call(verb, licence)).toMatchObject({ id: licence.id, status: transition.to })
+      expect((await events(harness, licence)).slice(before.events.length)).toEqual([
+        {
+          type: eventOf[verb],
+          object: {
+            licence_id: licence.id,
+            status: transition.to,
+            ...(verb === 'suspend' && { reason: 'manual' }),
+          },
+          previous: null,
+        },
+      ])
+      expect((await history(harness, licence)).slice(before.history.length)).toEqual([
+        { type: transition.history, from: status, to: transition.to, actor, cause: undefined },
+      ])
+    } else {
+      if (transition.unchangedIn?.includes(status)) {
+        expect(await call(verb, licence)).toMatchObject({ id: licence.id, status })
+      } else {
+        const { code, message, members } = await refusal(call(verb, licence))
+        expect({ code, members }).toEqual({
+          code: 'conflict',
+          members: { current: status, allowed: allowedVerbs(status, true) },
+        })
+        expect(message).toContain(`licence ${licence.id} is ${status};`)
+      }
+      expect(await statusOf(harness, licence)).toBe(status)
+      expect(await events(harness, licence)).toEqual(before.events)
+      expect(await history(harness, licence)).toEqual(before.history)
+    }
+    expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
+  })
+})
+
+test('a suspension shows its reason for as long as it lasts', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  expect(await call('suspend', licence)).toMatchObject({ status: 'suspended', statusReason: 'manual' })
+  const reactivated = await call('reactivate', licence)
+  expect(reactivated).toMatchObject({ status: 'active' })
+  expect(reactivated).not.toHaveProperty('statusReason')
+})
+
+test('reactivate on a retired plan is refused and says which plan to restore; after the restore it works', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await archive(harness, plan)
+  const { code, message, members } = await refusal(call('reactivate', licence))
+  expect(code).toBe('plan_archived')
+  expect(message).toContain(`restore plan ${plan.id} first`)
+  expect(members).toEqual({ current: 'suspended', allowed: ['revoke', 'retire'] })
+  await restore(harness, plan)
+  expect(await statusOf(harness, licence)).toBe('suspended')
+  expect(await call('reactivate', licence)).toMatchObject({ status: 'active' })
+  expect(await activeOn(harness, plan)).toBe(1n)
+})
+
+test('on a retired plan a conflict does not offer to reactivate', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await archive(harness, plan)
+  const { code, members } = await refusal(call('suspend', licence))
+  expect({ code, members }).toEqual({
+    code: 'conflict',
+    members: { current: 'suspended', allowed: ['revoke', 'retire'] },
+  })
+})
+
+test.each(vendorVerbs)('%s of a stranger’s licence is the same as of none', async (verb) => {
+  const plan = await givenPlan(harness)
+  const status: LicenceStatus = verb === 'reactivate' ? 'suspended' : 'active'
+  const licence = await givenLicenceIn(harness, status, plan.id)
+  expect(await refusal(call(verb, licence, { accountId: 'acct_other' }))).toMatchObject({ code: 'not_found' })
+  expect(await refusal(call(verb, { id: 'lic_none' }))).toMatchObject({ code: 'not_found' })
+  const bound = harness.licensing.retireLicence({
+    ...verbOn(harness, licence),
+    onlyApplicationId: 'app_other',
+  })
+  expect(await refusal(bound)).toMatchObject({ code: 'not_found' })
+  expect(await statusOf(harness, licence)).toBe(status)
+})
+
+test('history can neither be changed nor deleted', async () => {
+  const plan = await givenPlan(harness)
+  await givenLicence(harness, { planId: plan.id })
+  await expect(harness.sql`update licence_history set actor = 'me'`).rejects.toThrow('append-only')
+  await expect(harness.sql`delete from licence_history`).rejects.toThrow('append-only')
+  await expect(harness.sql`truncate licence_history`).rejects.toThrow('append-only')
+})

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ImportLicencesResponse } from '@licensing/proto/licensing'
+import { planCopy, startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import { activeOn, actor, archive, events, givenPlan, history, refusal, verbOn } from '../testing/makers.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+interface Item {
+  legacyKey: string
+  externalRef?: string
+  planId: string
+}
+
+const importItems = (items: Item[], dryRun = false, scope: Partial<Harness> = {}) => {
+  const { accountId, applicationId } = { ...harness, ...scope }
+  return harness.licensing.importLicences({
+    accountId,
+    applicationId,
+    actor,
+    items: items.map((item) => ({ externalRef: 'customer', ...item })),
+    dryRun,
+  })
+}
+
+const results = (response: ImportLicencesResponse) =>
+  response.items.map(({ legacyKey, result, error }) => [legacyKey, result, ...(error ? [error.code] : [])])
+
+const countLicences = async () => (await harness.sql`select 1 from licences`).count
+
+test('imported licences are active, with legacy key and snapshot, and no event tells of them', async () => {
+  const plan = await givenPlan(harness, {
+    entitlements: [{ key: 'export', kind: 'feature', value: 'true', default: 'false' }],
+  })
+  const before = await events(harness)
+  const response = await importItems([{ legacyKey: 'old-1', externalRef: 'ref-1', planId: plan.id }])
+  expect(response).toMatchObject({ created: 1, existing: 0, failed: 0 })
+  const id = response.items[0]!.licenceId!
+  const detail = await harness.licensing.getLicence(verbOn(harness, { id }))
+  expect(detail).toMatchObject({
+    legacyKey: 'old-1',
+    licence: { status: 'active', externalRef: 'ref-1', planId: plan.id },
+    entitlements: [{ key: 'export', kind: 'feature', value: 'true' }],
+  })
+  expect(await history(harness, { id })).toEqual([
+    { type: 'imported', from: undefined, to: 'active', actor, cause: undefined },
+  ])
+  expect(await events(harness)).toEqual(before)
+  expect(await activeOn(harness, plan)).toBe(1n)
+})
+
+test('the same batch again finds all of it existing, and changes nothing', async () => {
+  const plan = await givenPlan(harness)
+  const items = Array.from({ length: 500 }, (_, at) => ({ legacyKey: `batch-${at}`, planId: plan.id }))
+  const first = await importItems(items)
+  expect(first).toMatchObject({ created: 500, existing: 0, failed: 0 })
+  await harness.licensing.revokeLicence(verbOn(harness, { id: first.items[7]!.licenceId! }))
+  const again = await importItems(items.toReversed())
+  expect(again).toMatchObject({ created: 0, existing: 500, failed: 0 })
+  expect(again.items.map((item) => item.licenceId)).toEqual(
+    first.items.map((item) => item.licenceId).reverse(),
+  )
+  expect(await activeOn(harness, plan)).toBe(499n)
+})
+
+test('each item fails alone, with its code, and the answer is in the order sent', async () => {
+  const plan = await givenPlan(harness)
+  const retired = await givenPlan(harness)
+  await archive(harness, retired)
+  const elsewhere = await givenPlan({ ...harness, applicationId: 'app_other' })
+  const response = await importItems([
+    { legacyKey: 'z-good', planId: plan.id },
+    { legacyKey: 'a-unknown', planId: planCopy(harness).id },
+    { legacyKey: 'b-retired', planId: retired.id },
+    { legacyKey: '', planId: plan.id },
+    { legacyKey: 'l'.repeat(256), planId: plan.id },
+    { legacyKey: 'c-no-ref', externalRef: '', planId: plan.id },
+    { legacyKey: 'd-long-ref', externalRef: 'r'.repeat(256), planId: plan.id },
+    { legacyKey: 'e-elsewhere', planId: elsewhere.id },
+    { legacyKey: 'f-no-plan', planId: '' },
+    { legacyKey: 'nul \u0000', planId: plan.id },
+    { legacyKey: 'a-good', planId: plan.id },
+  ])
+  expect(results(response)).toEqual([
+    ['z-good', 'created'],
+    ['a-unknown', 'failed', 'not_found'],
+    ['b-retired', 'failed', 'plan_archived'],
+    ['', 'failed', 'validation_failed'],
+    ['l'.repeat(256), 'failed', 'validation_failed'],
+    ['c-no-ref', 'failed', 'validation_failed'],
+    ['d-long-ref', 'failed', 'validation_failed'],
+    ['e-elsewhere', 'failed', 'not_found'],
+    ['f-no-plan', 'failed', 'validation_failed'],
+    ['nul \u0000', 'failed', 'validation_failed'],
+    ['a-good', 'created'],
+  ])
+  expect(response).toMatchObject({ created: 2, existing: 0, failed: 9 })
+  for (const { result, licenceId, error } of response.items) {
+    expect(licenceId === undefined).toBe(result === 'failed')
+    expect(error !== undefined && error.detail.length > 0).toBe(result === 'failed')
+  }
+})
+
+test('a legacy key twice in one batch is created once, then existing', async () => {
+  const plan = await givenPlan(harness)
+  const response = await importItems([
+    { legacyKey: 'twice', planId: 'pln_none' },
+    { legacyKey: 'twice', externalRef: 'first', planId: plan.id },
+    { legacyKey: 'twice', externalRef: 'second', planId: plan.id },
+    { legacyKey: 'twice', planId: 'pln_none' },
+  ])
+  expect(results(response)).toEqual([
+    ['twice', 'failed', 'not_found'],
+    ['twice', 'created'],
+    ['twice', 'existing'],
+    ['twice', 'existing'],
+  ])
+  const ids = response.items.slice(1).map((item) => item.licenceId)
+  expect(new Set(ids).size).toBe(1)
+  const { licence } = await harness.licensing.getLicence(verbOn(harness, { id: ids[0]! }))
+  expect(licence!.externalRef).toBe('first')
+})
+
+test('what exists is found first, whatever else is wrong with the item', async () => {
+  const plan = await givenPlan(harness)
+  const [created] = (await importItems([{ legacyKey: 'known', planId: plan.id }])).items
+  await archive(harness, plan)
+  const response = await importItems([
+    { legacyKey: 'known', planId: plan.id },
+    { legacyKey: 'known', externalRef: '', planId: plan.id },
+    { legacyKey: 'known', planId: 'pln_none' },
+    { legacyKey: 'known', planId: '' },
+  ])
+  expect(response).toMatchObject({ created: 0, existing: 4, failed: 0 })
+  expect(response.items.map((item) => item.licenceId)).toEqual(Array(4).fill(created!.licenceId))
+})
+
+test('a dry run answers the same and writes nothing', async () => {
+  const plan = await givenPlan(harness)
+  const retired = await givenPlan(harness)
+  await archive(harness, retired)
+  await importItems([{ legacyKey: 'dry-known', planId: plan.id }])
+  const items = [
+    { legacyKey: 'dry-known', externalRef: '', planId: retired.id },
+    { legacyKey: 'dry-new', planId: plan.id },
+    { legacyKey: 'dry-new', planId: retired.id },
+    { legacyKey: 'dry-retired', planId: retired.id },
+    { legacyKey: 'dry-unknown', planId: 'pln_none' },
+    { legacyKey: '', planId: plan.id },
+  ]
+  const before = await countLicences()
+  const rehearsed = await importItems(items, true)
+  expect(await countLicences()).toBe(before)
+  expect(await activeOn(harness, plan)).toBe(1n)
+  expect(rehearsed.items[1]).toMatchObject({ result: 'created' })
+  expect(rehearsed.items[1]).not.toHaveProperty('licenceId')
+  expect(rehearsed.items[0]!.licenceId).toMatch(/^lic_/)
+  const real = await importItems(items)
+  expect(results(rehearsed)).toEqual(results(real))
+  expect(rehearsed).toMatchObject({ created: real.created, existing: real.existing, failed: real.failed })
+})
+
+test('a legacy key is the application’s own', async () => {
+  const other = { applicationId: 'app_second' }
+  const plan = await givenPlan(harness)
+  const otherPlan = await givenPlan({ ...harness, ...other })
+  const first = await importItems([{ legacyKey: 'both', planId: plan.id }])
+  const second = await importItems([{ legacyKey: 'both', planId: otherPlan.id }], false, other)
+  expect(second.items[0]!.result).toBe('created')
+  expect(second.items[0]!.licenceId).not.toBe(first.items[0]!.licenceId)
+})
+
+test('a plan of which no copy has come yet is fetched; with catalog away its items can be sent again', async () => {
+  const known = await givenPlan(harness)
+  const plan = planCopy(harness)
+  harness.catalog.copies.set(plan.id, plan)
+  const items = [
+    { legacyKey: 'fetched', planId: plan.id },
+    { legacyKey: 'beside', planId: known.id },
+  ]
+  harness.catalog.away = true
+  try {
+    expect(results(await importItems(items))).toEqual([
+      ['fetched', 'failed', 'unavailable'],
+      ['beside', 'created'],
+    ])
+  } finally {
+    harness.catalog.away = false
+  }
+  expect(results(await importItems(items))).toEqual([
+    ['fetched', 'created'],
+    ['beside', 'existing'],
+  ])
+})
+
+test.each([0, 501])('a batch of %i items is refused as a whole', async (length) => {
+  const plan = await givenPlan(harness)
+  const items = Array.from({ length }, (_, at) => ({ legacyKey: `over-${at}`, planId: plan.id }))
+  const { code, errors } = await refusal(importItems(items))
+  expect({ code, pointer: errors[0]!.pointer }).toEqual({ code: 'validation_failed', pointer: '/items' })
+  expect(await activeOn(harness, plan)).toBe(0n)
+})

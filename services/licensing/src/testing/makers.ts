@@ -1,0 +1,175 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { EventSchema } from '@licensing/proto/events'
+import type { IssueLicenceResponse, Licence } from '@licensing/proto/licensing'
+import { toWebhook } from '@licensing/proto/webhook-events'
+import { createHash } from 'node:crypto'
+import type { LicenceStatus } from '../licences/licence.ts'
+import { planCopy } from './harness.ts'
+import type { Harness } from './harness.ts'
+
+export const actor = 'key_of_the_vendor'
+
+type PlanFields = Partial<Pick<PlanCopy, 'id' | 'status' | 'version' | 'archiveVersion' | 'archivedBy'>> & {
+  entitlements?: { key: string; kind: string; value: string; default: string }[]
+}
+
+/** A plan that licensing holds a copy of. */
+export async function givenPlan(harness: Harness, fields: PlanFields = {}): Promise<PlanCopy> {
+  const plan = planCopy(harness, fields)
+  await harness.licensing.syncPlans({ plans: [plan] })
+  return plan
+}
+
+export interface IssueFields {
+  planId: string
+  idempotencyKey?: string
+  /** What the body hash is made of. */
+  body?: string
+  externalRef?: string
+  expiresOn?: Date
+  domains?: string[]
+  maxActivations?: number
+  maxSeats?: number
+}
+
+export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
+  const { accountId, applicationId } = harness
+  const { domains, maxActivations, maxSeats } = fields
+  const restricted = domains ?? maxActivations ?? maxSeats
+  return harness.licensing.issueLicence({
+    accountId,
+    applicationId,
+    actor,
+    idempotencyKey: fields.idempotencyKey ?? newId('evt'),
+    bodyHash: createHash('sha256')
+      .update(fields.body ?? 'body')
+      .digest(),
+    externalRef: fields.externalRef ?? 'customer',
+    planId: fields.planId,
+    ...(fields.expiresOn && { expiresOn: timestampFromDate(fields.expiresOn) }),
+    ...(restricted !== undefined && {
+      restrictions: {
+        domains: domains ?? [],
+        ...(maxActivations !== undefined && { maxActivations }),
+        ...(maxSeats !== undefined && { maxSeats }),
+      },
+    }),
+  })
+}
+
+export async function givenLicence(harness: Harness, fields: IssueFields): Promise<Licence> {
+  return (await issue(harness, fields)).licence!
+}
+
+/** What every verb's request needs. */
+export function verbOn(harness: Harness, licence: { id: string }) {
+  return { accountId: harness.accountId, licenceId: licence.id, actor }
+}
+
+/** What every consequence of a payment needs. */
+export function causeOn(harness: Harness, licence: { id: string }, cause: string) {
+  return { accountId: harness.accountId, licenceId: licence.id, cause }
+}
+
+/** A licence brought into a state by the calls that lead there. */
+export async function givenLicenceIn(
+  harness: Harness,
+  status: LicenceStatus,
+  planId: string,
+): Promise<Licence> {
+  const licence = await givenLicence(harness, { planId })
+  const verb = verbOn(harness, licence)
+  const cause = causeOn(harness, licence, 'given')
+  const { licensing } = harness
+  const reach: Record<LicenceStatus, () => Promise<unknown>> = {
+    active: async () => {},
+    suspended: () => licensing.suspendLicence(verb),
+    revoked: () => licensing.revokeLicence(verb),
+    retired: () => licensing.retireLicence(verb),
+    expired: () => licensing.expireLicence(cause),
+    downgraded: () => licensing.downgradeForRefund(cause),
+  }
+  await reach[status]()
+  return licence
+}
+
+/** Retires a plan as catalog does it: a higher version that was archived. */
+export function archive(harness: Harness, plan: PlanCopy): Promise<{ suspendedLicences: bigint }> {
+  plan.version += 1n
+  plan.archiveVersion = plan.version
+  plan.status = 'retired'
+  plan.archivedBy = actor
+  return harness.licensing.archivePlan({ plan })
+}
+
+export async function restore(harness: Harness, plan: PlanCopy): Promise<void> {
+  plan.version += 1n
+  plan.status = 'active'
+  await harness.licensing.syncPlans({ plans: [plan] })
+}
+
+export interface SentEvent {
+  type: string
+  object: Record<string, unknown>
+  previous: Record<string, unknown> | null
+}
+
+/** The webhook events appended so far, in order; of one licence where it is given. */
+export async function events(harness: Harness, licence?: { id: string }): Promise<SentEvent[]> {
+  const rows = await harness.sql<{ payload: Buffer }[]>`select payload from outbox order by position`
+  return rows
+    .map(({ payload }) => toWebhook(fromBinary(EventSchema, payload)))
+    .filter((event) => event !== null)
+    .filter((event) => licence === undefined || event.object['licence_id'] === licence.id)
+}
+
+export async function eventTypes(harness: Harness, licence?: { id: string }): Promise<string[]> {
+  return (await events(harness, licence)).map((event) => event.type)
+}
+
+/** A licence's history, oldest first, without times and positions. */
+export async function history(harness: Harness, licence: { id: string }) {
+  const { entries } = await harness.licensing.listLicenceHistory({
+    accountId: harness.accountId,
+    licenceId: licence.id,
+    limit: 200,
+  })
+  return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))
+}
+
+export async function activeOn(harness: Harness, plan: { id: string }): Promise<bigint> {
+  const { counts } = await harness.licensing.countActiveLicences({ planIds: [plan.id] })
+  return counts[0]!
+}
+
+/** What the licences say themselves, for comparison with the counters. */
+export async function countedOn(harness: Harness, plan: { id: string }): Promise<bigint> {
+  const [row] = await harness.sql<{ active: bigint }[]>`
+    select count(*) as active from licences where plan_id = ${plan.id} and status = 'active'`
+  return row!.active
+}
+
+export async function statusOf(harness: Harness, licence: { id: string }): Promise<string> {
+  const detail = await harness.licensing.getLicence({
+    accountId: harness.accountId,
+    licenceId: licence.id,
+  })
+  return detail.licence!.status
+}
+
+/** The refusal that a call ends with. */
+export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
+  const outcome = await call.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  if (outcome instanceof ServiceError) return outcome
+  throw new Error('the call was not refused', { cause: outcome })
+}
+
+/** How many times a race is run. */
+export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 30)
