@@ -59,6 +59,8 @@ const durations = new Histogram({
 // What a call without a deadline gets, in milliseconds.
 const longestCallMs = 60_000
 const healthPollMs = 1_000
+// A process that is about to be ready says so at once: others wait for it.
+const unreadyPollMs = 100
 
 /**
  * Binds handlers to a service descriptor.
@@ -175,13 +177,20 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     for (const name of ['', ...implementations.map((implementation) => implementation.name)]) {
       reported.setStatus(name, ready ? 'SERVING' : 'NOT_SERVING')
     }
+    return ready
   }
-  await report()
-  const timer = setInterval(() => void report(), healthPollMs)
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  const follow = async () => {
+    const ready = await report()
+    if (!stopped) timer = setTimeout(() => void follow(), ready ? healthPollMs : unreadyPollMs)
+  }
+  await follow()
   return {
     port,
     async stop() {
-      clearInterval(timer)
+      stopped = true
+      clearTimeout(timer)
       await report()
       await new Promise<void>((resolve) => {
         const force = setTimeout(() => server.forceShutdown(), 10_000)
