@@ -1,20 +1,197 @@
+import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { givenDefinitions, givenPlan, givenTenant, resolved, startCatalog } from '../testing/catalog.ts'
+import {
+  eventsOf,
+  givenDefinitions,
+  givenPlan,
+  givenTenant,
+  resolved,
+  startCatalog,
+} from '../testing/catalog.ts'
+import { outcomeOf } from '../testing/outcomes.ts'
 
 test('a plan is created with its overrides and copied to licensing with everything resolved', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '3', sso: 'false', api: 'true' })
-  const plan = await givenPlan(catalog, tenant, 'pro', { sso: 'true' })
+  const plan = await givenPlan(catalog, tenant, 'pro', { sso: 'true', seats: '3' })
   expect(plan).toMatchObject({
     applicationId: tenant.applicationId,
     name: 'pro',
     code: 'pro',
     status: 'active',
     activeLicences: 0n,
-    entitlements: [{ entitlementDefId: ids.sso, value: 'true' }],
+    entitlements: [
+      { entitlementDefId: ids.seats, value: '3' },
+      { entitlementDefId: ids.sso, value: 'true' },
+    ],
   })
-  expect(resolved(catalog, plan.id)).toEqual({ api: 'true', seats: '3', sso: 'true' })
-  const archived = await catalog.calls.archivePlan({ ...tenant, planId: plan.id, actor: 'key_x' })
-  expect(archived.plan!.status).toBe('retired')
+  const copy = catalog.licensing.copies.get(plan.id)!
+  expect(copy).toMatchObject({ ...tenant, status: 'active', version: 1n, archiveVersion: 0n, archivedBy: '' })
+  expect(copy.entitlements).toMatchObject([
+    { key: 'api', kind: 'feature', value: 'true', default: 'true' },
+    { key: 'seats', kind: 'limit', value: '3', default: '3' },
+    { key: 'sso', kind: 'feature', value: 'true', default: 'false' },
+  ])
+  expect(await catalog.calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
+})
+
+test('a PATCH leaves what it does not name, and an empty one changes nothing', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  await givenDefinitions(catalog, tenant, { seats: '1' })
+  const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
+  const path = { ...tenant, planId: plan.id }
+  const before = await eventsOf(catalog.sql)
+  expect(await catalog.calls.updatePlan(path)).toEqual(plan)
+  const renamed = await catalog.calls.updatePlan({ ...path, name: 'Professional' })
+  expect(renamed).toMatchObject({ name: 'Professional', code: 'pro', entitlements: plan.entitlements })
+  const recoded = await catalog.calls.updatePlan({ ...path, code: 'pro-2' })
+  expect(recoded).toMatchObject({ name: 'Professional', code: 'pro-2', entitlements: plan.entitlements })
+  expect(await eventsOf(catalog.sql)).toEqual(before)
+  expect(resolved(catalog, plan.id)).toEqual({ seats: '5' })
+})
+
+test('the list of a PATCH is the complete set of overrides; what it omits reverts, an empty one clears', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const ids = await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false', api: '10' })
+  const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5', sso: 'true' })
+  const patch = (overrides: Record<string, string>) =>
+    catalog.calls.updatePlan({
+      ...tenant,
+      planId: plan.id,
+      entitlements: { overrides: Object.entries(overrides).map(([key, value]) => ({ key, value })) },
+    })
+  const changed = await patch({ sso: 'true', api: '99' })
+  expect(changed.entitlements).toMatchObject([
+    { entitlementDefId: ids.api, value: '99' },
+    { entitlementDefId: ids.sso, value: 'true' },
+  ])
+  expect(resolved(catalog, plan.id)).toEqual({ api: '99', seats: '1', sso: 'true' })
+  expect((await patch({})).entitlements).toEqual([])
+  expect(resolved(catalog, plan.id)).toEqual({ api: '10', seats: '1', sso: 'false' })
+  expect(catalog.licensing.copies.get(plan.id)!.version).toBe(3n)
+})
+
+test('a list that does not fit is refused, and nothing of the request applied', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false' })
+  const stranger = await givenTenant(catalog)
+  await givenDefinitions(catalog, stranger, { theirs: '1' })
+  const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
+  const refusals: [[string, string][], string][] = [
+    [
+      [
+        ['seats', '6'],
+        ['nope', '1'],
+      ],
+      '/entitlements/1/key',
+    ],
+    [[['theirs', '1']], '/entitlements/0/key'],
+    [[['nul\0', '1']], '/entitlements/0/key'],
+    [
+      [
+        ['seats', '6'],
+        ['sso', 'true'],
+        ['seats', '6'],
+      ],
+      '/entitlements/2/key',
+    ],
+    [[['seats', '06']], '/entitlements/0/value'],
+    [
+      [
+        ['seats', '6'],
+        ['sso', 'yes'],
+      ],
+      '/entitlements/1/value',
+    ],
+    [
+      [
+        ['', ''],
+        ['sso', ''],
+      ],
+      '/entitlements/0/key /entitlements/1/value',
+    ],
+  ]
+  for (const [list, pointers] of refusals) {
+    const overrides = list.map(([key, value]) => ({ key, value }))
+    const patch = { ...tenant, planId: plan.id, name: 'x', entitlements: { overrides } }
+    expect(await outcomeOf(catalog.calls.updatePlan(patch))).toBe(`validation_failed ${pointers}`)
+    const made = { ...tenant, name: 'x', code: 'x', entitlements: overrides }
+    expect(await outcomeOf(catalog.calls.createPlan(made))).toBe(`validation_failed ${pointers}`)
+  }
+  expect((await catalog.calls.listPlans(tenant)).plans).toEqual([plan])
+})
+
+test('a name or code that breaks the rules is refused, on create and PATCH', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const plan = await givenPlan(catalog, tenant)
+  const made = { ...tenant, name: '', code: 'a b' }
+  expect(await outcomeOf(catalog.calls.createPlan(made))).toBe('validation_failed /name /code')
+  expect(await outcomeOf(catalog.calls.updatePlan({ ...made, planId: plan.id }))).toBe(
+    'validation_failed /name /code',
+  )
+})
+
+test('a code is unique in its application, also among retired plans and on PATCH', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const other = await givenTenant(catalog)
+  const plan = await givenPlan(catalog, tenant, 'pro')
+  await catalog.calls.archivePlan({ ...tenant, planId: plan.id })
+  const refused = { code: 'already_exists', message: expect.stringContaining('the plan code pro is taken') }
+  await expect(givenPlan(catalog, tenant, 'pro')).rejects.toMatchObject(refused)
+  await givenPlan(catalog, other, 'pro')
+  const second = await givenPlan(catalog, tenant, 'Pro')
+  const patch = { ...tenant, planId: second.id, code: 'pro', name: 'x' }
+  await expect(catalog.calls.updatePlan(patch)).rejects.toMatchObject(refused)
+  expect(await catalog.calls.getPlan({ ...tenant, planId: second.id })).toEqual(second)
+})
+
+test('a page of plans is newest first, by status, with the active licences of each', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const plans = []
+  for (const code of ['a', 'b', 'c', 'd']) plans.push(await givenPlan(catalog, tenant, code))
+  await catalog.calls.archivePlan({ ...tenant, planId: plans[1]!.id })
+  catalog.licensing.active.set(plans[3]!.id, 7n)
+  catalog.licensing.active.set(plans[0]!.id, 100_000_000_000n)
+  const list = async (request: object) => {
+    const { plans, hasMore } = await catalog.calls.listPlans({ ...tenant, ...request })
+    return [
+      ...plans.map(({ code, activeLicences }) => `${code}:${activeLicences}`),
+      ...(hasMore ? ['more'] : []),
+    ]
+  }
+  expect(await list({})).toEqual(['d:7', 'c:0', 'b:0', 'a:100000000000'])
+  expect(await list({ limit: 2 })).toEqual(['d:7', 'c:0', 'more'])
+  expect(await list({ limit: 2, beforeId: plans[2]!.id })).toEqual(['b:0', 'a:100000000000'])
+  expect(await list({ status: 'active' })).toEqual(['d:7', 'c:0', 'a:100000000000'])
+  expect(await list({ status: 'retired' })).toEqual(['b:0'])
+  expect(await outcomeOf(list({ status: 'sold' }))).toBe('validation_failed /status')
+})
+
+test('a stranger’s plan, one of another application and an unknown one are not found by any verb', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const stranger = await givenTenant(catalog)
+  const second = await catalog.calls.createApplication({ accountId: tenant.accountId, name: 'second' })
+  const plan = await givenPlan(catalog, tenant)
+  for (const path of [
+    { ...stranger, planId: plan.id },
+    { ...tenant, accountId: stranger.accountId, planId: plan.id },
+    { ...tenant, applicationId: second.id, planId: plan.id },
+    { ...tenant, planId: newId('pln') },
+    { ...tenant, planId: 'pln_\0' },
+  ]) {
+    expect(await outcomeOf(catalog.calls.getPlan(path))).toBe('not_found')
+    expect(await outcomeOf(catalog.calls.updatePlan({ ...path, name: 'x' }))).toBe('not_found')
+    expect(await outcomeOf(catalog.calls.archivePlan(path))).toBe('not_found')
+    expect(await outcomeOf(catalog.calls.restorePlan(path))).toBe('not_found')
+    expect(await outcomeOf(catalog.calls.getPlanCopy(path))).toBe('not_found')
+  }
+  expect(await catalog.calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
 })

@@ -1,0 +1,151 @@
+import { expect, test } from 'vitest'
+import {
+  eventsOf,
+  givenDefinitions,
+  givenPlan,
+  givenTenant,
+  resolved,
+  startCatalog,
+} from '../testing/catalog.ts'
+import { outcomeOf, outcomesOf } from '../testing/outcomes.ts'
+
+async function givenApplication() {
+  const catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
+  const plan = await givenPlan(catalog, tenant)
+  const path = { ...tenant, planId: plan.id }
+  const definition = { ...tenant, entitlementDefId: seats! }
+  const entitlements = { overrides: [{ key: 'seats', value: '7' }] }
+  const changes = {
+    patch: () => catalog.calls.updatePlan({ ...path, entitlements }),
+    archive: () => catalog.calls.archivePlan({ ...path, actor: 'key_1' }),
+    restore: () => catalog.calls.restorePlan(path),
+    define: () => catalog.calls.createEntitlementDefinition({ ...tenant, key: 'sso', kind: 'feature' }),
+    change: () => catalog.calls.updateEntitlementDefinition({ ...definition, default: '3' }),
+    remove: () => catalog.calls.deleteEntitlementDefinition(definition),
+  }
+  const dispose = () => catalog[Symbol.asyncDispose]()
+  return { catalog, tenant, path, changes, [Symbol.asyncDispose]: dispose }
+}
+
+test('while licensing is away nothing that it has to follow is begun', async () => {
+  await using given = await givenApplication()
+  const { catalog, tenant, changes } = given
+  const before = await eventsOf(catalog.sql)
+  const state = () =>
+    catalog.sql`select p, o, d from plans p left join plan_overrides o on true cross join entitlement_definitions d`
+  const held = await state()
+  await catalog.licensing.stop()
+  for (const change of Object.values(changes)) expect(await outcomeOf(change())).toBe('unavailable')
+  await expect(changes.patch()).rejects.toMatchObject({
+    message: expect.stringContaining('nothing was changed'),
+  })
+  expect(await outcomeOf(catalog.calls.getPlan(given.path))).toBe('unavailable')
+  expect(await eventsOf(catalog.sql)).toEqual(before)
+  expect(await state()).toEqual(held)
+  expect((await catalog.calls.listEntitlementDefinitions(tenant)).definitions).toHaveLength(1)
+})
+
+test('also where licensing answers, but its database does not', async () => {
+  await using given = await givenApplication()
+  const before = await eventsOf(given.catalog.sql)
+  given.catalog.licensing.refused.add('countActiveLicences')
+  const outcomes = await outcomesOf(Object.values(given.changes).map((change) => change()))
+  expect(outcomes).toEqual(outcomes.map(() => 'unavailable'))
+  expect(await eventsOf(given.catalog.sql)).toEqual(before)
+})
+
+test('a plan is created without licensing, which asks for copies that it does not have', async () => {
+  await using given = await givenApplication()
+  const { catalog, tenant } = given
+  await catalog.licensing.stop()
+  const plan = await givenPlan(catalog, tenant, 'new', { seats: '4' })
+  expect(await catalog.calls.getPlanCopy({ ...tenant, planId: plan.id })).toMatchObject({
+    id: plan.id,
+    version: 1n,
+    entitlements: [{ key: 'seats', value: '4' }],
+  })
+  expect((await eventsOf(catalog.sql)).at(-1)!.payload).toMatchObject({ value: { plans: [{ id: plan.id }] } })
+})
+
+test('a change that licensing misses is not reported as done; asked again, it goes through', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes, path } = given
+  const { licensing } = catalog
+  licensing.refused.add('syncPlans')
+  await expect(changes.patch()).rejects.toMatchObject({
+    code: 'unavailable',
+    message: expect.stringContaining('the change is saved'),
+  })
+  expect(await outcomeOf(changes.change())).toBe('unavailable')
+  expect(resolved(catalog, path.planId)).toEqual({ seats: '1' })
+  const events = await eventsOf(catalog.sql)
+  expect(events.at(-1)!.payload).toMatchObject({
+    value: { plans: [{ version: 3n, entitlements: [{ value: '7', default: '3' }] }] },
+  })
+
+  licensing.refused.clear()
+  expect(await changes.patch()).toMatchObject({ entitlements: [{ value: '7' }] })
+  expect(resolved(catalog, path.planId)).toEqual({ seats: '7' })
+  expect(await changes.change()).toMatchObject({ default: '3' })
+  expect(await eventsOf(catalog.sql)).toEqual(events)
+})
+
+test('an archive that stopped half way is finished by the next one, once, with its count', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes, path } = given
+  catalog.licensing.active.set(path.planId, 5n)
+  catalog.licensing.refused.add('archivePlan')
+  await expect(changes.archive()).rejects.toMatchObject({
+    code: 'unavailable',
+    message: expect.stringContaining('is retired; its licences are suspended as soon as'),
+  })
+  const events = await eventsOf(catalog.sql)
+  expect(events.at(-1)!.payload).toMatchObject({
+    value: { plans: [{ status: 'retired', archiveVersion: 2n }] },
+  })
+  expect(await outcomeOf(changes.archive())).toBe('unavailable')
+
+  catalog.licensing.refused.clear()
+  const outcomes = await Promise.allSettled(Array.from({ length: 8 }, changes.archive))
+  const done = outcomes.filter((outcome) => outcome.status === 'fulfilled').map(({ value }) => value)
+  expect(done).toMatchObject([{ suspendedLicences: 5n, plan: { status: 'retired' } }])
+  expect(await outcomeOf(changes.archive())).toBe('conflict')
+  expect(await eventsOf(catalog.sql)).toEqual(events)
+})
+
+test('a restore that stopped half way is finished by the next one; an unfinished archive does not outlive it', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes, path } = given
+  const { licensing } = catalog
+  licensing.refused.add('archivePlan').add('syncPlans')
+  expect(await outcomeOf(changes.archive())).toBe('unavailable')
+  expect(await outcomeOf(changes.restore())).toBe('unavailable')
+  licensing.refused.clear()
+  expect(await changes.restore()).toMatchObject({ status: 'active' })
+  expect(licensing.copies.get(path.planId)).toMatchObject({
+    status: 'active',
+    version: 3n,
+    archiveVersion: 2n,
+  })
+  expect(await outcomeOf(changes.restore())).toBe('conflict')
+  expect(await changes.archive()).toMatchObject({ plan: { status: 'retired' } })
+  expect(licensing.copies.get(path.planId)).toMatchObject({ archiveVersion: 4n })
+})
+
+test('an archive that is under way is not taken up by another', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes } = given
+  const entered = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  catalog.licensing.whileArchiving = () => {
+    entered.resolve()
+    return release.promise
+  }
+  const first = changes.archive()
+  await entered.promise
+  expect(await outcomesOf(Array.from({ length: 5 }, changes.archive))).toEqual(Array(5).fill('conflict'))
+  release.resolve()
+  expect(await first).toMatchObject({ plan: { status: 'retired' } })
+})
