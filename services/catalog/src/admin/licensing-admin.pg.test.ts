@@ -1,0 +1,140 @@
+import { newId } from '@licensing/database/ids'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+import { bootstrap } from '../accounts/bootstrap.ts'
+import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
+import { eventsOf, startCatalog } from '../testing/catalog.ts'
+
+async function admin(args: string[], environment: Record<string, string>) {
+  const program = join(import.meta.dirname, 'licensing-admin.ts')
+  const command = spawn(process.execPath, [program, ...args], {
+    env: { PATH: process.env.PATH, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [output, errors, [code]] = await Promise.all([
+    text(command.stdout),
+    text(command.stderr),
+    once(command, 'exit'),
+  ])
+  return { output, errors, code: code as number | null }
+}
+
+async function adminJson(
+  args: string[],
+  environment: Record<string, string>,
+): Promise<Record<string, string>> {
+  const { output, errors, code } = await admin(args, environment)
+  expect({ errors, code }).toEqual({ errors: '', code: 0 })
+  expect(output).toMatch(/^\{.*\}\n$/)
+  return JSON.parse(output) as Record<string, string>
+}
+
+test('create-account makes an account, an application and a key of all scopes, also on an empty database', async () => {
+  await using database = await createTestDatabase()
+  const environment = { DATABASE_URL: database.url }
+  const made = await adminJson(['create-account', '--name', 'Acme & Söhne'], environment)
+  expect(Object.keys(made)).toEqual(['account_id', 'app_id', 'key'])
+  expect(checksumOf(made.key!.slice(0, -6))).toBe(made.key!.slice(-6))
+  expect(await adminJson(['list'], environment)).toMatchObject({
+    account_id: made.account_id,
+    name: 'Acme & Söhne',
+    alert_email: null,
+    fee_bps: 100,
+    fee_fixed_minor: 0,
+    apps: [{ app_id: made.app_id, name: 'Acme & Söhne' }],
+    keys: [
+      { scopes: ['admin', 'read', 'revoke', 'issue'], last_four: made.key!.slice(-4), revoked_at: null },
+    ],
+  })
+})
+
+test('a new account takes the fee of the running service, or that of the command’s own environment', async () => {
+  await using catalog = await startCatalog()
+  const { sql, databaseUrl: DATABASE_URL } = catalog
+  const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 250, FEE_FIXED_MINOR: 30 }
+  await bootstrap(sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
+  const feeOf = async (accountId: string) => {
+    const { feeBps, feeFixedMinor } = await catalog.calls.getAccount({ accountId })
+    return [feeBps, feeFixedMinor]
+  }
+  const first = await adminJson(['create-account', '--name', 'A'], { DATABASE_URL })
+  expect(await feeOf(first.account_id!)).toEqual([250, 30n])
+  const second = await adminJson(['create-account', '--name', 'B'], { DATABASE_URL, FEE_BPS: '0' })
+  expect(await feeOf(second.account_id!)).toEqual([0, 30n])
+  const change = ['set-fee', '--account', first.account_id!, '--bps', '90', '--fixed-minor', '5']
+  await adminJson(change, { DATABASE_URL })
+  expect(await feeOf(first.account_id!)).toEqual([90, 5n])
+  await adminJson(['set-fee', '--account', first.account_id!, '--fixed-minor', '7'], { DATABASE_URL })
+  expect(await feeOf(first.account_id!)).toEqual([90, 7n])
+})
+
+test('a key made here works at once, and a revoked one is told to all through the outbox', async () => {
+  await using catalog = await startCatalog()
+  const environment = { DATABASE_URL: catalog.databaseUrl }
+  const account = await adminJson(['create-account', '--name', 'A'], environment)
+  const wanted = ['create-key', '--account', account.account_id!, '--name', 'CI', '--scopes', 'read, issue']
+  const made = await adminJson([...wanted, '--app', account.app_id!], environment)
+  const keyHash = hashOfKey(made.key!)
+  expect(await catalog.calls.authenticateKey({ keyHash })).toMatchObject({
+    accountId: account.account_id,
+    scopes: ['read', 'issue'],
+    applicationId: account.app_id,
+  })
+  await adminJson(['revoke', made.key_id!], environment)
+  await adminJson(['revoke', made.key_id!], environment)
+  await expect(catalog.calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
+  expect(await eventsOf(catalog.sql)).toMatchObject([
+    { accountId: account.account_id, payload: { case: 'apiKeyRevoked', value: { keyId: made.key_id } } },
+  ])
+})
+
+test('what is asked wrongly is told in plain words with exit code 2, and what cannot be done with 1', async () => {
+  await using database = await createTestDatabase()
+  const environment = { DATABASE_URL: database.url }
+  const refusals: [string[], number, string][] = [
+    [['create-acount'], 2, 'there is no command create-acount'],
+    [['create-account'], 2, 'missing: --name'],
+    [['create-account', '--nam', 'x'], 2, "Unknown option '--nam'"],
+    [['list', 'x'], 2, 'unexpected argument x'],
+    [['revoke'], 2, 'missing: KEY_ID'],
+    [['set-fee', '--account', 'acct_1'], 2, 'give --bps, --fixed-minor or both'],
+    [['set-fee', '--account', 'acct_1', '--bps', '1.5'], 2, '--bps must be a whole number'],
+    [['set-fee', '--account', 'acct_1', '--bps', '1'], 1, 'there is no account acct_1'],
+    [['create-account', '--name', ''], 1, 'name must have 1 to 200 characters'],
+    [['create-account', '--name', 'x', '--alert-email', 'x'], 1, 'alert-email must be an e-mail address'],
+    [['create-key', '--account', newId('acct'), '--name', 'x', '--scopes', 'read'], 1, 'there is no account'],
+    [['create-key', '--account', 'x', '--name', 'x', '--scopes', 'root'], 1, 'scopes/0 must be one of'],
+    [['revoke', 'key_1'], 1, 'there is no API key key_1'],
+  ]
+  for (const [args, expected, message] of refusals) {
+    const { output, errors, code } = await admin(args, environment)
+    expect({ args, code, output }).toEqual({ args, code: expected, output: '' })
+    expect(errors).toContain(`licensing-admin: ${message}`)
+    expect(errors).not.toContain('    at ')
+  }
+})
+
+test('a database that is not named or not there is told in plain words', async () => {
+  expect(await admin(['list'], {})).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining('DATABASE_URL'),
+  })
+  const nowhere = await admin(['list'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+  expect(nowhere).toMatchObject({
+    code: 1,
+    errors: expect.stringContaining('the database cannot be reached'),
+  })
+})
+
+test('help names every command', async () => {
+  for (const args of [[], ['--help'], ['revoke', '--help']]) {
+    const { output, code } = await admin(args, {})
+    expect(code).toBe(0)
+    for (const name of ['create-account', 'create-key', 'list', 'revoke', 'set-fee'])
+      expect(output).toContain(name)
+  }
+})

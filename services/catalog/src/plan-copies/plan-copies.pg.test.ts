@@ -1,0 +1,89 @@
+import { toBinary } from '@bufbuild/protobuf'
+import { newId } from '@licensing/database/ids'
+import { EventSchema } from '@licensing/proto/events'
+import { expect, test } from 'vitest'
+import { eventsOf, givenDefinitions, givenPlan, givenTenant, startCatalog } from '../testing/catalog.ts'
+import type { TestCatalog, Tenant } from '../testing/catalog.ts'
+
+test('the copies of all accounts’ plans are listed page by page, each once', async () => {
+  await using catalog = await startCatalog()
+  const made: string[] = []
+  for (const tenant of [await givenTenant(catalog), await givenTenant(catalog)]) {
+    await givenDefinitions(catalog, tenant, { seats: '2' })
+    for (const code of ['a', 'b', 'c']) made.push((await givenPlan(catalog, tenant, code)).id)
+  }
+  const seen: string[] = []
+  let page = await catalog.calls.listPlanCopies({ limit: 4 })
+  for (;;) {
+    seen.push(...page.plans.map(({ id }) => id))
+    for (const copy of page.plans) expect(copy.entitlements).toMatchObject([{ key: 'seats', value: '2' }])
+    if (!page.hasMore) break
+    page = await catalog.calls.listPlanCopies({ afterId: page.plans.at(-1)!.id, limit: 4 })
+  }
+  expect(seen).toEqual(made)
+})
+
+test('a copy is found by its plan alone, or by account and application too', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const { id: planId } = await givenPlan(catalog, tenant)
+  const copy = await catalog.calls.getPlanCopy({ ...tenant, planId })
+  expect(await catalog.calls.getPlanCopy({ planId })).toEqual(copy)
+  const { accountId } = await givenTenant(catalog)
+  await expect(catalog.calls.getPlanCopy({ accountId, planId })).rejects.toMatchObject({ code: 'not_found' })
+})
+
+/** An application whose copies are 700 definitions × 120 plans: some 7 MB. */
+async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { seats: string }> {
+  const tenant = await givenTenant(catalog)
+  const { applicationId } = tenant
+  const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
+  const keys = Array.from({ length: 700 }, (_, at) => `${'k'.repeat(55)}_${at}`)
+  const plans = Array.from({ length: 120 }, () => newId('pln'))
+  await catalog.sql`insert into entitlement_keys select ${applicationId}, unnest(${keys}::text[]), 'limit'`
+  await catalog.sql`
+    insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
+    select unnest(${keys.map(() => newId('ent'))}::text[]), ${applicationId}, unnest(${keys}::text[]), 'limit', 'x',
+      '123456789012345'`
+  await catalog.sql`
+    insert into plans (id, application_id, name, code) select id, ${applicationId}, 'x', id
+    from unnest(${plans}::text[]) as id`
+  return { ...tenant, seats: seats! }
+}
+
+test('a change that reaches very many plans is told in several events that JetStream can take, and pushed whole', async () => {
+  await using catalog = await startCatalog()
+  const { seats, ...tenant } = await givenLargeApplication(catalog)
+  const change = { ...tenant, entitlementDefId: seats, default: '2' }
+  await catalog.calls.updateEntitlementDefinition(change)
+  const events = await eventsOf(catalog.sql)
+  expect(events.length).toBeGreaterThan(10)
+  for (const event of events) expect(toBinary(EventSchema, event).length).toBeLessThan(1_000_000)
+  const told = events.flatMap(({ payload }) =>
+    payload.case === 'planCopyChanged' ? payload.value.plans : [],
+  )
+  expect(told).toHaveLength(120)
+  expect(catalog.licensing.copies.size).toBe(120)
+  for (const copy of told) {
+    expect(copy.version).toBe(2n)
+    expect(copy.entitlements).toHaveLength(701)
+    expect(catalog.licensing.copies.get(copy.id)).toEqual(copy)
+  }
+})
+
+test('a page of large copies is cut to what a message carries', async () => {
+  await using catalog = await startCatalog()
+  await givenLargeApplication(catalog)
+  const seen = new Set<string>()
+  let pages = 0
+  let afterId = ''
+  for (;;) {
+    const page = await catalog.calls.listPlanCopies({ afterId, limit: 200 })
+    pages += 1
+    for (const { id } of page.plans) seen.add(id)
+    if (!page.hasMore) break
+    afterId = page.plans.at(-1)!.id
+  }
+  expect(seen.size).toBe(120)
+  expect(pages).toBeGreaterThan(1)
+})

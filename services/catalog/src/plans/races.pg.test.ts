@@ -1,0 +1,211 @@
+import type { Plan } from '@licensing/proto/catalog'
+import { expect, test } from 'vitest'
+import {
+  eventsOf,
+  givenDefinitions,
+  givenPlan,
+  givenTenant,
+  resolved,
+  startCatalog,
+} from '../testing/catalog.ts'
+import type { TestCatalog } from '../testing/catalog.ts'
+import { outcomesOf } from '../testing/outcomes.ts'
+
+const rounds = 12
+
+/** `count` callers at once, spread over both replicas. */
+function atOnce(
+  catalog: TestCatalog,
+  count: number,
+  call: (calls: TestCatalog['calls'], at: number) => Promise<unknown>,
+): Promise<string[]> {
+  return outcomesOf(Array.from({ length: count }, (_, at) => call(catalog.replicas[at % 2]!, at)))
+}
+
+function counted(outcomes: string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1
+  return counts
+}
+
+test('of twenty callers with one code one makes the plan', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  for (let round = 0; round < rounds; round += 1) {
+    const plan = { ...tenant, name: 'x', code: `code-${round}` }
+    expect(counted(await atOnce(catalog, 20, (calls) => calls.createPlan(plan)))).toEqual({
+      ok: 1,
+      already_exists: 19,
+    })
+  }
+  expect((await catalog.calls.listPlans(tenant)).plans).toHaveLength(rounds)
+})
+
+test('of twenty plans that take one code by PATCH one gets it', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const plans: Plan[] = []
+  for (let at = 0; at < 20; at += 1) plans.push(await givenPlan(catalog, tenant, `plan-${at}`))
+  const outcomes = await atOnce(catalog, 20, (calls, at) =>
+    calls.updatePlan({ ...tenant, planId: plans[at]!.id, code: 'wanted' }),
+  )
+  expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 19 })
+})
+
+test('of fifty callers with one key one makes the definition, and its kind is the key’s for ever', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  await givenPlan(catalog, tenant)
+  for (let round = 0; round < rounds; round += 1) {
+    const key = `key_${round}`
+    const outcomes = await atOnce(catalog, 50, (calls, at) =>
+      calls.createEntitlementDefinition({ ...tenant, key, kind: at % 3 === 0 ? 'limit' : 'feature' }),
+    )
+    expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 49 })
+  }
+  const { definitions } = await catalog.calls.listEntitlementDefinitions(tenant)
+  expect(definitions).toHaveLength(rounds)
+  const kept = await catalog.sql<{ key: string; kind: string }[]>`select key, kind from entitlement_keys`
+  expect(new Map(kept.map(({ key, kind }) => [key, kind]))).toEqual(
+    new Map(definitions.map(({ key, kind }) => [key, kind])),
+  )
+})
+
+test('of archives that race one wins, and so it is with restores', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
+  for (let round = 0; round < rounds; round += 1) {
+    const archives = await atOnce(catalog, 8, (calls) => calls.archivePlan(path))
+    expect(counted(archives)).toEqual({ ok: 1, conflict: 7 })
+    const restores = await atOnce(catalog, 8, (calls) => calls.restorePlan(path))
+    expect(counted(restores)).toEqual({ ok: 1, conflict: 7 })
+  }
+  expect(catalog.licensing.copies.get(path.planId)!.version).toBe(1n + 2n * BigInt(rounds))
+})
+
+test('archives that race restores end with catalog, licensing and the events agreeing', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
+  for (let round = 0; round < rounds; round += 1) {
+    const outcomes = await atOnce(catalog, 12, (calls, at) =>
+      at % 3 === 0 ? calls.restorePlan(path) : calls.archivePlan(path),
+    )
+    expect(Object.keys(counted(outcomes)).filter((code) => code !== 'ok' && code !== 'conflict')).toEqual([])
+    const { status } = await catalog.calls.getPlan(path)
+    const events = await eventsOf(catalog.sql)
+    const versions = events.map(({ payload }) =>
+      payload.case === 'planCopyChanged' ? payload.value.plans[0]!.version : 0n,
+    )
+    expect(versions).toEqual(versions.map((_, at) => BigInt(at + 1)))
+    expect(catalog.licensing.copies.get(path.planId)).toMatchObject({ status, version: versions.at(-1) })
+  }
+})
+
+test('plans patched while a definition is deleted and defined again end with what is committed', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const plans: Plan[] = []
+  for (const code of ['a', 'b', 'c']) plans.push(await givenPlan(catalog, tenant, code))
+  for (let round = 0; round < rounds; round += 1) {
+    const { seats } = await givenDefinitions(catalog, tenant, { seats: String(round) })
+    const outcomes = await atOnce(catalog, 18, (calls, at) =>
+      at === 9
+        ? calls.deleteEntitlementDefinition({ ...tenant, entitlementDefId: seats! })
+        : calls.updatePlan({
+            ...tenant,
+            planId: plans[at % 3]!.id,
+            entitlements: { overrides: [{ key: 'seats', value: String(100 + at) }] },
+          }),
+    )
+    const wrong = ['ok', 'validation_failed /entitlements/0/key']
+    expect(outcomes.filter((outcome) => !wrong.includes(outcome))).toEqual([])
+    expect(outcomes[9]).toBe('ok')
+    for (const plan of plans) {
+      expect(resolved(catalog, plan.id)).toEqual({})
+      expect((await catalog.calls.getPlan({ ...tenant, planId: plan.id })).entitlements).toEqual([])
+    }
+  }
+})
+
+test('a PATCH that races changes of definitions never leaves licensing with what has passed', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const ids = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
+  const plans: Plan[] = []
+  for (const code of ['a', 'b']) plans.push(await givenPlan(catalog, tenant, code))
+  for (let round = 1; round <= rounds; round += 1) {
+    const outcomes = await atOnce(catalog, 12, (calls, at) => {
+      const value = String(round * 100 + at)
+      if (at % 3 === 0) {
+        return calls.updateEntitlementDefinition({ ...tenant, entitlementDefId: ids.users!, default: value })
+      }
+      const entitlements = { overrides: [{ key: 'seats', value }] }
+      return calls.updatePlan({ ...tenant, planId: plans[at % 2]!.id, entitlements })
+    })
+    expect(counted(outcomes)).toEqual({ ok: 12 })
+    const users = await catalog.calls.getEntitlementDefinition({ ...tenant, entitlementDefId: ids.users! })
+    for (const { id } of plans) {
+      const plan = await catalog.calls.getPlan({ ...tenant, planId: id })
+      expect(resolved(catalog, id)).toEqual({ seats: plan.entitlements[0]!.value, users: users.default })
+      const copy = await catalog.calls.getPlanCopy({ ...tenant, planId: id })
+      expect(catalog.licensing.copies.get(id)).toEqual(copy)
+    }
+  }
+})
+
+test('what a PATCH answered is in licensing when it answers', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  await givenDefinitions(catalog, tenant, { seats: '0' })
+  const { id: planId } = await givenPlan(catalog, tenant)
+  const seen = new Map<bigint, string>()
+  for (let round = 0; round < 20; round += 1) {
+    await atOnce(catalog, 4, async (calls, at) => {
+      const value = String(round * 4 + at)
+      await calls.updatePlan({ ...tenant, planId, entitlements: { overrides: [{ key: 'seats', value }] } })
+      const held = catalog.licensing.copies.get(planId)!
+      // Either this value, or one committed later.
+      const events = await eventsOf(catalog.sql)
+      for (const { payload } of events) {
+        if (payload.case !== 'planCopyChanged') continue
+        for (const plan of payload.value.plans) seen.set(plan.version, plan.entitlements[0]!.value)
+      }
+      const mine = [...seen].find(([, text]) => text === value)![0]
+      expect(held.version).toBeGreaterThanOrEqual(mine)
+      expect(held.entitlements[0]!.value).toBe(seen.get(held.version))
+    })
+  }
+})
+
+test('no change of any kind ends in a deadlock', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const deadlocks = async () => {
+    const [row] = await catalog.sql<{ deadlocks: bigint }[]>`
+      select deadlocks from pg_stat_database where datname = current_database()`
+    return row!.deadlocks
+  }
+  const ids = await givenDefinitions(catalog, tenant, { seats: '0' })
+  const plans: Plan[] = []
+  for (const code of ['a', 'b', 'c', 'd']) plans.push(await givenPlan(catalog, tenant, code))
+  const outcomes = await atOnce(catalog, 120, (calls, at) => {
+    const path = { ...tenant, planId: plans[at % 4]!.id }
+    const kinds = [
+      () => calls.updatePlan({ ...path, name: `name ${at}` }),
+      () => calls.updatePlan({ ...path, entitlements: { overrides: [{ key: 'seats', value: String(at) }] } }),
+      () => calls.archivePlan(path),
+      () => calls.restorePlan(path),
+      () =>
+        calls.updateEntitlementDefinition({ ...tenant, entitlementDefId: ids.seats!, default: String(at) }),
+      () => calls.createEntitlementDefinition({ ...tenant, key: `key_${at}`, kind: 'feature' }),
+      () => calls.createPlan({ ...tenant, name: 'x', code: `code-${at}` }),
+      () => calls.createApiKey({ ...tenant, name: 'x', scopes: ['read'] }),
+      () => calls.listPlans(tenant),
+    ]
+    return kinds[at % kinds.length]!()
+  })
+  expect(outcomes.filter((outcome) => outcome !== 'ok' && outcome !== 'conflict')).toEqual([])
+  expect(await deadlocks()).toBe(0n)
+})
