@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
@@ -44,46 +44,68 @@ const eventOf: Record<VendorVerb, string> = {
   retire: 'licence.retired',
 }
 
-describe.each(licenceStatuses)('a licence that is %s', (status) => {
-  test.each(vendorVerbs)('answers %s as the table has it', async (verb) => {
-    const plan = await givenPlan(harness)
-    const licence = await givenLicenceIn(harness, status, plan.id)
-    const before = { events: await events(harness, licence), history: await history(harness, licence) }
-    const transition: Transition = transitions[verb]
+const everyCase = licenceStatuses.flatMap((status) =>
+  vendorVerbs.map((verb) => ({ status, verb, transition: transitions[verb] as Transition })),
+)
+const changes = everyCase.filter(({ status, transition }) => transition.from.includes(status))
+const repeats = everyCase.filter(({ status, transition }) => transition.unchangedIn?.includes(status))
+const conflicts = everyCase.filter((one) => !changes.includes(one) && !repeats.includes(one))
 
-    if (transition.from.includes(status)) {
-      expect(await call(verb, licence)).toMatchObject({ id: licence.id, status: transition.to })
-      expect((await events(harness, licence)).slice(before.events.length)).toEqual([
-        {
-          type: eventOf[verb],
-          object: {
-            licence_id: licence.id,
-            status: transition.to,
-            ...(verb === 'suspend' && { reason: 'manual' }),
-          },
-          previous: null,
-        },
-      ])
-      expect((await history(harness, licence)).slice(before.history.length)).toEqual([
-        { type: transition.history, from: status, to: transition.to, actor, cause: undefined },
-      ])
-    } else {
-      if (transition.unchangedIn?.includes(status)) {
-        expect(await call(verb, licence)).toMatchObject({ id: licence.id, status })
-      } else {
-        const { code, message, members } = await refusal(call(verb, licence))
-        expect({ code, members }).toEqual({
-          code: 'conflict',
-          members: { current: status, allowed: allowedVerbs(status, true) },
-        })
-        expect(message).toContain(`licence ${licence.id} is ${status};`)
-      }
-      expect(await statusOf(harness, licence)).toBe(status)
-      expect(await events(harness, licence)).toEqual(before.events)
-      expect(await history(harness, licence)).toEqual(before.history)
-    }
-    expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
+/** A licence in a state, and all that must not change when it does not. */
+async function given(status: LicenceStatus) {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicenceIn(harness, status, plan.id)
+  const observe = async () => ({
+    status: await statusOf(harness, licence),
+    events: await events(harness, licence),
+    history: await history(harness, licence),
+    active: await activeOn(harness, plan),
+    counted: await countedOn(harness, plan),
   })
+  return { licence, before: await observe(), observe }
+}
+
+test.each(changes)('$verb changes a licence that is $status', async ({ status, verb, transition }) => {
+  const { licence, before, observe } = await given(status)
+  expect(await call(verb, licence)).toMatchObject({ id: licence.id, status: transition.to })
+  const after = await observe()
+  expect(after.status).toBe(transition.to)
+  expect(after.events.slice(before.events.length)).toEqual([
+    {
+      type: eventOf[verb],
+      object: {
+        licence_id: licence.id,
+        status: transition.to,
+        ...(verb === 'suspend' && { reason: 'manual' }),
+      },
+      previous: null,
+    },
+  ])
+  expect(after.history.slice(before.history.length)).toEqual([
+    { type: transition.history, from: status, to: transition.to, actor, cause: undefined },
+  ])
+  expect(after.active).toBe(transition.to === 'active' ? 1n : 0n)
+  expect(after.counted).toBe(after.active)
+})
+
+test.each(repeats)(
+  '$verb of a licence that is $status answers it and changes nothing',
+  async ({ status, verb }) => {
+    const { licence, before, observe } = await given(status)
+    expect(await call(verb, licence)).toMatchObject({ id: licence.id, status })
+    expect(await observe()).toEqual(before)
+  },
+)
+
+test.each(conflicts)('$verb of a licence that is $status is a conflict', async ({ status, verb }) => {
+  const { licence, before, observe } = await given(status)
+  const { code, message, members } = await refusal(call(verb, licence))
+  expect({ code, members }).toEqual({
+    code: 'conflict',
+    members: { current: status, allowed: allowedVerbs(status, true) },
+  })
+  expect(message).toContain(`licence ${licence.id} is ${status};`)
+  expect(await observe()).toEqual(before)
 })
 
 test('a suspension shows its reason for as long as it lasts', async () => {

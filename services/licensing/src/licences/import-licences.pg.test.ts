@@ -62,7 +62,7 @@ test('the same batch again finds all of it existing, and changes nothing', async
   const again = await importItems(items.toReversed())
   expect(again).toMatchObject({ created: 0, existing: 500, failed: 0 })
   expect(again.items.map((item) => item.licenceId)).toEqual(
-    first.items.map((item) => item.licenceId).reverse(),
+    first.items.map((item) => item.licenceId).toReversed(),
   )
   expect(await activeOn(harness, plan)).toBe(499n)
 })

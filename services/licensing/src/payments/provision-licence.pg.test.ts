@@ -1,0 +1,178 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { LicenceStatus } from '../licences/licence.ts'
+import { planCopy, startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  archive,
+  causeOn,
+  events,
+  givenLicence,
+  givenPlan,
+  history,
+  refusal,
+  restore,
+  verbOn,
+} from '../testing/makers.ts'
+import { anew, inDays, provision, suspendFor } from '../testing/payments.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+test('a payment of a new customer mints a licence; the same payment again answers with it', async () => {
+  const plan = await givenPlan(harness)
+  const payment = {
+    planId: plan.id,
+    externalRef: anew('buyer'),
+    paymentRef: anew('cs'),
+    expiresOn: inDays(30),
+  }
+  const first = await provision(harness, payment)
+  expect(first).toMatchObject({ created: true, licence: { status: 'active', planId: plan.id } })
+  expect(timestampDate(first.licence!.expiresOn!)).toEqual(payment.expiresOn)
+  await archive(harness, plan)
+  const again = await provision(harness, payment)
+  expect(again).toMatchObject({ created: true, licence: { id: first.licence!.id, status: 'suspended' } })
+  expect((await events(harness, first.licence))[0]).toEqual({
+    type: 'licence.created',
+    object: { licence_id: first.licence!.id, plan_id: plan.id, status: 'active' },
+    previous: null,
+  })
+  expect((await history(harness, first.licence!))[0]).toEqual({
+    type: 'created',
+    from: undefined,
+    to: 'active',
+    actor: 'processor',
+    cause: payment.paymentRef,
+  })
+})
+
+test('a payment of a customer who holds a licence takes it to the plan, with its snapshot and expiry', async () => {
+  const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
+  const small = await givenPlan(harness, { entitlements: entitlements('1') })
+  const large = await givenPlan(harness, { entitlements: entitlements('9') })
+  const externalRef = anew('buyer')
+  const { licence } = await provision(harness, { planId: small.id, externalRef, expiresOn: inDays(30) })
+  const payment = { planId: large.id, externalRef, paymentRef: anew('cs') }
+  for (const _ of ['first', 'again']) {
+    expect(await provision(harness, payment)).toMatchObject({
+      created: false,
+      licence: { id: licence!.id, key: licence!.key, planId: large.id, status: 'active' },
+    })
+  }
+  const detail = await harness.licensing.getLicence(verbOn(harness, licence!))
+  expect(detail.entitlements).toMatchObject([{ key: 'seats', value: '9' }])
+  expect(detail.licence!.expiresOn).toBeUndefined()
+  expect((await events(harness, licence)).slice(1)).toEqual([
+    {
+      type: 'licence.plan_changed',
+      object: { licence_id: licence!.id, plan_id: large.id, status: 'active' },
+      previous: { plan_id: small.id },
+    },
+  ])
+  expect(await history(harness, licence!)).toMatchObject([
+    { type: 'created' },
+    { type: 'plan_changed', from: 'active', to: 'active', actor: 'processor', cause: payment.paymentRef },
+  ])
+  expect([await activeOn(harness, small), await activeOn(harness, large)]).toEqual([0n, 1n])
+})
+
+test('a repeat purchase of the same plan is a plan change, too', async () => {
+  const plan = await givenPlan(harness)
+  const externalRef = anew('buyer')
+  const { licence } = await provision(harness, { planId: plan.id, externalRef })
+  await provision(harness, { planId: plan.id, externalRef })
+  expect((await events(harness, licence)).at(-1)).toMatchObject({
+    type: 'licence.plan_changed',
+    previous: { plan_id: plan.id },
+  })
+  expect(await activeOn(harness, plan)).toBe(1n)
+})
+
+test('the licence that a payment lands on may have been issued or imported', async () => {
+  const plan = await givenPlan(harness)
+  const externalRef = anew('buyer')
+  const licence = await givenLicence(harness, { planId: plan.id, externalRef })
+  expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({
+    created: false,
+    licence: { id: licence.id },
+  })
+})
+
+test('of several licences the newest that is not revoked or retired takes the payment', async () => {
+  const plan = await givenPlan(harness)
+  const externalRef = anew('buyer')
+  const ids: string[] = []
+  for (const end of ['keep', 'keep', 'revoke', 'retire']) {
+    const licence = await givenLicence(harness, { planId: plan.id, externalRef })
+    ids.push(licence.id)
+    if (end === 'revoke') await harness.licensing.revokeLicence(verbOn(harness, licence))
+    if (end === 'retire') await harness.licensing.retireLicence(verbOn(harness, licence))
+  }
+  expect((await provision(harness, { planId: plan.id, externalRef })).licence!.id).toBe(ids[1])
+  await harness.licensing.revokeLicence(verbOn(harness, { id: ids[1]! }))
+  await harness.licensing.revokeLicence(verbOn(harness, { id: ids[0]! }))
+  expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({ created: true })
+})
+
+const afterPayment: [LicenceStatus, string | undefined, LicenceStatus][] = [
+  ['active', undefined, 'active'],
+  ['expired', undefined, 'active'],
+  ['downgraded', undefined, 'active'],
+  ['suspended', 'payment_failed', 'active'],
+  ['suspended', 'manual', 'suspended'],
+  ['suspended', 'dispute_inquiry', 'suspended'],
+  ['suspended', 'plan_archived', 'suspended'],
+]
+test.each(afterPayment)('a payment on a licence that is %s (%s) leaves it %s', async (status, reason, to) => {
+  const plan = await givenPlan(harness)
+  const next = await givenPlan(harness)
+  const externalRef = anew('buyer')
+  const licence = await givenLicence(harness, { planId: plan.id, externalRef })
+  const cause = causeOn(harness, licence, 'given')
+  if (status === 'expired') await harness.licensing.expireLicence(cause)
+  if (status === 'downgraded') await harness.licensing.downgradeForRefund(cause)
+  if (reason === 'manual') await harness.licensing.suspendLicence(verbOn(harness, licence))
+  if (reason === 'plan_archived') await archive(harness, plan)
+  if (reason === 'payment_failed' || reason === 'dispute_inquiry') await suspendFor(harness, licence, reason)
+
+  const paid = await provision(harness, { planId: next.id, externalRef })
+  expect(paid).toMatchObject({ created: false, licence: { id: licence.id, status: to, planId: next.id } })
+  expect(paid.licence!.statusReason).toBe(to === 'suspended' ? reason : undefined)
+  expect((await events(harness, licence)).at(-1)).toMatchObject({
+    type: 'licence.plan_changed',
+    object: { status: to, plan_id: next.id },
+  })
+  expect(await activeOn(harness, next)).toBe(to === 'active' ? 1n : 0n)
+  expect(await activeOn(harness, plan)).toBe(0n)
+})
+
+test('a payment on a retired or unknown plan is refused, leaves no trace, and provisions once the cause is fixed', async () => {
+  const plan = await givenPlan(harness)
+  await archive(harness, plan)
+  const payment = { planId: plan.id, externalRef: anew('buyer'), paymentRef: anew('cs') }
+  expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'plan_archived' })
+  expect(await refusal(provision(harness, { ...payment, planId: planCopy(harness).id }))).toMatchObject({
+    code: 'validation_failed',
+    errors: [{ pointer: '/plan_id' }],
+  })
+  await restore(harness, plan)
+  expect(await provision(harness, payment)).toMatchObject({ created: true })
+})
+
+test('a plan of which no copy has come yet is fetched; with catalog away the payment can be tried again', async () => {
+  const plan = planCopy(harness)
+  harness.catalog.copies.set(plan.id, plan)
+  const payment = { planId: plan.id, externalRef: anew('buyer'), paymentRef: anew('cs') }
+  harness.catalog.away = true
+  try {
+    expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'unavailable' })
+  } finally {
+    harness.catalog.away = false
+  }
+  expect(await provision(harness, payment)).toMatchObject({ created: true })
+})

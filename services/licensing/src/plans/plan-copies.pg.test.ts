@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { planCopy, startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  actor,
+  archive,
+  countedOn,
+  events,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  history,
+  issue,
+  refusal,
+  restore,
+  statusOf,
+  verbOn,
+} from '../testing/makers.ts'
+import { applyPlanCopies } from './apply-plan-copies.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const given = async (count: number) => {
+  const plan = await givenPlan(harness)
+  const licences = await Promise.all(
+    Array.from({ length: count }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  return { plan, licences }
+}
+const sync = (...plans: PlanCopy[]) => harness.licensing.syncPlans({ plans })
+const canIssueOn = async (plan: PlanCopy) =>
+  (await issue(harness, { planId: plan.id }).catch(() => undefined)) !== undefined
+
+test('an archive suspends each active licence and says how many; each gets its event and its history', async () => {
+  const { plan, licences } = await given(3)
+  const [first, second, third] = licences
+  await harness.licensing.suspendLicence(verbOn(harness, second!))
+  const others = await Promise.all(
+    (['revoked', 'retired', 'expired', 'downgraded'] as const).map((status) =>
+      givenLicenceIn(harness, status, plan.id),
+    ),
+  )
+  const untouched = await Promise.all([second!, ...others].map((licence) => history(harness, licence)))
+  expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 2n })
+
+  for (const licence of [first!, third!]) {
+    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+    expect(now).toMatchObject({ status: 'suspended', statusReason: 'plan_archived' })
+    expect((await events(harness, licence)).at(-1)).toEqual({
+      type: 'licence.suspended',
+      object: { licence_id: licence.id, status: 'suspended', reason: 'plan_archived' },
+      previous: null,
+    })
+    expect((await history(harness, licence)).at(-1)).toEqual({
+      type: 'suspended',
+      from: 'active',
+      to: 'suspended',
+      actor,
+      cause: `archive:${plan.id}:${plan.archiveVersion}`,
+    })
+  }
+  expect(await Promise.all([second!, ...others].map((licence) => history(harness, licence)))).toEqual(
+    untouched,
+  )
+  expect(await activeOn(harness, plan)).toBe(0n)
+})
+
+test('the same archive asked again answers the same count, and suspends nothing more', async () => {
+  const { plan, licences } = await given(2)
+  await archive(harness, plan)
+  const before = await events(harness)
+  expect(await harness.licensing.archivePlan({ plan })).toMatchObject({ suspendedLicences: 2n })
+  const asked = { ...plan }
+  await restore(harness, plan)
+  await harness.licensing.reactivateLicence(verbOn(harness, licences[0]!))
+  expect(await harness.licensing.archivePlan({ plan: asked })).toMatchObject({ suspendedLicences: 2n })
+  expect(await statusOf(harness, licences[0]!)).toBe('active')
+  expect(await events(harness)).toHaveLength(before.length + 1)
+  expect(await activeOn(harness, plan)).toBe(1n)
+})
+
+test('a restore reactivates none; a second archive suspends what was reactivated since', async () => {
+  const { plan, licences } = await given(3)
+  await archive(harness, plan)
+  await restore(harness, plan)
+  expect(await Promise.all(licences.map((licence) => statusOf(harness, licence)))).toEqual(
+    Array(3).fill('suspended'),
+  )
+  await harness.licensing.reactivateLicence(verbOn(harness, licences[1]!))
+  expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 1n })
+  expect(await activeOn(harness, plan)).toBe(0n)
+})
+
+test('several thousand licences are suspended in one archive', async () => {
+  const plan = await givenPlan(harness)
+  for (let batch = 0; batch < 11; batch += 1) {
+    await harness.licensing.importLicences({
+      accountId: harness.accountId,
+      applicationId: harness.applicationId,
+      actor,
+      items: Array.from({ length: 500 }, (_, at) => {
+        return { legacyKey: `many-${batch}-${at}`, externalRef: 'customer', planId: plan.id }
+      }),
+    })
+  }
+  expect(await activeOn(harness, plan)).toBe(5_500n)
+  const before = (await events(harness)).length
+  expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 5_500n })
+  expect(await activeOn(harness, plan)).toBe(0n)
+  expect(await countedOn(harness, plan)).toBe(0n)
+  const suspended = (await events(harness)).slice(before)
+  expect(new Set(suspended.map((event) => event.object['licence_id'])).size).toBe(5_500)
+})
+
+test('of two copies the higher version wins, in whatever order they come', async () => {
+  const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
+  const plan = planCopy(harness, { version: 5n, entitlements: entitlements('5') })
+  await sync(plan)
+  await sync(
+    planCopy(harness, { id: plan.id, version: 4n, entitlements: entitlements('4'), status: 'retired' }),
+  )
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const detail = await harness.licensing.getLicence(verbOn(harness, licence))
+  expect(detail.entitlements).toMatchObject([{ key: 'seats', value: '5' }])
+  await sync(
+    planCopy(harness, { id: plan.id, version: 7n, status: 'retired', archiveVersion: 7n }),
+    planCopy(harness, { id: plan.id, version: 6n, entitlements: entitlements('6') }),
+  )
+  expect(await canIssueOn(plan)).toBe(false)
+})
+
+test('a copy that was archived suspends, also where it comes by event or push and not by the archive call', async () => {
+  const { plan, licences } = await given(1)
+  await sync(planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n }))
+  expect(await statusOf(harness, licences[0]!)).toBe('suspended')
+  const archived = planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n })
+  expect(await harness.licensing.archivePlan({ plan: archived })).toMatchObject({ suspendedLicences: 1n })
+})
+
+test('an archive that was missed is made up for when the restore arrives', async () => {
+  const { plan, licences } = await given(1)
+  await sync(planCopy(harness, { id: plan.id, version: 3n, status: 'active', archiveVersion: 2n }))
+  expect(await statusOf(harness, licences[0]!)).toBe('suspended')
+  expect(await canIssueOn(plan)).toBe(true)
+  const late = planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n })
+  expect(await harness.licensing.archivePlan({ plan: late })).toMatchObject({ suspendedLicences: 1n })
+  expect(await canIssueOn(plan)).toBe(true)
+  expect(await activeOn(harness, plan)).toBe(2n)
+})
+
+test('an archive of a plan never heard of answers none', async () => {
+  const plan = planCopy(harness)
+  expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 0n })
+  expect(await refusal(issue(harness, { planId: plan.id }))).toMatchObject({ code: 'plan_archived' })
+})
+
+test('an archive that fails half way has done nothing, and is done when it is tried again', async () => {
+  const { plan, licences } = await given(2)
+  const copy = planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n })
+  const broken = harness.deps.outbox.transaction(async (tx) => {
+    await applyPlanCopies(tx, [copy])
+    throw new Error('crashed')
+  })
+  await expect(broken).rejects.toThrow('crashed')
+  expect(await statusOf(harness, licences[0]!)).toBe('active')
+  expect(await canIssueOn(plan)).toBe(true)
+  expect(await harness.licensing.archivePlan({ plan: copy })).toMatchObject({ suspendedLicences: 3n })
+})
+
+test('counts come in the order asked, nought for an unknown plan, and again for one asked twice', async () => {
+  const { plan } = await given(2)
+  const other = await given(1)
+  const { counts } = await harness.licensing.countActiveLicences({
+    planIds: [other.plan.id, 'pln_none', plan.id, other.plan.id],
+  })
+  expect(counts).toEqual([1n, 0n, 2n, 1n])
+  expect((await harness.licensing.countActiveLicences({ planIds: [] })).counts).toEqual([])
+})
+
+test('equal entitlements are stored once, however many plans and licences have them', async () => {
+  const entitlements = [
+    { key: 'unique_here', kind: 'limit', value: '1', default: '0' },
+    { key: 'and_here', kind: 'feature', value: 'true', default: 'false' },
+  ]
+  const count = async () =>
+    (await harness.sql`select 1 from snapshots where entitlements @> '[{"key": "unique_here"}]'`).count
+  for (const list of [entitlements, entitlements.toReversed()]) {
+    const plan = await givenPlan(harness, { entitlements: list })
+    await givenLicence(harness, { planId: plan.id })
+  }
+  expect(await count()).toBe(1)
+})
+
+test('a licence that a payment took to another plan is none of the archived plan’s', async () => {
+  const plan = await givenPlan(harness)
+  const next = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id, externalRef: 'mover' })
+  await harness.licensing.provisionLicence({
+    accountId: harness.accountId,
+    applicationId: harness.applicationId,
+    paymentRef: 'move',
+    planId: next.id,
+    externalRef: 'mover',
+  })
+  expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 0n })
+  expect(await statusOf(harness, licence)).toBe('active')
+  expect(await activeOn(harness, next)).toBe(1n)
+})
