@@ -55,7 +55,12 @@ export async function startNotifier(
   )
   const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
   const engine = new Engine({
-    ...{ sql, sender, keys, clock, log, slots: options.slots },
+    sql,
+    sender,
+    keys,
+    clock,
+    log,
+    slots: options.slots,
     backoff: createBackoff(options.backoffSeconds),
     alertQueued: () => alerts.wake(),
     announce: (endpointIds) => news.announce(endpointIds),
@@ -65,10 +70,15 @@ export async function startNotifier(
 
   alerts.start()
   engine.start()
-  const upkeep = startUpkeep({ sql, clock, log })
+  const upkeep = startUpkeep({ sql, clock, log, measure: () => engine.measure() })
   const consumers = (['licensing', 'billing'] as const).map((source) =>
     startConsumer({
-      ...{ sql, nats, source, log, streamReplicas: options.streamReplicas, service: 'notifier' },
+      sql,
+      nats,
+      source,
+      log,
+      streamReplicas: options.streamReplicas,
+      service: 'notifier',
       handle: takeInEvents({ engine, clock, alertQueued: () => alerts.wake() }),
       isTransient: (error) => isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error),
     }),

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Database } from '@licensing/database/connect'
-import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import type { Clock } from '../clock.ts'
 import type { Backoff } from '../deliveries/backoff.ts'
@@ -10,11 +9,18 @@ import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { AttemptResult, Sender } from '../sending/sender.ts'
 import type { EncryptionKeys } from '../signing/secret.ts'
 import { attempt } from './attempt.ts'
-import { claimDue, freeExpiredClaims, giveUpUnsendable, isAnyDue, releaseClaims } from './claim-queries.ts'
+import { Claimer } from './claimer.ts'
 import { EndpointBook } from './endpoint-book.ts'
 import type { Ending } from './endpoint-state.ts'
-import { Loop } from './loop.ts'
-import { attemptSeconds, attemptsMade, duplicatesSent, expiredClaims, firstAttemptDelay } from './metrics.ts'
+import { leaseMs } from './lease-times.ts'
+import {
+  attemptSeconds,
+  attemptsMade,
+  duplicatesSent,
+  firstAttemptDelay,
+  queuedDeliveries,
+  slotsBusy,
+} from './metrics.ts'
 import type { Result } from './result-queries.ts'
 import { ResultWriter } from './result-writer.ts'
 import type { Pick } from './scheduler.ts'
@@ -45,25 +51,13 @@ export interface Lease {
   send: () => void
 }
 
-// Timeout of an attempt, writing of its result, and a margin; what cannot be started in time is given back.
-const leaseMs = 15_000
-const leaseMarginMs = 7_000
-const lookEveryMs = 250
-const tickEveryMs = 250
-const freeEveryMs = 1_000
-const mostClaimed = 1_000
-
 /** Sends what is due. PostgreSQL has the truth; this has no more than what it leased, and may be killed at any time. */
 export class Engine {
   readonly #options: EngineOptions
   readonly #scheduler: Scheduler
   readonly #book: EndpointBook
   readonly #writer: ResultWriter<Outcomes>
-  readonly #looking: Loop
-  readonly #ticking: Loop
-  readonly #freeing: Loop
-  /** Endpoints that more waits for than there was room for. */
-  readonly #backlogged = new Set<string>()
+  readonly #claimer: Claimer
   #isStopping = false
   #inFlight = 0
   #landed: () => void = () => {}
@@ -77,19 +71,25 @@ export class Engine {
       written: (results, outcome) => this.#written(results, outcome),
       log: options.log,
     })
-    const failed = (error: unknown) => options.log.warn({ err: error }, 'deliveries not looked after')
-    this.#looking = new Loop(() => this.#look(), lookEveryMs, failed)
-    this.#ticking = new Loop(() => this.#tick(), tickEveryMs, failed)
-    this.#freeing = new Loop(() => this.#free(), freeEveryMs, failed)
+    this.#claimer = new Claimer({
+      sql: options.sql,
+      clock: options.clock,
+      log: options.log,
+      scheduler: this.#scheduler,
+      book: this.#book,
+      pump: () => this.#pump(),
+      isWriting: () => this.#writer.size > 0,
+    })
   }
 
   start(): void {
-    for (const loop of [this.#looking, this.#ticking, this.#freeing]) loop.start()
+    this.#claimer.start()
   }
 
-  /** For metrics. */
-  get state() {
-    return { busy: this.#scheduler.busy, queued: this.#scheduler.queued }
+  /** Brings the gauges up to date. */
+  measure(): void {
+    for (const [of, busy] of Object.entries(this.#scheduler.busy)) slotsBusy.set({ of }, busy)
+    queuedDeliveries.set(this.#scheduler.queued)
   }
 
   /** Leases as many deliveries as there is room for; the others wait for whoever has some. */
@@ -103,7 +103,7 @@ export class Engine {
       for (const delivery of deliveries) {
         const { endpointId } = delivery
         const left = room.get(endpointId) ?? this.#scheduler.room(endpointId)
-        if (left <= 0) this.#backlogged.add(endpointId)
+        if (left <= 0) this.#claimer.backlogged(endpointId)
         if (left <= 0 || !settings.get(endpointId)) continue
         room.set(endpointId, left - 1)
         leased.push(delivery)
@@ -114,7 +114,7 @@ export class Engine {
       for (const delivery of leased) {
         this.#scheduler.add(settings.get(delivery.endpointId)!, { delivery, claimId, leaseEndsAt })
       }
-      if (leased.length < deliveries.length) this.#looking.wake()
+      if (leased.length < deliveries.length) this.#claimer.wake()
       this.#pump()
     }
     return { claim: { id: claimId, leaseMs, deliveryIds }, send }
@@ -122,7 +122,7 @@ export class Engine {
 
   /** Something is due that was not leased. */
   wake(): void {
-    this.#looking.wake()
+    this.#claimer.wake()
   }
 
   /** What is still to be sent goes out with the new secret, or not at all. Other replicas are told. */
@@ -145,9 +145,7 @@ export class Engine {
   /** Lets what is in flight end, writes the results, and gives back what was not started. */
   async stop(): Promise<void> {
     this.#isStopping = true
-    await Promise.all([this.#looking.stop(), this.#ticking.stop(), this.#freeing.stop()])
-    const queued = this.#scheduler.empty()
-    await this.#release(queued)
+    await this.#claimer.stop()
     if (this.#inFlight > 0) await new Promise<void>((resolve) => (this.#landed = resolve))
     await this.#writer.drain()
   }
@@ -160,18 +158,10 @@ export class Engine {
       void this.#send(pick).finally(() => {
         this.#inFlight -= 1
         if (this.#inFlight === 0) this.#landed()
-        this.#refill(pick.settings.id)
+        this.#claimer.refill(pick.settings.id)
         this.#pump()
       })
     }
-  }
-
-  /** Looks for more before what is here of a backlogged endpoint is used up. */
-  #refill(endpointId: string): void {
-    if (this.#backlogged.size === 0 || !this.#backlogged.has(endpointId)) return
-    if (!this.#scheduler.isHalfEmpty(endpointId)) return
-    this.#backlogged.delete(endpointId)
-    this.#looking.wake()
   }
 
   async #send(pick: Pick): Promise<void> {
@@ -230,7 +220,7 @@ export class Engine {
     const now = this.#options.clock.now().getTime()
     for (const { deliveryId, attemptCount, dueAt } of advanced) {
       if (attemptCount !== attempts.get(deliveryId)) duplicatesSent.inc()
-      if (dueAt) this.#looking.wakeIn(dueAt.getTime() - now)
+      if (dueAt) this.#claimer.wakeIn(dueAt.getTime() - now)
     }
     if (disabled.length === 0) return
     for (const id of disabled) this.#close(id)
@@ -242,52 +232,6 @@ export class Engine {
     this.#scheduler.drop(endpointId)
     this.#book.forget(endpointId)
     this.#options.sender.forget(endpointId)
-  }
-
-  /** Claims what is due, as far as there is room for it. */
-  async #look(): Promise<void> {
-    const { sql, clock } = this.#options
-    while (!this.#isStopping) {
-      const now = clock.now()
-      const except = this.#scheduler.full()
-      if (!(await isAnyDue(sql, now, except))) return
-      const claimId = randomUUID()
-      const leaseEndsAt = performance.now() + leaseMs
-      const room = (row: EndpointRow) => (this.#book.open(row) ? this.#scheduler.room(row.id) : 0)
-      const { endpoints, claimed } = await transaction(sql, (tx) =>
-        claimDue(tx, { now, except, room, most: mostClaimed, claimId, leaseMs }),
-      )
-      if (claimed.length === 0) return
-      const settings = new Map(endpoints.map((row) => [row.id, this.#book.open(row)]))
-      for (const { body, ...delivery } of claimed) {
-        const known = settings.get(delivery.endpointId)
-        if (known && body !== null)
-          this.#scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
-      }
-      for (const { id } of endpoints) if (this.#scheduler.room(id) === 0) this.#backlogged.add(id)
-      this.#pump()
-      const unsendable = claimed.filter(({ body }) => body === null).map(({ id }) => id)
-      if (unsendable.length > 0) await giveUpUnsendable(sql, claimId, unsendable)
-    }
-  }
-
-  async #tick(): Promise<void> {
-    await this.#release(this.#scheduler.tick(performance.now(), leaseMarginMs))
-    this.#pump()
-  }
-
-  async #free(): Promise<void> {
-    // After an outage of the database the results of what was in flight come first: it is not sent again.
-    if (this.#writer.size > 0) return
-    const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
-    expiredClaims.inc(freed)
-    if (freed > 0) this.#looking.wake()
-  }
-
-  async #release(works: Work[]): Promise<void> {
-    if (works.length === 0) return
-    const held = works.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
-    await transaction(this.#options.sql, (tx) => releaseClaims(tx, held))
   }
 }
 

@@ -1,4 +1,9 @@
-/** Does something again and again: at intervals, and at once when woken. Never twice at a time. */
+const longestPauseMs = 2_000
+
+/**
+ * Does something again and again: at intervals, and at once when woken. Never twice at a time. A failure is told, and
+ * slows it down until it works again; nothing ends it but `stop`.
+ */
 export class Loop {
   readonly #work: () => Promise<void>
   readonly #everyMs: number
@@ -6,6 +11,7 @@ export class Loop {
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
   #running: Promise<void> | undefined
+  #failures = 0
   #isWoken = false
   #isStopped = true
 
@@ -23,13 +29,13 @@ export class Loop {
   wake(): void {
     if (this.#isStopped) return
     if (this.#running) this.#isWoken = true
-    else this.#run()
+    else if (this.#failures === 0) this.#run()
   }
 
   /** Sooner than at the next interval, where that is later. */
   wakeIn(ms: number): void {
-    if (this.#isStopped || this.#running || performance.now() + ms >= this.#dueAt) return
-    this.#arm(Math.max(0, ms))
+    if (this.#isStopped || this.#running || this.#failures > 0) return
+    if (performance.now() + ms < this.#dueAt) this.#arm(Math.max(0, ms))
   }
 
   /** Resolves when nothing of it runs any more. */
@@ -42,14 +48,24 @@ export class Loop {
   #run(): void {
     clearTimeout(this.#timer)
     this.#isWoken = false
-    this.#running = this.#work()
-      .catch((error: unknown) => this.#failed(error))
-      .finally(() => {
-        this.#running = undefined
-        if (this.#isStopped) return
-        if (this.#isWoken) this.#run()
-        else this.#arm(this.#everyMs)
-      })
+    this.#running = this.#once().finally(() => {
+      this.#running = undefined
+      if (this.#isStopped) return
+      if (this.#failures > 0) this.#arm(Math.min(this.#everyMs * 2 ** this.#failures, longestPauseMs))
+      else if (this.#isWoken) this.#run()
+      else this.#arm(this.#everyMs)
+    })
+  }
+
+  async #once(): Promise<void> {
+    try {
+      await this.#work()
+      this.#failures = 0
+    } catch (error) {
+      this.#failures += 1
+      // The 1st, 2nd, 4th, 8th… in a row: an outage fills no log.
+      if (Number.isInteger(Math.log2(this.#failures))) this.#failed(error)
+    }
   }
 
   #arm(ms: number): void {

@@ -1,5 +1,6 @@
 import type { EndpointSettings, Ending, Standing } from './endpoint-state.ts'
 import { EndpointState, queuedWhenSlow } from './endpoint-state.ts'
+import { leaseMarginMs } from './lease-times.ts'
 import type { Lane, Work } from './work.ts'
 import { laneOf } from './work.ts'
 
@@ -40,6 +41,7 @@ export class Scheduler {
     slow: 0,
     all: 0,
   }
+  #stale: Work[] = []
   #queued = 0
   #queuedSlow = 0
   #turn = 0
@@ -122,8 +124,9 @@ export class Scheduler {
   }
 
   /** Finds endpoints that have become slow. @returns work that is to be given back: its lease ends, or there is no use in holding it */
-  tick(now: number, leaseMarginMs: number): Work[] {
-    const back: Work[] = []
+  tick(now: number): Work[] {
+    const back = this.#stale
+    this.#stale = []
     for (const endpoint of this.#endpoints.values()) {
       this.#settle(endpoint, now)
       let kept = 0
@@ -138,7 +141,9 @@ export class Scheduler {
 
   /** Takes back all that is queued. */
   empty(): Work[] {
-    return [...this.#endpoints.values()].flatMap((endpoint) => this.#takeBack(endpoint, () => true))
+    const back = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
+    this.#stale = []
+    return back
   }
 
   #nextOf(lane: Lane, standing: Standing, now: number): Pick | undefined {
@@ -151,15 +156,24 @@ export class Scheduler {
         this.#enter(endpoint, lane)
         continue
       }
-      const work = endpoint.isAtCap ? undefined : endpoint.queues[lane].shift()
+      const work = endpoint.isAtCap ? undefined : this.#shift(endpoint, lane, now)
       if (!work) continue
-      this.#count(endpoint, -1)
       endpoint.start(work, now)
       this.#busy.all += 1
       this.#busy[lane] += 1
       this.#busy[standing] += 1
       this.#enter(endpoint, lane)
       return { work, settings: endpoint.settings }
+    }
+    return undefined
+  }
+
+  /** The first that can still be sent within its lease. */
+  #shift(endpoint: EndpointState, lane: Lane, now: number): Work | undefined {
+    for (let work = endpoint.queues[lane].shift(); work; work = endpoint.queues[lane].shift()) {
+      this.#count(endpoint, -1)
+      if (work.leaseEndsAt - now >= leaseMarginMs) return work
+      this.#stale.push(work)
     }
     return undefined
   }

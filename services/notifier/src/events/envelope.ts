@@ -1,6 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Event } from '@licensing/proto/events'
-import { toWebhook } from '@licensing/proto/webhook-events'
+import type { toWebhook } from '@licensing/proto/webhook-events'
 
 /** Date of the event schema (interface 9). */
 const apiVersion = '2026-11-01'

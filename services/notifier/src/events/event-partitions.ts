@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Database, Sql } from '@licensing/database/connect'
 import { keptSince } from './retention.ts'
 
 const dayMs = 86_400_000
@@ -6,36 +6,76 @@ const weekMs = 7 * dayMs
 // A Monday.
 const firstWeekMs = Date.UTC(2024, 0, 1)
 const weeksAhead = 8
+// Any constant: one replica at a time makes or drops partitions.
+const partitionsLock = 7_162_002
 
-/** Weekly partitions of `events`, by name, with the end of what each holds. */
-export async function readPartitions(sql: Sql): Promise<{ name: string; endsAt: Date }[]> {
-  const rows = await sql<{ name: string }[]>`
-    select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'events'::regclass order by c.relname`
-  return rows.map(({ name }) => ({ name, endsAt: new Date(startOf(name) + weekMs) }))
+interface Partition {
+  name: string
+  endsAt: Date
+  state: 'attached' | 'detaching' | 'detached'
+}
+
+/** Weekly partitions of `events`, in order, those too of which the dropping was broken off. */
+export async function readPartitions(sql: Sql): Promise<Partition[]> {
+  const rows = await sql<{ name: string; state: Partition['state'] }[]>`
+    select c.relname as name, case
+      when i.inhrelid is null then 'detached' when i.inhdetachpending then 'detaching' else 'attached' end as state
+    from pg_class c left join pg_inherits i on i.inhrelid = c.oid
+    where c.relkind = 'r' and c.relname ~ '^events_[0-9]{8}$'
+      and c.relnamespace = (select relnamespace from pg_class where oid = 'events'::regclass)
+    order by c.relname`
+  return rows.map(({ name, state }) => ({ name, state, endsAt: new Date(startOf(name) + weekMs) }))
 }
 
 /** Makes the partitions of this week and the next ones where they are missing. @returns their names */
-export async function makePartitions(sql: Sql, now: Date): Promise<string[]> {
-  const known = new Set((await readPartitions(sql)).map(({ name }) => name))
-  const thisWeek = now.getTime() - ((now.getTime() - firstWeekMs) % weekMs)
-  // The week before too: a clock that is turned back must not stop the recording of events.
-  const starts = Array.from({ length: weeksAhead + 2 }, (_, i) => thisWeek + (i - 1) * weekMs)
-  const missing = starts.filter((start) => !known.has(nameOf(start)))
-  for (const start of missing) {
-    const [from, to] = [new Date(start).toISOString(), new Date(start + weekMs).toISOString()]
-    await sql.unsafe(
-      `create table if not exists ${nameOf(start)} partition of events for values from ('${from}') to ('${to}')`,
-    )
-  }
-  return missing.map(nameOf)
+export async function makePartitions(sql: Database, now: Date): Promise<string[]> {
+  return alone(sql, async (connection) => {
+    const partitions = await readPartitions(connection)
+    const attached = new Set(partitions.filter(({ state }) => state === 'attached').map(({ name }) => name))
+    const thisWeek = now.getTime() - ((now.getTime() - firstWeekMs) % weekMs)
+    // The week before too: a clock that is turned back must not stop the recording of events.
+    const starts = Array.from({ length: weeksAhead + 2 }, (_, i) => thisWeek + (i - 1) * weekMs)
+    const missing = starts.filter((start) => !attached.has(nameOf(start)))
+    for (const start of missing) {
+      const [from, to] = [new Date(start).toISOString(), new Date(start + weekMs).toISOString()]
+      // Attaching an empty table waits for no reader or writer, which `create table … partition of` would.
+      await connection.unsafe(`create table if not exists ${nameOf(start)} (like events)`)
+      await connection.unsafe(
+        `alter table events attach partition ${nameOf(start)} for values from ('${from}') to ('${to}')`,
+      )
+    }
+    return missing.map(nameOf)
+  })
 }
 
-/** Drops the partitions of which all is past retention: no row is deleted one by one. @returns their names */
-export async function dropPartitions(sql: Sql, now: Date): Promise<string[]> {
-  const past = (await readPartitions(sql)).filter(({ endsAt }) => endsAt <= keptSince(now))
-  for (const { name } of past) await sql.unsafe(`drop table if exists ${name}`)
-  return past.map(({ name }) => name)
+/**
+ * Drops the partitions of which all is past retention: no row is deleted one by one, and nobody waits.
+ *
+ * @returns their names
+ */
+export async function dropPartitions(sql: Database, now: Date): Promise<string[]> {
+  return alone(sql, async (connection) => {
+    const past = (await readPartitions(connection)).filter(({ endsAt }) => endsAt <= keptSince(now))
+    for (const { name, state } of past) {
+      if (state !== 'detached') {
+        const how = state === 'detaching' ? 'finalize' : 'concurrently'
+        await connection.unsafe(`alter table events detach partition ${name} ${how}`)
+      }
+      await connection.unsafe(`drop table ${name}`)
+    }
+    return past.map(({ name }) => name)
+  })
+}
+
+async function alone<T>(sql: Database, work: (connection: Sql) => Promise<T>): Promise<T> {
+  const connection = await sql.reserve()
+  try {
+    await connection`select pg_advisory_lock(${partitionsLock})`
+    return await work(connection)
+  } finally {
+    await connection`select pg_advisory_unlock(${partitionsLock})`.catch(() => {})
+    connection.release()
+  }
 }
 
 function nameOf(startMs: number): string {

@@ -29,19 +29,20 @@ const headsEveryMs = 5 * 60_000
 // JetStream keeps events for 30 days: no copy of one comes later.
 const consumedDays = 35
 
-// Any constant: one replica at a time does this.
-const upkeepLock = 7_162_002
-
-/** Work that no request waits for. Every replica starts it; a lock sees that each part is done by one at a time. */
-export function startUpkeep(options: { sql: Database; clock: Clock; log: Logger }): {
-  stop(): Promise<void>
-} {
-  const { sql, clock, log } = options
+/** Work that no request waits for. Every replica starts it: locks see to it that two never do the same at once. */
+export function startUpkeep(options: {
+  sql: Database
+  clock: Clock
+  log: Logger
+  /** Brings gauges of this process up to date. */
+  measure: () => void
+}): { stop(): Promise<void> } {
+  const { sql, clock, log, measure } = options
   const failed = (part: string) => (error: unknown) => log.error({ err: error, part }, 'upkeep failed')
   const loops = [
     new Loop(() => keepPartitions(sql, clock.now(), log), partitionsEveryMs, failed('partitions')),
     new Loop(() => giveUpLeftovers(sql), leftoversEveryMs, failed('leftovers')),
-    new Loop(() => watchDue(sql, clock), gaugesEveryMs, failed('gauges')),
+    new Loop(() => watchDue(sql, clock, measure), gaugesEveryMs, failed('gauges')),
     new Loop(() => restore(sql, log), headsEveryMs, failed('heads')),
   ]
   for (const loop of loops) loop.start()
@@ -51,14 +52,9 @@ export function startUpkeep(options: { sql: Database; clock: Clock; log: Logger 
 /** Makes partitions ahead and drops those past retention; raises an alarm when either falls behind. */
 export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
   try {
-    await transaction(sql, async (tx) => {
-      await tx`select pg_advisory_xact_lock(${upkeepLock})`
-      // A drop waits for readers of the table, and holds up those who come after: rather try again later.
-      await tx`set local lock_timeout = '5s'`
-      const made = await makePartitions(tx, now)
-      const dropped = await dropPartitions(tx, now)
-      if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
-    })
+    const made = await makePartitions(sql, now)
+    const dropped = await dropPartitions(sql, now)
+    if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
     await pruneConsumed(sql, consumedDays)
   } finally {
     await watchPartitions(sql, now, log)
@@ -85,7 +81,8 @@ async function giveUpLeftovers(sql: Database): Promise<void> {
   }
 }
 
-async function watchDue(sql: Database, clock: Clock): Promise<void> {
+async function watchDue(sql: Database, clock: Clock, measure: () => void): Promise<void> {
+  measure()
   const now = clock.now()
   const oldest = await readOldestDue(sql, now)
   for (const [lane, dueAt] of Object.entries(oldest)) {

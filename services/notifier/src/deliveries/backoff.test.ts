@@ -1,0 +1,55 @@
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createBackoff, mostAttempts, readSeconds, waitAfter } from './backoff.ts'
+
+const noAnswer = { responseCode: null, retryAfterSeconds: null }
+const middle = 0.5
+
+test('the waits are those of the interface, and the twelfth failure is the last', () => {
+  const waits = Array.from({ length: mostAttempts }, (_, i) =>
+    waitAfter(createBackoff(), { failures: i + 1, ...noAnswer }, middle),
+  )
+  const seconds = [60, 300, 1800, 7200, 21600, 21600, 21600, 21600, 21600, 21600, 21600]
+  expect(waits).toEqual([...seconds.map((wait) => wait * 1000), null])
+})
+
+test('the first wait is exact; later ones vary by a tenth at most', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 11 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (failures, random) => {
+        const usual = waitAfter(createBackoff(), { failures, ...noAnswer }, middle)!
+        const wait = waitAfter(createBackoff(), { failures, ...noAnswer }, random)!
+        const most = failures === 1 ? 0 : 0.1 * usual
+        expect(Math.abs(wait - usual)).toBeLessThanOrEqual(most + 1)
+      },
+    ),
+  )
+  expect(waitAfter(createBackoff(), { failures: 2, ...noAnswer }, 0)).toBe(270_000)
+  expect(waitAfter(createBackoff(), { failures: 2, ...noAnswer }, 1)).toBe(330_000)
+})
+
+test.each([
+  { responseCode: 429, retryAfterSeconds: 600, seconds: 600 },
+  { responseCode: 503, retryAfterSeconds: 600, seconds: 600 },
+  { responseCode: 503, retryAfterSeconds: 10, seconds: 60 },
+  { responseCode: 503, retryAfterSeconds: 86_400, seconds: 21_600 },
+  { responseCode: 500, retryAfterSeconds: 600, seconds: 60 },
+  { responseCode: null, retryAfterSeconds: 600, seconds: 60 },
+])(
+  'Retry-After lengthens a step on 429 and 503, to 6 hours at most: $responseCode, $retryAfterSeconds s',
+  ({ seconds, ...answer }) => {
+    expect(waitAfter(createBackoff(), { failures: 1, ...answer }, middle)).toBe(seconds * 1000)
+  },
+)
+
+test('other waits can be configured, of which the last repeats', () => {
+  const backoff = createBackoff(readSeconds('1, 0.5,2'))
+  expect(backoff).toEqual([1, 0.5, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+  expect(createBackoff(Array.from({ length: 20 }, (_, i) => i))).toHaveLength(11)
+})
+
+test.each(['', 'a', '1,', '-1', '1;2', '1e3'])('waits that are no numbers are refused: %j', (list) => {
+  expect(() => readSeconds(list)).toThrow('seconds separated by commas')
+})

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto'
+import type { Database } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import type { Logger } from '@licensing/process/log'
+import type { Clock } from '../clock.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import { claimDue, freeExpiredClaims, giveUpUnsendable, isAnyDue, releaseClaims } from './claim-queries.ts'
+import type { EndpointBook } from './endpoint-book.ts'
+import { leaseMs } from './lease-times.ts'
+import { Loop } from './loop.ts'
+import { expiredClaims } from './metrics.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { Work } from './work.ts'
+
+export interface ClaimerOptions {
+  sql: Database
+  clock: Clock
+  log: Logger
+  scheduler: Scheduler
+  book: EndpointBook
+  /** Starts what was claimed. */
+  pump: () => void
+  /** Whether results wait to be written. */
+  isWriting: () => boolean
+}
+
+const lookEveryMs = 250
+const tickEveryMs = 250
+const freeEveryMs = 1_000
+const mostClaimed = 1_000
+
+/** Fetches what is due from the database as far as there is room for it, and gives back what cannot be sent in time. */
+export class Claimer {
+  readonly #options: ClaimerOptions
+  readonly #looking: Loop
+  readonly #loops: Loop[]
+  /** Endpoints that more waits for than there was room for. */
+  readonly #backlogged = new Set<string>()
+  #isStopping = false
+
+  constructor(options: ClaimerOptions) {
+    this.#options = options
+    const failed = (part: string) => (error: unknown) =>
+      options.log.warn({ err: error, part }, 'deliveries cannot be looked after')
+    this.#looking = new Loop(() => this.#look(), lookEveryMs, failed('due'))
+    this.#loops = [
+      this.#looking,
+      new Loop(() => this.#tick(), tickEveryMs, failed('held')),
+      new Loop(() => this.#free(), freeEveryMs, failed('expired')),
+    ]
+  }
+
+  start(): void {
+    for (const loop of this.#loops) loop.start()
+  }
+
+  /** Claims no more, and gives back what is queued. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await Promise.all(this.#loops.map((loop) => loop.stop()))
+    await this.#release(this.#options.scheduler.empty())
+  }
+
+  /** Something is due that nobody holds. */
+  wake(): void {
+    this.#looking.wake()
+  }
+
+  wakeIn(ms: number): void {
+    this.#looking.wakeIn(ms)
+  }
+
+  /** More waits for an endpoint than there is room for. */
+  backlogged(endpointId: string): void {
+    this.#backlogged.add(endpointId)
+  }
+
+  /** Looks for more before what is here of a backlogged endpoint is used up. */
+  refill(endpointId: string): void {
+    if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
+    this.#backlogged.delete(endpointId)
+    this.#looking.wake()
+  }
+
+  async #look(): Promise<void> {
+    const { sql, clock, scheduler, pump } = this.#options
+    while (!this.#isStopping) {
+      const now = clock.now()
+      const except = scheduler.full()
+      if (!(await isAnyDue(sql, now, except))) return
+      const claimId = randomUUID()
+      const leaseEndsAt = performance.now() + leaseMs
+      const room = (row: EndpointRow) => (this.#options.book.open(row) ? scheduler.room(row.id) : 0)
+      const { endpoints, claimed } = await transaction(sql, (tx) =>
+        claimDue(tx, { now, except, room, most: mostClaimed, claimId, leaseMs }),
+      )
+      if (claimed.length === 0) return
+      const settings = new Map(endpoints.map((row) => [row.id, this.#options.book.open(row)]))
+      for (const { body, ...delivery } of claimed) {
+        const known = settings.get(delivery.endpointId)
+        if (known && body !== null) {
+          scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
+        }
+      }
+      for (const { id } of endpoints) if (scheduler.room(id) === 0) this.#backlogged.add(id)
+      pump()
+      const unsendable = claimed.filter(({ body }) => body === null).map(({ id }) => id)
+      if (unsendable.length > 0) await giveUpUnsendable(sql, claimId, unsendable)
+    }
+  }
+
+  async #tick(): Promise<void> {
+    const { scheduler, pump } = this.#options
+    await this.#release(scheduler.tick(performance.now()))
+    pump()
+  }
+
+  async #free(): Promise<void> {
+    // After an outage of the database the results of what was in flight come first: it is not sent again.
+    if (this.#options.isWriting()) return
+    const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
+    expiredClaims.inc(freed)
+    if (freed > 0) this.#looking.wake()
+  }
+
+  async #release(works: Work[]): Promise<void> {
+    if (works.length === 0) return
+    const held = works.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
+    await transaction(this.#options.sql, (tx) => releaseClaims(tx, held))
+  }
+}

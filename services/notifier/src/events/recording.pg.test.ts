@@ -1,0 +1,182 @@
+import { newId } from '@licensing/database/ids'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { givenEvent, publish } from '../testing/events.ts'
+import type { TestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../testing/notifier.ts'
+
+let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
+let notifier: TestNotifier
+beforeAll(async () => {
+  receiver = await startHttpsReceiver()
+  notifier = await startTestNotifier({ receivers: [receiver] })
+})
+afterAll(async () => {
+  await notifier[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+const givenVendor = () => ({ accountId: newId('acct'), applicationId: newId('app') })
+
+const revoked = (of: { accountId: string; applicationId: string }) =>
+  givenEvent({
+    ...of,
+    payload: { case: 'licenceRevoked', value: { licenceId: newId('lic'), status: 'revoked' } },
+  })
+
+async function envelopes(accountId: string, options: { onlyApplicationId?: string; after?: bigint } = {}) {
+  const { envelopes } = await notifier.calls.listEvents({ accountId, after: 0n, limit: 200, ...options })
+  return envelopes.map((text) => JSON.parse(text) as { id: string; sequence: number; application_id: string })
+}
+
+test('the body is the envelope of the interface, byte for byte', async () => {
+  const of = givenVendor()
+  const path = `/${newId('evt')}`
+  await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
+  const occurredAt = new Date('2026-02-03T04:05:06.007Z')
+  const changed = givenEvent({
+    ...of,
+    occurredAt,
+    payload: {
+      case: 'licencePlanChanged',
+      value: { licenceId: 'lic_1', planId: 'pln_2', status: 'active', previous: { planId: 'pln_1' } },
+    },
+  })
+  const capReached = givenEvent({
+    ...of,
+    occurredAt,
+    payload: {
+      case: 'spendCapReached',
+      value: { period: '2026-02', capMinor: 10_000n, spentMinor: 10_050n },
+    },
+  })
+  await publish(notifier.nats, [changed])
+  await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(1))
+  await publish(notifier.nats, [capReached], { source: 'billing' })
+  const bodies = await eventually(() => {
+    const requests = receiver.requests.filter((request) => request.path === path)
+    expect(requests).toHaveLength(2)
+    return new Map(requests.map(({ headers, body }) => [headers['webhook-id'], body.toString()]))
+  })
+  const head = (id: string, type: string, sequence: number) =>
+    `{"id":"${id}","type":"${type}","api_version":"2026-11-01","created_at":"2026-02-03T04:05:06.007Z",` +
+    `"sequence":${sequence},"account_id":"${of.accountId}","application_id":"${of.applicationId}",`
+  expect(bodies.get(changed.id)).toBe(
+    `${head(changed.id, 'licence.plan_changed', 1)}"data":{"object":{"licence_id":"lic_1","plan_id":"pln_2",` +
+      `"status":"active"}},"previous":{"plan_id":"pln_1"}}`,
+  )
+  expect(bodies.get(capReached.id)).toBe(
+    `${head(capReached.id, 'spend_cap.reached', 2)}"data":{"object":{"period":"2026-02","cap_minor":10000,` +
+      `"spent_minor":10050}},"previous":null}`,
+  )
+})
+
+test('every attempt and the log have the same bytes, whatever is in them', async () => {
+  const of = givenVendor()
+  const path = `/${newId('evt')}`
+  await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
+  const reason = 'é "quoted" \\ \n \u{1f680} \ud800 \u0000 {},NULL'
+  await publish(notifier.nats, [
+    givenEvent({
+      ...of,
+      payload: { case: 'licenceSuspended', value: { licenceId: 'lic_1', status: 'suspended', reason } },
+    }),
+  ])
+  const request = await eventually(() => receiver.requests.find((request) => request.path === path) ?? false)
+  const [delivery] = (await notifier.calls.listDeliveries(of)).deliveries
+  const { payload } = await notifier.calls.getDelivery({ ...of, deliveryId: delivery!.id })
+  expect(payload).toBe(request.body.toString())
+  const { data } = JSON.parse(payload!) as { data: { object: { reason: string } } }
+  // Protobuf has no lone surrogates.
+  expect(data.object.reason).toBe(reason.replace('\ud800', '\ufffd'))
+})
+
+test('sequences have no gap and no twin, and follow the order of the events of an account', async () => {
+  const vendors = [givenVendor(), givenVendor(), givenVendor()]
+  const events = Array.from({ length: 600 }, (_, i) => revoked(vendors[i % 3]!))
+  await publish(notifier.nats, events.slice(0, 300))
+  await publish(notifier.nats, events.slice(300), { source: 'billing' })
+  for (const { accountId } of vendors) {
+    const recorded = await eventually(async () => {
+      const first = await envelopes(accountId)
+      expect(first).toHaveLength(200)
+      return first
+    })
+    expect(recorded.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 200 }, (_, i) => i + 1))
+    const order = new Map(recorded.map(({ id }, i) => [id, i]))
+    for (const half of [events.slice(0, 300), events.slice(300)]) {
+      const own = half.filter((event) => event.accountId === accountId).map(({ id }) => order.get(id)!)
+      expect(own).toEqual(own.toSorted((a, b) => a - b))
+    }
+  }
+})
+
+test('an event that comes twice is recorded and sent once', async () => {
+  const of = givenVendor()
+  const path = `/${newId('evt')}`
+  await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
+  const event = revoked(of)
+  await publish(notifier.nats, [event])
+  await publish(notifier.nats, [event, event], { repeat: true })
+  await publish(notifier.nats, [revoked(of)])
+  await eventually(() =>
+    expect(receiver.requests.filter((request) => request.path === path).length).toBeGreaterThan(1),
+  )
+  expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1, 2])
+  expect((await notifier.calls.listDeliveries(of)).deliveries).toHaveLength(2)
+})
+
+test('an event goes to every enabled endpoint of its application that is subscribed to its type', async () => {
+  const of = givenVendor()
+  const neighbour = { ...of, applicationId: newId('app') }
+  const endpoint = async (vendor: typeof of, subscribedEvents: string) => {
+    const url = receiver.url('/subscribed')
+    return (await notifier.calls.createEndpoint({ ...vendor, url, subscribedEvents })).endpoint!.id
+  }
+  const all = await endpoint(of, '*')
+  const listed = await endpoint(of, 'licence.created,licence.revoked')
+  await endpoint(of, 'licence.created')
+  await endpoint(neighbour, '*')
+  const deleted = await endpoint(of, '*')
+  await notifier.calls.deleteEndpoint({ ...of, endpointId: deleted })
+  await publish(notifier.nats, [revoked(of)])
+  await eventually(async () => {
+    const { deliveries } = await notifier.calls.listDeliveries(of)
+    expect(deliveries.map(({ endpointId }) => endpointId).sort()).toEqual([all, listed].sort())
+    expect(deliveries.every(({ status }) => status === 'delivered')).toBe(true)
+  })
+  expect((await notifier.calls.listDeliveries(neighbour)).deliveries).toEqual([])
+})
+
+test('events of the house that are no webhooks take no sequence', async () => {
+  const of = givenVendor()
+  const internal = givenEvent({
+    ...of,
+    payload: { case: 'apiKeyRevoked', value: { keyId: 'key_1', keyHash: new Uint8Array(32) } },
+  })
+  await publish(notifier.nats, [internal, revoked(of)])
+  await eventually(async () =>
+    expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1]),
+  )
+})
+
+test('the events of an account are read in order, from where a consumer left off', async () => {
+  const of = givenVendor()
+  const other = { ...of, applicationId: newId('app') }
+  const events = Array.from({ length: 7 }, (_, i) => revoked(i % 2 === 0 ? of : other))
+  await publish(notifier.nats, events)
+  await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(7))
+
+  const { calls } = notifier
+  const page = await calls.listEvents({ accountId: of.accountId, after: 2n, limit: 3 })
+  expect(page.envelopes.map((text) => (JSON.parse(text) as { id: string }).id)).toEqual(
+    events.slice(2, 5).map(({ id }) => id),
+  )
+  expect(page.nextAfter).toBe(5n)
+  const end = await calls.listEvents({ accountId: of.accountId, after: 7n, limit: 3 })
+  expect(end).toMatchObject({ envelopes: [], nextAfter: 7n })
+  const bound = await envelopes(of.accountId, { onlyApplicationId: other.applicationId })
+  expect(bound.map(({ sequence }) => sequence)).toEqual([2, 4, 6])
+  expect(await envelopes(newId('acct'))).toEqual([])
+})

@@ -1,0 +1,150 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { connectNats } from '@licensing/events/connection'
+import type { Nats } from '@licensing/events/connection'
+import { consumerMigrations } from '@licensing/events/migrations'
+import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
+import { serve } from '@licensing/grpc/server'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import type { Event } from '@licensing/proto/events'
+import type { Delivery } from '@licensing/proto/notifier'
+import { NotifierService } from '@licensing/proto/notifier'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { startOwnNats } from '@licensing/test-support/nats'
+import type { Clock } from '../clock.ts'
+import type { NotifierOptions } from '../notifier.ts'
+import { startNotifier } from '../notifier.ts'
+import { parseNetworks } from '../sending/address.ts'
+import { notifierService } from '../service.ts'
+import { parseEncryptionKeys } from '../signing/secret.ts'
+import { givenEvent, publish } from './events.ts'
+
+export type Options = Partial<
+  Pick<NotifierOptions, 'backoffSeconds' | 'slots' | 'alertEmail' | 'sendMail' | 'allowedNetworks'>
+> & {
+  receivers?: Pick<HttpsReceiver, 'caFile'>[]
+}
+
+/** A clock that tests move. */
+export class TestClock implements Clock {
+  #offsetMs = 0
+
+  now(): Date {
+    return new Date(Date.now() + this.#offsetMs)
+  }
+
+  advance(ms: number): void {
+    this.#offsetMs += ms
+  }
+}
+
+/** A notifier in this process, with a database and a NATS server of its own, and a vendor's account. */
+export interface TestNotifier extends AsyncDisposable {
+  calls: ServiceClient<typeof NotifierService>
+  sql: Database
+  databaseUrl: string
+  nats: Nats
+  natsUrl: string
+  clock: TestClock
+  /** Of a vendor: what every request names. */
+  of: { accountId: string; applicationId: string }
+  /** Registers an endpoint. */
+  register(url: string, subscribedEvents?: string): Promise<{ id: string; secret: string }>
+  /** Has licensing say that licences were suspended. */
+  happen(count?: number): Promise<Event[]>
+  deliveries(filter?: { endpointId?: string; status?: string }): Promise<Delivery[]>
+  /** Another notifier on the same database and NATS server. */
+  replica(): Promise<{ calls: ServiceClient<typeof NotifierService> } & AsyncDisposable>
+}
+
+const log = createLogger('notifier', process.env['TEST_LOG_LEVEL'] ?? 'silent')
+const key = randomBytes(32).toString('base64url')
+
+export async function startTestNotifier(options: Options = {}): Promise<TestNotifier> {
+  await using started = new AsyncDisposableStack()
+  const database = started.use(await createTestDatabase())
+  const natsServer = started.use(await startOwnNats())
+  const sql = connect(database.url, { name: 'notifier' })
+  started.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, [
+    consumerMigrations,
+    { name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname },
+  ])
+  const nats = await connectNats(natsServer.url, 'notifier', log)
+  started.defer(() => nats.close())
+  const clock = new TestClock()
+  const start = () => startReplica(sql, nats, clock, options)
+  const { calls } = started.use(await start())
+
+  const of = { accountId: newId('acct'), applicationId: newId('app') }
+  const running = started.move()
+  return {
+    calls,
+    sql,
+    databaseUrl: database.url,
+    nats,
+    natsUrl: natsServer.url,
+    clock,
+    of,
+    replica: start,
+    async register(url, subscribedEvents = '*') {
+      const { endpoint, secret } = await calls.createEndpoint({ ...of, url, subscribedEvents })
+      return { id: endpoint!.id, secret }
+    },
+    async happen(count = 1) {
+      const events = Array.from({ length: count }, () =>
+        givenEvent({
+          ...of,
+          payload: {
+            case: 'licenceSuspended',
+            value: { licenceId: newId('lic'), status: 'suspended', reason: 'manual' },
+          },
+        }),
+      )
+      await publish(nats, events)
+      return events
+    },
+    async deliveries(filter = {}) {
+      return (await calls.listDeliveries({ ...of, ...filter, limit: 200 })).deliveries
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Options) {
+  await using started = new AsyncDisposableStack()
+  const { receivers = [], ...given } = options
+  const authorities = await Promise.all(receivers.map(({ caFile }) => readFile(caFile, 'utf8')))
+  const notifier = await startNotifier({
+    sql,
+    nats,
+    log,
+    clock,
+    keys: parseEncryptionKeys(key),
+    allowedNetworks: parseNetworks('127.0.0.0/8,::1/128'),
+    extraCa: authorities.length > 0 ? authorities.join('\n') : undefined,
+    slots: 64,
+    streamReplicas: 1,
+    alertEmail: () => Promise.resolve(null),
+    ...given,
+  })
+  started.defer(() => notifier.stop())
+  const server = await serve({
+    address: { host: '127.0.0.1', port: 0 },
+    services: [notifierService(notifier.deps)],
+    log,
+    health: new Health(),
+  })
+  started.defer(() => server.stop())
+  const channel = connectTo(NotifierService, `127.0.0.1:${server.port}`)
+  started.defer(() => channel.close())
+  const running = started.move()
+  return { calls: channel.calls, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
