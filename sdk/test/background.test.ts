@@ -87,6 +87,27 @@ describe('the background', () => {
     expect(requests).toEqual(['POST /v1/activations'])
   })
 
+  it('has nothing to do without a licence key', async () => {
+    const { client, requests } = given(activated, { licenceKey: undefined })
+    await client.activate()
+    await pass(5000)
+    expect([vi.getTimerCount(), requests]).toEqual([0, []])
+  })
+
+  it('has nothing more to do once the licence is revoked', async () => {
+    const { client, requests } = given((request) =>
+      request.startsWith('GET /revocations')
+        ? Response.json({ signature: shared.documents['list_12_names_us']?.jws })
+        : activated(request),
+    )
+    await client.activate()
+    await pass(5000)
+    expect(client.state.reason).toBe('revoked')
+    const before = requests.length
+    await pass(60 * MINUTE)
+    expect([vi.getTimerCount(), requests.length - before]).toEqual([0, 0])
+  })
+
   it('does not ask sooner than Retry-After', async () => {
     const { client, requests } = given(() => problem(503, 'unavailable', { 'retry-after': '600' }))
     await client.activate()
@@ -137,7 +158,7 @@ async function pass(ms: number): Promise<void> {
 
 type Answer = (request: string) => Response | null
 
-function given(answer: Answer, options: { store?: LicenceStore } = {}) {
+function given(answer: Answer, options: { store?: LicenceStore; licenceKey?: string | undefined } = {}) {
   const requests: string[] = []
   const fields = shared.client
   const client = new LicenceClient({

@@ -34,6 +34,7 @@ export interface Step {
 export interface ScriptedAnswer {
   readonly request: string
   readonly with_headers?: Readonly<Record<string, unknown>>
+  readonly without_headers?: readonly string[]
   readonly with_json?: Readonly<Record<string, unknown>>
   readonly response:
     | { readonly fails: 'unreachable' | 'never' }

@@ -21,6 +21,9 @@ describe.each([...vectorFiles])('vectors of %s', (_file, vectors) => {
       const state = await call(client, step)
       const seen = { ...observed(client, step, state), requests: service.requests }
       expect(seen, `step ${index + 1}`).toMatchObject(expected(step))
+      for (const [at, { without_headers: names = [] }] of (step.answers ?? []).entries()) {
+        expect(names.filter((name) => service.requests[at]?.headers[name] !== undefined)).toEqual([])
+      }
     }
   })
 })

@@ -43,11 +43,11 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
 const INTEGER = /^(0|-?[1-9][0-9]{0,14})$/
 
 export function featureOf(claims: TokenClaims, key: string): boolean {
-  return Object.hasOwn(claims.entitlements, key) && claims.entitlements[key] === 'true'
+  return claims.entitlements[key] === 'true'
 }
 
 export function limitOf(claims: TokenClaims, key: string): number {
-  const value = Object.hasOwn(claims.entitlements, key) ? (claims.entitlements[key] ?? '') : ''
+  const value = claims.entitlements[key] ?? ''
   return INTEGER.test(value) ? Number(value) : 0
 }
 

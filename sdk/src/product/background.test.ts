@@ -1,0 +1,33 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Background } from './background.ts'
+
+beforeEach(() => vi.useFakeTimers({ now: 0 }))
+afterEach(() => vi.useRealTimers())
+
+describe('the timer of a client', () => {
+  it('never becomes a busy loop, whatever is due', async () => {
+    const work = vi.fn<() => Promise<void>>(async () => {})
+    const background = new Background(() => ({ time: 0, list: -1, token: -1, lapse: -1 }), work)
+    background.schedule()
+    await vi.advanceTimersByTimeAsync(10_500)
+    expect(work).toHaveBeenCalledTimes(10)
+  })
+
+  it('wakes at least each minute, since a computer that sleeps holds timers up', async () => {
+    const work = vi.fn<() => Promise<void>>(async () => {})
+    const background = new Background(() => ({ time: 0, list: null, token: 1e9, lapse: null }), work)
+    background.schedule()
+    await vi.advanceTimersByTimeAsync(5 * 60_000)
+    expect(work).toHaveBeenCalledTimes(5)
+  })
+
+  it('wakes when the first of what is due is', async () => {
+    const work = vi.fn<() => Promise<void>>(async () => {})
+    const background = new Background(() => ({ time: 0, list: 30_000, token: 20_000, lapse: 40_000 }), work)
+    background.schedule()
+    await vi.advanceTimersByTimeAsync(19_999)
+    expect(work).not.toHaveBeenCalled()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(work).toHaveBeenCalledTimes(1)
+  })
+})
