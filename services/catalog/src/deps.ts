@@ -18,7 +18,7 @@ export interface CatalogDeps {
 }
 
 /** The licensing service, as far as it is known to be there. */
-export interface Licensing {
+interface Licensing {
   calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
   looksReachable(): boolean
 }

@@ -1,8 +1,15 @@
+import { fromBinary } from '@bufbuild/protobuf'
 import { connectTo } from '@licensing/grpc/client'
 import { CatalogService } from '@licensing/proto/catalog'
+import { EventSchema } from '@licensing/proto/events'
+import type { ApiKeyRevoked } from '@licensing/proto/events'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
+import { eventually } from '@licensing/test-support/poll'
+import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
+import { connect as connectNats } from 'nats'
+import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,10 +17,11 @@ import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from './api-keys/key-format.ts'
 import { freeAddress } from './testing/free-address.ts'
 import { startLicensingStub } from './testing/licensing-stub.ts'
+import { outcomeOf } from './testing/outcomes.ts'
 
-async function givenEnvironment() {
+async function givenEnvironment(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()
-  const database = starting.use(await createTestDatabase())
+  const database = starting.use(await createTestDatabase(postgresUrl))
   const nats = starting.use(await startOwnNats())
   const licensing = starting.use(await startLicensingStub())
   const folder = await mkdtemp(join(tmpdir(), 'catalog-'))
@@ -26,7 +34,13 @@ async function givenEnvironment() {
     NATS_URL: nats.url,
     LICENSING_ADDRESS: licensing.address,
   })
-  return { environment, folder, [Symbol.asyncDispose]: () => running.disposeAsync() }
+  return {
+    environment,
+    folder,
+    natsUrl: nats.url,
+    databaseUrl: database.url,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
 }
 
 test('two replicas that start at once on an empty database make one demo account, and stop cleanly', async () => {
@@ -55,4 +69,55 @@ test('two replicas that start at once on an empty database make one demo account
     catalog.close()
     expect(await replica.stop()).toBe('exit code 0')
   }
+})
+
+test('a key revoked on the command line is told to all by the service that runs', async () => {
+  await using given = await givenEnvironment()
+  await using _ = await startService('catalog', await given.environment(), given.folder)
+  const admin = (...args: string[]) => {
+    const program = join(import.meta.dirname, 'admin/licensing-admin.ts')
+    const env = { ...process.env, DATABASE_URL: given.databaseUrl }
+    return JSON.parse(execFileSync(process.execPath, [program, ...args], { env, encoding: 'utf8' })) as {
+      account_id: string
+      key_id: string
+      key: string
+    }
+  }
+  const account = admin('create-account', '--name', 'Acme')
+  const made = admin('create-key', '--account', account.account_id, '--name', 'CI', '--scopes', 'read')
+  admin('revoke', made.key_id)
+  const connection = await connectNats({ servers: given.natsUrl })
+  const streams = (await connection.jetstreamManager()).streams
+  const message = await eventually(
+    () => streams.getMessage('CATALOG_EVENTS', { last_by_subj: 'events.catalog.*.api_key_revoked' }),
+    { timeoutMs: 2_000 },
+  )
+  await connection.close()
+  const event = fromBinary(EventSchema, message.data)
+  expect(event.accountId).toBe(account.account_id)
+  const told = event.payload.value as ApiKeyRevoked
+  expect(told.keyId).toBe(made.key_id)
+  expect(Buffer.from(told.keyHash)).toEqual(hashOfKey(made.key))
+})
+
+test('it is not ready while PostgreSQL is away, refuses as unavailable, and recovers by itself', async () => {
+  await using postgres = await startOwnPostgres()
+  await using given = await givenEnvironment(postgres.url())
+  const key = newKey()
+  const environment = { ...(await given.environment()), BOOTSTRAP_API_KEY: key }
+  await using service = await startService('catalog', environment, given.folder)
+  const catalog = connectTo(CatalogService, environment.GRPC_ADDRESS)
+  const use = () => catalog.calls.authenticateKey({ keyHash: hashOfKey(key) })
+  const { accountId } = await use()
+  for (const end of [() => postgres.kill(), () => postgres.stop()]) {
+    await end()
+    expect(await outcomeOf(use())).toBe('unavailable')
+    expect((await fetch(`${service.operationsUrl}/readyz`)).status).toBe(503)
+    await postgres.start()
+    await eventually(use)
+    expect(await catalog.calls.createApplication({ accountId, name: 'after' })).toMatchObject({ accountId })
+    await service.untilReady()
+  }
+  catalog.close()
+  expect(await service.stop()).toBe('exit code 0')
 })

@@ -14,7 +14,7 @@ export interface Command {
   run: (admin: AdminDeps, given: Record<string, string | undefined>) => Promise<string[]>
 }
 
-export interface AdminDeps {
+interface AdminDeps {
   sql: Database
   /** Of this command's own environment, where it has one. */
   fee: Partial<Fee>

@@ -1,10 +1,10 @@
-import fc from 'fast-check'
+import { assert, integer, property } from 'fast-check'
 import { expect, test } from 'vitest'
 import { problemOfKey, problemOfValue } from './definition.ts'
 
 test('a limit holds every integer of at most 15 digits, written as a program would write it', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: -999_999_999_999_999, max: 999_999_999_999_999 }), (value) => {
+  assert(
+    property(integer({ min: -999_999_999_999_999, max: 999_999_999_999_999 }), (value) => {
       expect(problemOfValue('limit', String(value))).toBeUndefined()
     }),
   )

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { ServiceError } from '@licensing/grpc/errors'
+import type { ServiceError } from '@licensing/grpc/errors'
 import { OverrideInputSchema } from '@licensing/proto/catalog'
 import { expect, test } from 'vitest'
 import { Violations } from '../refusals.ts'

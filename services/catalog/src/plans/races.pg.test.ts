@@ -1,5 +1,9 @@
 import type { Plan } from '@licensing/proto/catalog'
+import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { lockApplication } from '../applications/application-queries.ts'
+import { updateDefinitionRow } from '../entitlements/definition-queries.ts'
+import { raiseVersions } from '../plan-copies/plan-copy-queries.ts'
 import {
   eventsOf,
   givenDefinitions,
@@ -208,4 +212,28 @@ test('no change of any kind ends in a deadlock', async () => {
   })
   expect(outcomes.filter((outcome) => outcome !== 'ok' && outcome !== 'conflict')).toEqual([])
   expect(await deadlocks()).toBe(0n)
+})
+
+test('a PATCH waits for the change of a definition that another replica has in hand, and resolves it', async () => {
+  await using catalog = await startCatalog()
+  const tenant = await givenTenant(catalog)
+  const { users } = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
+  const { id: planId } = await givenPlan(catalog, tenant)
+  const overrides = [{ key: 'seats', value: '1' }]
+  const { patch } = await catalog.sql.begin(async (tx) => {
+    await lockApplication(tx, tenant.accountId, tenant.applicationId)
+    const patch = catalog.calls.updatePlan({ ...tenant, planId, entitlements: { overrides } })
+    await eventually(async () => {
+      const waiting = await catalog.sql`
+        select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%for no key update%'`
+      expect(waiting).toHaveLength(1)
+    })
+    await updateDefinitionRow(tx, users!, { displayName: 'users', default: '5' })
+    await raiseVersions(tx, tenant.applicationId)
+    return { patch }
+  })
+  await patch
+  expect(resolved(catalog, planId)).toEqual({ seats: '1', users: '5' })
+  expect(catalog.licensing.copies.get(planId)!.version).toBe(3n)
 })
