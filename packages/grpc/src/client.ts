@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import type { DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
 import { Client, connectivityState, credentials, Metadata } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
@@ -16,10 +16,15 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
+/** A request to be: a field that is undefined is absent. */
+export type RequestOf<M extends DescMessage> = UndefinedIsAbsent<MessageInitShape<M>>
+
+type UndefinedIsAbsent<T> = T extends object ? { [K in keyof T]: T[K] | undefined } : T
+
 /** Typed calls of a service. Each resolves to its answer or rejects with a ServiceError. */
 export type ServiceClient<S extends DescService> = {
   [K in keyof S['method']]: (
-    request: MessageInitShape<S['method'][K]['input']>,
+    request: RequestOf<S['method'][K]['input']>,
     options?: CallOptions,
   ) => Promise<MessageShape<S['method'][K]['output']>>
 }

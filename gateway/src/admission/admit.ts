@@ -1,0 +1,124 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { pathIds, isId } from '../fields/id.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Call, Route } from '../route.ts'
+import type { Services } from '../services.ts'
+import type { ApiKeys } from './api-keys.ts'
+import type { Applications } from './applications.ts'
+import { noApplication } from './applications.ts'
+import { bearerOf } from './bearer.ts'
+import { callerAt } from './client-address.ts'
+import type { Throttle } from './throttle.ts'
+
+export interface Gate {
+  services: Services
+  keys: ApiKeys
+  applications: Applications
+  throttle: Throttle
+}
+
+/**
+ * Lets a request in, or refuses it, in the order of decisions.md section 1: key, scope, application in the path. What
+ * comes after (media type, size, JSON, shape) needs the body and follows in `read-input.ts`.
+ */
+export async function admit(
+  gate: Gate,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Call> {
+  const call =
+    route.audience === 'vendor'
+      ? await admitVendor(gate, route, request, reply)
+      : admitKeyless(gate, route, request, reply)
+  for (const [name, id] of Object.entries(call.params)) {
+    const expected = pathIds[name]
+    if (expected && !isId(expected.prefix, id)) {
+      throw new ServiceError('not_found', `there is no such ${expected.what}`)
+    }
+  }
+  const { app_id: applicationId } = call.params
+  if (applicationId !== undefined) await checkApplication(gate, call, applicationId)
+  return call
+}
+
+async function admitVendor(
+  gate: Gate,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Call> {
+  const principal = await knownPrincipal(gate, request, reply)
+  gate.throttle.key(reply, principal.keyId)
+  if (!route.scopes.some((scope) => principal.scopes.includes(scope))) {
+    const needed =
+      route.scopes.length > 1
+        ? `one of the scopes ${route.scopes.join(', ')}`
+        : `the scope ${route.scopes[0]}`
+    throw new ServiceError('insufficient_scope', `this needs ${needed}`)
+  }
+  if (route.accountWide && principal.applicationId !== undefined) {
+    throw new ServiceError(
+      'insufficient_scope',
+      `this key is bound to application ${principal.applicationId}; use a key with the scope ${route.scopes[0]} that is not bound`,
+    )
+  }
+  return {
+    ...callOf(gate, request),
+    accountId: principal.accountId,
+    keyId: principal.keyId,
+    onlyApplicationId: principal.applicationId,
+  }
+}
+
+async function knownPrincipal({ keys, throttle }: Gate, request: FastifyRequest, reply: FastifyReply) {
+  try {
+    return await keys.principalOf(request.headers.authorization)
+  } catch (error) {
+    throttle.stranger(reply, callerAt(request.ip))
+    throw error
+  }
+}
+
+function admitKeyless(gate: Gate, route: Route, request: FastifyRequest, reply: FastifyReply): Call {
+  const caller = callerAt(request.ip)
+  if (route.audience === 'processor') gate.throttle.processor(reply, caller)
+  else gate.throttle.product(reply, caller)
+  if (guesses(route)) gate.throttle.guess(reply, caller)
+  const token = route.audience === 'activation' ? bearerOf(request.headers.authorization) : ''
+  if (token === undefined) {
+    throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
+  }
+  return { ...callOf(gate, request), token }
+}
+
+/** Whether a stranger could try licence keys or tokens on this route. */
+export function guesses(route: Route): boolean {
+  return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
+}
+
+function callOf({ services }: Gate, request: FastifyRequest): Call {
+  return {
+    services,
+    accountId: '',
+    keyId: '',
+    onlyApplicationId: undefined,
+    token: '',
+    params: request.params as Record<string, string>,
+    query: {},
+    body: {},
+    sentBody: undefined,
+    header: (name) => {
+      const value = request.headers[name]
+      return Array.isArray(value) ? value.join(', ') : value
+    },
+  }
+}
+
+async function checkApplication({ applications }: Gate, call: Call, applicationId: string): Promise<void> {
+  if (call.onlyApplicationId !== undefined && call.onlyApplicationId !== applicationId) {
+    throw noApplication(applicationId)
+  }
+  const accountId = await applications.accountOf(applicationId)
+  if (call.accountId !== '' && accountId !== call.accountId) throw noApplication(applicationId)
+}

@@ -1,0 +1,83 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { Principal } from '@licensing/proto/catalog'
+import { LRUCache } from 'lru-cache'
+import { hash } from 'node:crypto'
+import type { Services } from '../services.ts'
+import { bearerOf } from './bearer.ts'
+
+export type Scope = 'admin' | 'read' | 'revoke' | 'issue'
+
+interface Entry {
+  principal: Principal
+  /** When the answer was asked for, not when it came: what was revoked since is not in it. */
+  askedMs: number
+  /** Until when it is served without asking, where the catalog was found to be away. */
+  waitUntilMs: number
+}
+
+/** A revoked key is refused everywhere within 2 seconds: half of that for the cache, the rest for the question. */
+const freshMs = 1_000
+const askMs = 900
+/** How long a key that was good is believed while the catalog is away. */
+const staleMs = 5 * 60_000
+const askAgainMs = 1_000
+const mostKeys = 10_000
+
+/** Who calls: API keys looked up in the catalog by their hash, each at most once a second. */
+export class ApiKeys {
+  readonly #authenticateKey: Services['catalog']['authenticateKey']
+  readonly #known = new LRUCache<string, Entry>({ max: mostKeys })
+  readonly #refused = new LRUCache<string, true>({ max: mostKeys, ttl: freshMs })
+  readonly #asked = new Map<string, Promise<Principal>>()
+
+  constructor(catalog: Pick<Services['catalog'], 'authenticateKey'>) {
+    this.#authenticateKey = catalog.authenticateKey
+  }
+
+  /** @throws ServiceError `unauthenticated`, or `unavailable` where nobody can tell */
+  principalOf(authorization: string | undefined): Principal | Promise<Principal> {
+    const key = bearerOf(authorization)
+    if (key === undefined || !/^lsk_.{36,124}$/.test(key)) throw refusal()
+    const keyHash = hash('sha256', key, 'base64')
+    const entry = this.#known.get(keyHash)
+    const nowMs = Date.now()
+    if (entry && (nowMs - entry.askedMs < freshMs || nowMs < entry.waitUntilMs)) return entry.principal
+    if (this.#refused.has(keyHash)) throw refusal()
+    return this.#askOnce(keyHash)
+  }
+
+  #askOnce(keyHash: string): Promise<Principal> {
+    const asked = this.#asked.get(keyHash)
+    if (asked) return asked
+    const asking = this.#ask(keyHash).finally(() => this.#asked.delete(keyHash))
+    this.#asked.set(keyHash, asking)
+    return asking
+  }
+
+  async #ask(keyHash: string): Promise<Principal> {
+    const askedMs = Date.now()
+    try {
+      const principal = await this.#authenticateKey(
+        { keyHash: Buffer.from(keyHash, 'base64') },
+        { timeoutMs: askMs },
+      )
+      this.#known.set(keyHash, { principal, askedMs, waitUntilMs: 0 })
+      return principal
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      if (error.code === 'unauthenticated' || error.code === 'not_found') {
+        this.#known.delete(keyHash)
+        this.#refused.set(keyHash, true)
+        throw refusal()
+      }
+      const entry = this.#known.get(keyHash)
+      if (error.code !== 'unavailable' || !entry || askedMs - entry.askedMs > staleMs) throw error
+      entry.waitUntilMs = Math.min(Date.now() + askAgainMs, entry.askedMs + staleMs)
+      return entry.principal
+    }
+  }
+}
+
+function refusal(): ServiceError {
+  return new ServiceError('unauthenticated', 'the API key is missing, malformed, unknown or revoked')
+}

@@ -1,0 +1,44 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { LRUCache } from 'lru-cache'
+import type { Services } from '../services.ts'
+
+const mostApplications = 50_000
+
+/** Whose an application is. That never changes, so what is known once stays known. */
+export class Applications {
+  readonly #getApplication: Services['catalog']['getApplication']
+  readonly #accounts = new LRUCache<string, string>({ max: mostApplications })
+  readonly #asked = new Map<string, Promise<string>>()
+
+  constructor(catalog: Pick<Services['catalog'], 'getApplication'>) {
+    this.#getApplication = catalog.getApplication
+  }
+
+  /** @throws ServiceError `not_found` */
+  accountOf(applicationId: string): string | Promise<string> {
+    return this.#accounts.get(applicationId) ?? this.#askOnce(applicationId)
+  }
+
+  #askOnce(applicationId: string): Promise<string> {
+    const asked = this.#asked.get(applicationId)
+    if (asked) return asked
+    const asking = this.#ask(applicationId).finally(() => this.#asked.delete(applicationId))
+    this.#asked.set(applicationId, asking)
+    return asking
+  }
+
+  async #ask(applicationId: string): Promise<string> {
+    try {
+      const { accountId } = await this.#getApplication({ applicationId })
+      this.#accounts.set(applicationId, accountId)
+      return accountId
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'not_found') throw noApplication(applicationId)
+      throw error
+    }
+  }
+}
+
+export function noApplication(applicationId: string): ServiceError {
+  return new ServiceError('not_found', `there is no application ${applicationId}`)
+}

@@ -1,0 +1,160 @@
+import type { Health } from '@licensing/process/health'
+import type { Logger } from '@licensing/process/log'
+import { withRequestContext } from '@licensing/process/context'
+import type { RequestContext } from '@licensing/process/context'
+import { context as traceContext } from '@opentelemetry/api'
+import type { Span } from '@opentelemetry/api'
+import fastify from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { admit } from './admission/admit.ts'
+import type { Gate } from './admission/admit.ts'
+import { ApiKeys } from './admission/api-keys.ts'
+import { Applications } from './admission/applications.ts'
+import { callerAt } from './admission/client-address.ts'
+import { Throttle } from './admission/throttle.ts'
+import type { RateLimits } from './admission/throttle.ts'
+import { answerBrokenRequest } from './http/broken-request.ts'
+import { UnknownRoutes } from './http/not-found.ts'
+import { asServiceError, sendProblem } from './http/problem.ts'
+import { requestIdOf } from './http/request-id.ts'
+import { firstRefusal, mount } from './mount.ts'
+import { mountPages } from './pages/pages.ts'
+import { routes } from './routes/table.ts'
+import type { Services } from './services.ts'
+import { recordAnswer, startSpan } from './telemetry.ts'
+
+export interface GatewayDeps {
+  services: Services
+  limits: RateLimits
+  health: Health
+  log: Logger
+  /** Proxies whose X-Forwarded-For is believed: how many, or which addresses; false for none. */
+  trustProxy: string | boolean | ((address: string, hop: number) => boolean)
+  /** Where callers reach the gateway, for the API reference. */
+  publicUrl?: string | undefined
+  /** Folder of the portal's files. */
+  portalFolder?: string | undefined
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    context: RequestContext
+    span: Span | null
+  }
+}
+
+const keepAliveMs = 72_000
+const requestMs = 30_000
+const longestParam = 512
+
+/** The gateway: every route of the table, the pages beside them, and what is common to all. */
+export async function buildApp(deps: GatewayDeps): Promise<FastifyInstance> {
+  const app = fastify({
+    trustProxy: deps.trustProxy,
+    genReqId: requestIdOf,
+    keepAliveTimeout: keepAliveMs,
+    requestTimeout: requestMs,
+    // What is in hand when the process stops is answered, not refused.
+    return503OnClosing: false,
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: (error, request, reply) => {
+      reply.header('x-request-id', request.id)
+      sendProblem(reply, asServiceError(error), request.id)
+    },
+    routerOptions: { maxParamLength: longestParam },
+  })
+  const gate: Gate = {
+    services: deps.services,
+    keys: new ApiKeys(deps.services.catalog),
+    applications: new Applications(deps.services.catalog),
+    throttle: new Throttle(deps.limits),
+  }
+  const unknown = new UnknownRoutes()
+  takeBodiesAsBytes(app)
+  addHooks(app, deps, gate, unknown)
+  app.setErrorHandler((thrown, request, reply) => answerError(thrown, gate, deps.log, request, reply))
+  app.setNotFoundHandler((request, reply) => unknown.answer(request, reply))
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'))
+  })
+  for (const route of routes) {
+    if (route.rawBody) await app.register(async (scope) => mount(takingAnyBody(scope), route))
+    else mount(app, route)
+  }
+  await mountPages(app, deps)
+  return app
+}
+
+function addHooks(app: FastifyInstance, { log }: GatewayDeps, gate: Gate, unknown: UnknownRoutes): void {
+  app.decorateRequest('call', null)
+  app.decorateRequest('handled', false)
+  app.decorateRequest('span', null)
+  app.decorateRequest('context')
+  let stopping = false
+  app.addHook('preClose', () => {
+    stopping = true
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    if (stopping) reply.header('connection', 'close')
+    const { span, context } = startSpan(request)
+    request.span = span
+    request.context = { requestId: request.id }
+    traceContext.with(context, () =>
+      withRequestContext(request.context, () => {
+        letIn(gate, unknown, request, reply).then(() => done(), done)
+      }),
+    )
+  })
+  app.addHook('onResponse', (request, reply, done) => {
+    recordAnswer(log, request, reply, request.span)
+    done()
+  })
+}
+
+async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest, reply: FastifyReply) {
+  if (request.is404) {
+    // Before the body is read: whatever it is, there is nothing here that takes it.
+    if (request.url.startsWith('/v1/')) gate.throttle.stranger(reply, callerAt(request.ip))
+    return unknown.answer(request, reply)
+  }
+  forgetTypeOfNothing(request)
+  const { route } = request.routeOptions.config
+  if (!route) return
+  request.call = await admit(gate, route, request, reply)
+  if (request.call.accountId) request.context.accountId = request.call.accountId
+}
+
+async function answerError(
+  thrown: unknown,
+  gate: Gate,
+  log: Logger,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const error = await firstRefusal(asServiceError(thrown), gate, request, reply)
+  if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
+  else if (error.code === 'unavailable') log.warn({ err: thrown, request_id: request.id }, 'unavailable')
+  return sendProblem(reply, error, request.id)
+}
+
+// Bodies are read as bytes and parsed in their place in the order of refusals; what is not JSON is refused unread.
+function takeBodiesAsBytes(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)
+}
+
+function takingAnyBody(scope: FastifyInstance): FastifyInstance {
+  scope.addContentTypeParser('*', { parseAs: 'buffer' }, take)
+  return scope
+}
+
+function take(_request: FastifyRequest, body: Buffer, done: (error: null, body: Buffer) => void): void {
+  done(null, body)
+}
+
+// Some clients name a media type where they send nothing: there is nothing to refuse then.
+function forgetTypeOfNothing({ headers }: FastifyRequest): void {
+  const { 'content-length': length, 'transfer-encoding': encoding } = headers
+  if (encoding === undefined && (length === undefined || length === '0')) delete headers['content-type']
+}

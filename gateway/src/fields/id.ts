@@ -1,0 +1,58 @@
+import { z } from 'zod'
+
+const prefixes = [
+  'acct',
+  'app',
+  'key',
+  'ent',
+  'pln',
+  'lic',
+  'act',
+  'whe',
+  'evt',
+  'dlv',
+  'cs',
+  'pay',
+  'rfd',
+  'sale',
+  'fee',
+] as const
+
+export type IdPrefix = (typeof prefixes)[number]
+
+const patterns = Object.fromEntries(
+  prefixes.map((prefix) => [prefix, new RegExp(`^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$`)]),
+) as Record<IdPrefix, RegExp>
+
+/** Whether text has the form of an id; what has not cannot exist, so nobody needs to be asked. */
+export function isId(prefix: IdPrefix, text: string): boolean {
+  return patterns[prefix].test(text)
+}
+
+/** An id that a body refers to: one that cannot exist is a broken rule like one that does not. */
+export function reference(prefix: IdPrefix, what: string) {
+  return z
+    .string()
+    .refine((text) => isId(prefix, text), `there is no such ${what}`)
+    .meta({ pattern: patterns[prefix].source })
+}
+
+/** An id in an answer. */
+export function id(prefix: IdPrefix) {
+  return z
+    .string()
+    .meta({ pattern: patterns[prefix].source, examples: [`${prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] })
+}
+
+/** Names of path parameters that hold ids, with the prefix each asks for. */
+export const pathIds: Readonly<Record<string, { prefix: IdPrefix; what: string }>> = {
+  app_id: { prefix: 'app', what: 'application' },
+  key_id: { prefix: 'key', what: 'API key' },
+  ent_id: { prefix: 'ent', what: 'entitlement definition' },
+  plan_id: { prefix: 'pln', what: 'plan' },
+  licence_id: { prefix: 'lic', what: 'licence' },
+  activation_id: { prefix: 'act', what: 'activation' },
+  endpoint_id: { prefix: 'whe', what: 'webhook endpoint' },
+  delivery_id: { prefix: 'dlv', what: 'webhook delivery' },
+  session_id: { prefix: 'cs', what: 'checkout session' },
+}

@@ -1,0 +1,72 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { z } from 'zod'
+import { isId } from './id.ts'
+import type { IdPrefix } from './id.ts'
+
+const mostRows = 200
+const usualRows = 50
+const version = '1'
+
+/** `limit` of a list. */
+export const limit = z
+  .string()
+  .meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: mostRows,
+    default: usualRows,
+    description: 'Rows on a page.',
+  })
+  .transform((text, context) => {
+    const rows = /^[1-9][0-9]{0,2}$/.test(text) ? Number(text) : 0
+    if (rows >= 1 && rows <= mostRows) return rows
+    context.addIssue({ code: 'custom', message: `must be a whole number from 1 to ${mostRows}` })
+    return z.NEVER
+  })
+  .default(usualRows)
+
+/** `cursor` of a list whose rows have ids: the id of the last row of the page before, empty for the first page. */
+export function idCursor(prefix: IdPrefix) {
+  return cursor((last) => (isId(prefix, last) ? last : undefined), '')
+}
+
+/** `cursor` of a list whose rows are numbered. */
+export const positionCursor = cursor(
+  (last) => (/^[1-9][0-9]{0,17}$/.test(last) ? BigInt(last) : undefined),
+  0n,
+)
+
+/** The cursor after the row named `last`. */
+export function cursorAfter(last: string): string {
+  return Buffer.from(version + last, 'latin1').toString('base64url')
+}
+
+/** A page's answer. */
+export function pageOf<S extends z.ZodType>(row: S) {
+  return z.strictObject({
+    data: z.array(row),
+    next_cursor: z.string().nullable().describe('Where the next page begins; null on the last one.'),
+  })
+}
+
+/** A page of rows; `last` names the row that the next page begins after. */
+export function page<Row>(data: Row[], hasMore: boolean, last: (row: Row) => string) {
+  const lastRow = data.at(-1)
+  return { data, next_cursor: hasMore && lastRow !== undefined ? cursorAfter(last(lastRow)) : null }
+}
+
+export const emptyPage = { data: [], next_cursor: null }
+
+function cursor<T>(read: (last: string) => T | undefined, first: T) {
+  return z
+    .string()
+    .meta({ description: '`next_cursor` of the page before; absent for the first page.' })
+    .transform((text): T => {
+      const decoded = Buffer.from(text, 'base64url').toString('latin1')
+      const last = decoded.startsWith(version) ? read(decoded.slice(version.length)) : undefined
+      if (last !== undefined && cursorAfter(decoded.slice(version.length)) === text) return last
+      // A bad cursor is 400, not one broken rule among others: it was never ours.
+      throw new ServiceError('bad_request', 'the cursor is not one that this service gave out')
+    })
+    .default(first as never)
+}

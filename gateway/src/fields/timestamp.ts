@@ -1,0 +1,55 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { z } from 'zod'
+
+const pattern =
+  /^(\d{4})-(\d{2})-(\d{2})T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/
+
+// What google.protobuf.Timestamp can hold.
+const firstMs = Date.parse('0001-01-01T00:00:00Z')
+const lastMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+/** Milliseconds since the epoch of an ISO 8601 timestamp with `Z` or an offset, or undefined where it is none. */
+export function parseTimestamp(text: string): number | undefined {
+  const parts = pattern.exec(text)
+  if (!parts) return undefined
+  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours, offsetMinutes] = parts
+  const local = new Date(0)
+  local.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
+  // 31 June rolls over into July: such a date does not exist.
+  if (local.getUTCMonth() !== Number(month) - 1 || local.getUTCDate() !== Number(day)) return undefined
+  local.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
+  const offset = sign ? Number(`${sign}1`) * (Number(offsetHours) * 60 + Number(offsetMinutes)) : 0
+  const ms = local.getTime() - offset * 60_000
+  return ms >= firstMs && ms <= lastMs ? ms : undefined
+}
+
+/** A timestamp in a request: ISO 8601 with `Z` or an offset, a real date; to the millisecond. */
+export const timestamp = z
+  .string()
+  .meta({ format: 'date-time', examples: ['2027-01-31T00:00:00.000Z'] })
+  .transform((text, context) => {
+    const ms = parseTimestamp(text)
+    if (ms !== undefined) return toProto(ms)
+    context.addIssue({
+      code: 'custom',
+      message: 'must be an ISO 8601 timestamp such as 2027-01-31T00:00:00.000Z',
+    })
+    return z.NEVER
+  })
+
+/** A timestamp in an answer. */
+export const timestampText = z.string().meta({ format: 'date-time', examples: ['2026-11-01T12:00:00.000Z'] })
+
+export function toProto(ms: number): { seconds: bigint; nanos: number } {
+  const seconds = Math.floor(ms / 1000)
+  return { seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 }
+}
+
+/** ISO 8601 UTC with milliseconds and `Z`. */
+export function isoText(from: Timestamp | undefined): string {
+  return new Date(from ? Number(from.seconds) * 1000 + Math.floor(from.nanos / 1_000_000) : 0).toISOString()
+}
+
+export function isoTextOrNull(from: Timestamp | undefined): string | null {
+  return from ? isoText(from) : null
+}

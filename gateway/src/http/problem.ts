@@ -1,0 +1,60 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
+import type { FastifyReply } from 'fastify'
+
+const retryAfterSeconds = '1'
+
+/** Answers with an RFC 9457 problem: the one place where an error becomes HTTP. */
+export function sendProblem(reply: FastifyReply, error: ServiceError, requestId: string): FastifyReply {
+  const { http } = errorCatalogue[error.code]
+  if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
+  if (error.code === 'unavailable') reply.header('retry-after', retryAfterSeconds)
+  return reply
+    .code(http)
+    .header('content-type', 'application/problem+json; charset=utf-8')
+    .header('cache-control', 'no-store')
+    .send(JSON.stringify(problem(error, requestId)))
+}
+
+/** The body of a problem. */
+export function problem(error: ServiceError, requestId: string): Record<string, unknown> {
+  const { http, title } = errorCatalogue[error.code]
+  return {
+    type: `/errors/${error.code}`,
+    title,
+    status: http,
+    code: error.code,
+    detail: error.code === 'internal' ? 'something failed on our side' : error.message,
+    request_id: requestId,
+    ...error.members,
+    ...(error.code === 'validation_failed' && { errors: error.errors }),
+  }
+}
+
+// What fastify itself refuses a request with, and what that is in the catalogue.
+const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    code: 'unsupported_media_type',
+    detail: 'send Content-Type: application/json',
+  },
+  FST_ERR_CTP_BODY_TOO_LARGE: { code: 'payload_too_large', detail: 'the body is too large' },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    code: 'bad_request',
+    detail: 'the body is not as long as Content-Length says',
+  },
+  FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'there is no such resource' },
+  FST_ERR_BAD_URL: { code: 'not_found', detail: 'there is no such route' },
+}
+
+/** The ServiceError that a thrown value amounts to; what nobody foresaw is `internal`. */
+export function asServiceError(thrown: unknown): ServiceError {
+  if (thrown instanceof ServiceError) return thrown
+  const { code = '', statusCode = 500 } = thrown as { code?: string; statusCode?: number }
+  const known = frameworkCodes[code]
+  if (known) return new ServiceError(known.code, known.detail, { cause: thrown })
+  // The rest of what a request alone can bring about, such as a body that breaks off.
+  if (statusCode === 400)
+    return new ServiceError('bad_request', 'the request could not be read', { cause: thrown })
+  return new ServiceError('internal', 'something failed on our side', { cause: thrown })
+}

@@ -1,0 +1,46 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { FieldError } from '@licensing/grpc/errors'
+import type { z } from 'zod'
+import { jsonPointer } from './json-pointer.ts'
+
+// A body of a megabyte can break a rule a hundred thousand times.
+const mostErrors = 100
+
+/** What a schema makes of a value, or `validation_failed` that points to every field that breaks a rule. */
+export function validate<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value)).slice(0, mostErrors)
+  const [first] = errors
+  throw new ServiceError('validation_failed', `${first?.pointer || 'the body'}: ${first?.message}`, {
+    errors,
+  })
+}
+
+function fieldErrors(issue: z.core.$ZodIssue, value: unknown): FieldError[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      pointer: jsonPointer([...issue.path, key]),
+      message: 'is not a field of this',
+    }))
+  }
+  return [{ pointer: jsonPointer(issue.path), message: messageOf(issue, value) }]
+}
+
+function messageOf(issue: z.core.$ZodIssue, value: unknown): string {
+  if (issue.code === 'invalid_value') return `must be one of: ${issue.values.map(String).join(', ')}`
+  if (issue.code !== 'invalid_type') return issue.message
+  if (isMissing(issue.path, value)) return 'is required'
+  return issue.message.startsWith('Invalid input') ? `must be ${named(issue.expected)}` : issue.message
+}
+
+function isMissing(path: readonly PropertyKey[], value: unknown): boolean {
+  let at = value
+  for (const part of path) at = (at as Record<PropertyKey, unknown> | null | undefined)?.[part]
+  return at === undefined && path.length > 0
+}
+
+function named(expected: string): string {
+  const names: Record<string, string> = { object: 'an object', array: 'an array', boolean: 'true or false' }
+  return names[expected] ?? `a ${expected}`
+}

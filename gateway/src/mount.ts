@@ -1,0 +1,77 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { guesses } from './admission/admit.ts'
+import type { Gate } from './admission/admit.ts'
+import { callerAt } from './admission/client-address.ts'
+import { readInput } from './read-input.ts'
+import type { Call, Route } from './route.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The entry of the route table that answers here. */
+    route?: Route
+  }
+  interface FastifyRequest {
+    /** Set once the request is let in. */
+    call: Call | null
+    /** Set once its input is in order: errors from here on are the handler's. */
+    handled: boolean
+  }
+}
+
+const jsonType = 'application/json; charset=utf-8'
+
+/** Gives fastify a route of the table. Admission happened in the `onRequest` hook of `app.ts`. */
+export function mount(app: FastifyInstance, route: Route): void {
+  app.route({
+    method: route.method,
+    url: route.path.replaceAll(/\{([^}]+)\}/g, ':$1'),
+    bodyLimit: route.bodyLimit,
+    config: { route },
+    handler: async (request, reply) => {
+      const call = request.call!
+      readInput(route, call, request.query, request.body)
+      request.handled = true
+      const answer = await route.handle(call)
+      reply.code(answer.status ?? route.status)
+      if (route.audience === 'vendor') reply.header('cache-control', 'no-store')
+      if (answer.headers) reply.headers(answer.headers)
+      const json = answer.json ?? (answer.body === undefined ? undefined : JSON.stringify(answer.body))
+      if (json === undefined) return reply.send()
+      return reply.header('content-type', answer.headers?.['content-type'] ?? jsonType).send(json)
+    },
+  })
+}
+
+/**
+ * The refusal that comes first: of a body that breaks a rule and a path that leads nowhere, the path; of one wrong
+ * licence key too many and the wrong key, the limit.
+ */
+export async function firstRefusal(
+  error: ServiceError,
+  { throttle }: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<ServiceError> {
+  const { route } = request.routeOptions.config
+  if (!route) return error
+  if (request.call && !request.handled && route.exists && errorCatalogue[error.code].http < 500) {
+    const missing = await refusalOf(() => route.exists!(request.call!))
+    if (missing?.code === 'not_found') return missing
+  }
+  if (guesses(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
+    const limited = await refusalOf(() => throttle.wrongKey(reply, callerAt(request.ip)))
+    if (limited) return limited
+  }
+  return error
+}
+
+async function refusalOf(work: () => unknown): Promise<ServiceError | undefined> {
+  try {
+    await work()
+    return undefined
+  } catch (error) {
+    return error instanceof ServiceError ? error : undefined
+  }
+}

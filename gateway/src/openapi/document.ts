@@ -1,0 +1,231 @@
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
+import { pathIds } from '../fields/id.ts'
+import { bodySchema } from '../route.ts'
+import type { Route } from '../route.ts'
+import { errorsOf } from './route-errors.ts'
+import { SchemaBook } from './schema-book.ts'
+import type { JsonSchema } from './schema-book.ts'
+
+export interface OpenApiDocument {
+  openapi: string
+  info: object
+  servers?: object[]
+  tags: { name: string }[]
+  paths: Record<string, Record<string, Operation>>
+  components: {
+    schemas: Record<string, JsonSchema>
+    securitySchemes: object
+    responses: object
+    headers: object
+  }
+}
+
+interface Operation {
+  operationId: string
+  responses: Record<string, object>
+  [member: string]: unknown
+}
+
+const description = `
+Licensing for software vendors: entitlement definitions, plans, licences and their lifecycle, payments' consequences,
+signed webhooks and offline tokens for installed products.
+
+Requests carry \`Authorization: Bearer <API key>\`. Bodies are JSON; an unknown field is refused. Errors are
+\`application/problem+json\` (RFC 9457); \`GET /errors/{code}\` says what each means and what to do. Lists are pages:
+\`limit\` and \`cursor\` in, \`data\` and \`next_cursor\` out, newest first.
+`.trim()
+
+/** The OpenAPI 3.1 document of the route table: everything in it comes from the schemas that validate. */
+export function openApiDocument(routes: readonly Route[], publicUrl?: string): OpenApiDocument {
+  const book = new SchemaBook()
+  const paths: OpenApiDocument['paths'] = {}
+  for (const route of routes) {
+    const operations = (paths[route.path] ??= {})
+    operations[route.method.toLowerCase()] = operation(route, book)
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Licensing API',
+      version: '1',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      description,
+    },
+    ...(publicUrl !== undefined && { servers: [{ url: publicUrl }] }),
+    tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: { ...book.schemas, Problem: problemSchema },
+      securitySchemes,
+      responses: Object.fromEntries(
+        (Object.keys(errorCatalogue) as ErrorCode[]).map((code) => [code, problemResponse(code)]),
+      ),
+      headers: commonHeaders,
+    },
+  }
+}
+
+function operation(route: Route, book: SchemaBook): Operation {
+  const parameters = [...pathParameters(route), ...headerParameters(route), ...queryParameters(route, book)]
+  const body = requestBody(route, book)
+  return {
+    operationId: route.operationId,
+    tags: [route.tag],
+    summary: route.summary,
+    ...(describe(route) && { description: describe(route) }),
+    security: securityOf(route),
+    ...(route.scopes.length > 0 && { 'x-scopes': route.scopes }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: body }),
+    responses: responses(route, book),
+  }
+}
+
+function describe(route: Route): string {
+  const scopes = route.scopes.map((scope) => `\`${scope}\``).join(' or ')
+  return [route.description, scopes && `Scope: ${scopes}.`].filter(Boolean).join('\n\n')
+}
+
+function securityOf(route: Route): object[] {
+  if (route.audience === 'vendor') return [{ apiKey: [] }]
+  if (route.audience === 'activation') return [{ activationToken: [] }]
+  return []
+}
+
+function pathParameters(route: Route): object[] {
+  return [...route.path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => {
+    const known = pathIds[name]
+    const schema = known
+      ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
+      : { type: 'string' }
+    return { name, in: 'path', required: true, schema }
+  })
+}
+
+function headerParameters(route: Route): object[] {
+  if (!route.needsIdempotencyKey) return []
+  const schema = { type: 'string', minLength: 1, maxLength: 255 }
+  const meaning = 'Your own key for this request; the same one when you retry.'
+  return [{ name: 'Idempotency-Key', in: 'header', required: true, description: meaning, schema }]
+}
+
+function queryParameters(route: Route, book: SchemaBook): object[] {
+  if (!route.query) return []
+  const { properties = {}, required = [] } = book.input(route.query)
+  return Object.entries(properties).map(([name, { description: meaning, ...schema }]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    ...(meaning !== undefined && { description: meaning }),
+    schema,
+  }))
+}
+
+function requestBody(route: Route, book: SchemaBook): object | undefined {
+  if (route.rawBody) {
+    return { required: true, content: { 'application/json': { schema: { type: 'object' } } } }
+  }
+  if (!route.body) return undefined
+  return {
+    required: !route.bodyOptional,
+    content: { 'application/json': { schema: book.input(bodySchema(route)) } },
+  }
+}
+
+function responses(route: Route, book: SchemaBook): Record<string, object> {
+  const content = route.answer && { 'application/json': { schema: book.output(route.answer) } }
+  const headers = {
+    ...Object.fromEntries(
+      Object.keys(commonHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(route.answerHeaders).map(([name, meaning]) => [
+        name,
+        { description: meaning, schema: { type: 'string' } },
+      ]),
+    ),
+  }
+  const done: Record<string, object> = {
+    [route.status]: { description: statusText(route.status), headers, ...(content && { content }) },
+  }
+  for (const [status, meaning] of Object.entries(route.alsoAnswers)) {
+    done[status] = { description: meaning, headers, ...(content && Number(status) < 300 && { content }) }
+  }
+  for (const code of errorsOf(route)) {
+    const status = errorCatalogue[code].http
+    done[status] = done[status] ? anyProblem(done[status], code) : { $ref: `#/components/responses/${code}` }
+  }
+  return done
+}
+
+/** Several codes share a status: one response that names them all. */
+function anyProblem(before: object, code: ErrorCode): object {
+  const names =
+    '$ref' in before
+      ? [String(before.$ref).split('/').at(-1)!]
+      : (before as { 'x-codes': string[] })['x-codes']
+  const codes = [...names, code]
+  const meanings = codes.map((each) => `\`${each}\`: ${errorCatalogue[each as ErrorCode].meaning}`)
+  return { description: meanings.join('\n\n'), 'x-codes': codes, content: problemContent }
+}
+
+function statusText(status: number): string {
+  return status === 201 ? 'Created' : status === 202 ? 'Accepted' : status === 204 ? 'Done' : 'OK'
+}
+
+const problemContent = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } }
+
+function problemResponse(code: ErrorCode): object {
+  const { meaning, remedy } = errorCatalogue[code]
+  return { description: `\`${code}\`: ${meaning} ${remedy}`, content: problemContent }
+}
+
+const problemSchema: JsonSchema = {
+  type: 'object',
+  description: 'RFC 9457',
+  required: ['type', 'title', 'status', 'code', 'detail', 'request_id'],
+  properties: {
+    type: { type: 'string', description: 'Resolves at the gateway.', examples: ['/errors/conflict'] },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    code: { type: 'string', enum: Object.keys(errorCatalogue) },
+    detail: { type: 'string' },
+    request_id: { type: 'string' },
+    current: { type: 'string', description: 'For a conflict about a state: the status found.' },
+    allowed: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'For a conflict about a state: the verbs that would change it now.',
+    },
+    reason: { type: 'string', description: 'For licence_refused: why.' },
+    errors: {
+      type: 'array',
+      description: 'For validation_failed: each field that breaks a rule.',
+      items: {
+        type: 'object',
+        required: ['pointer', 'message'],
+        properties: { pointer: { type: 'string' }, message: { type: 'string' } },
+      },
+    },
+  },
+}
+
+const securitySchemes = {
+  apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `lsk_…`.' },
+  activationToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'The activation’s latest token.',
+  },
+}
+
+const commonHeaders = {
+  'X-Request-Id': {
+    description: 'The caller’s, when it sent a valid one, else a new one.',
+    schema: { type: 'string' },
+  },
+  RateLimit: { description: 'What is left of the limit in the current window.', schema: { type: 'string' } },
+  'RateLimit-Policy': { description: 'The limit and its window.', schema: { type: 'string' } },
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod'
+
+export interface JsonSchema {
+  description?: string
+  properties?: Record<string, JsonSchema>
+  required?: string[]
+  [keyword: string]: unknown
+}
+
+/** Turns zod schemas into JSON Schema; those with an id go into the document's components once. */
+export class SchemaBook {
+  readonly schemas: Record<string, JsonSchema> = {}
+
+  /** What may be sent. */
+  input(schema: z.ZodType): JsonSchema {
+    return this.#convert(schema, 'input')
+  }
+
+  /** What is answered. */
+  output(schema: z.ZodType): JsonSchema {
+    return this.#convert(schema, 'output')
+  }
+
+  #convert(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
+    const {
+      $schema: _,
+      $defs,
+      ...converted
+    } = z.toJSONSchema(schema, {
+      target: 'draft-2020-12',
+      io,
+      unrepresentable: 'any',
+      override: ({ jsonSchema }) => {
+        // Defaults of the cursors are our own business.
+        if (typeof jsonSchema.default === 'bigint' || jsonSchema.default === '') delete jsonSchema.default
+        delete jsonSchema.id
+      },
+    }) as JsonSchema & { $defs?: Record<string, JsonSchema> }
+    for (const [id, definition] of Object.entries($defs ?? {})) this.schemas[id] = relocate(definition)
+    const id = z.globalRegistry.get(schema)?.id
+    if (id === undefined) return relocate(converted)
+    this.schemas[id] ??= relocate(converted)
+    return { $ref: `#/components/schemas/${id}` }
+  }
+}
+
+/** References within one schema become references within the document. */
+function relocate<T>(part: T): T {
+  return JSON.parse(JSON.stringify(part).replaceAll('"#/$defs/', '"#/components/schemas/')) as T
+}

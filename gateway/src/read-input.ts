@@ -1,0 +1,30 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { parseJson } from './http/json-body.ts'
+import { validate } from './http/validate.ts'
+import type { Call, Route } from './route.ts'
+import { bodySchema } from './route.ts'
+
+const longestIdempotencyKey = 255
+
+/** Puts body and query into the call, in the order of refusals: JSON, idempotency key, shape. */
+export function readInput(route: Route, call: Call, query: unknown, bytes: unknown): void {
+  if (route.rawBody) {
+    if (!(bytes instanceof Buffer) || bytes.length === 0)
+      throw new ServiceError('bad_request', 'the body is empty')
+    call.sentBody = bytes
+    return
+  }
+  if (route.method !== 'GET') call.sentBody = parseJson(bytes, route.bodyOptional)
+  if (route.needsIdempotencyKey) checkIdempotencyKey(call.header('idempotency-key'))
+  if (route.method !== 'GET') call.body = validate(bodySchema(route), call.sentBody)
+  if (route.query) call.query = validate(route.query, query)
+}
+
+function checkIdempotencyKey(key: string | undefined): void {
+  if (key === undefined || key === '' || key.length > longestIdempotencyKey) {
+    throw new ServiceError(
+      'idempotency_key_required',
+      `send the header Idempotency-Key, 1 to ${longestIdempotencyKey} characters`,
+    )
+  }
+}

@@ -1,0 +1,168 @@
+import type { ErrorCode } from '@licensing/proto/errors'
+import { z } from 'zod'
+import type { Scope } from './admission/api-keys.ts'
+import type { Services } from './services.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/**
+ * Who calls a route and how they show it:
+ * `vendor` an API key; `product` nothing, or a licence key in the body; `activation` the token of an activation;
+ * `processor` a signature over the body.
+ */
+export type Audience = 'vendor' | 'product' | 'activation' | 'processor'
+
+/** One request as its handler sees it: admitted, and its input of the right shape. */
+export interface Call {
+  services: Services
+  /** The API key's account; empty where no API key is asked for. */
+  accountId: string
+  /** The API key itself, as who did it. */
+  keyId: string
+  /** For a key bound to one application. */
+  onlyApplicationId: string | undefined
+  /** The activation's token; empty for other audiences. */
+  token: string
+  params: Readonly<Record<string, string>>
+  query: unknown
+  body: unknown
+  /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
+  sentBody: unknown
+  header(name: string): string | undefined
+}
+
+/** What a handler answers; the status is the route's where it names none. */
+export interface Answer<Body = unknown> {
+  status?: number
+  headers?: Record<string, string>
+  body?: Body
+  /** JSON text that is sent as it is. */
+  json?: string
+}
+
+/** One entry of the route table: all that admission, validation, the OpenAPI document and the tests know of it. */
+export interface Route {
+  method: Method
+  /** As OpenAPI writes it: `/v1/apps/{app_id}/plans`. */
+  path: string
+  operationId: string
+  tag: string
+  summary: string
+  description?: string
+  audience: Audience
+  /** Any one of these scopes is enough. */
+  scopes: readonly Scope[]
+  /** It reaches beyond one application: a bound key is refused. */
+  accountWide: boolean
+  query?: z.ZodType
+  /** Absent: no body is asked for, an empty one or `{}` is well. */
+  body?: z.ZodType
+  /** An empty body is the same as `{}`. */
+  bodyOptional: boolean
+  rawBody: boolean
+  bodyLimit: number
+  needsIdempotencyKey: boolean
+  status: number
+  answer?: z.ZodType
+  /** Other statuses it succeeds with, and when. */
+  alsoAnswers: Readonly<Record<number, string>>
+  answerHeaders: Readonly<Record<string, string>>
+  /** Errors beyond those that every route of its kind can have. */
+  errors: readonly ErrorCode[]
+  /** Asks for the resource in the path: a body that breaks a rule is answered after a path that leads nowhere. */
+  exists?(call: Call): Promise<unknown>
+  handle(call: Call): Promise<Answer>
+}
+
+type Params<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? { readonly [K in Name | keyof Params<Rest>]: string }
+  : unknown
+
+type Output<S> = S extends z.ZodType ? z.output<S> : Record<string, never>
+
+type TypedCall<Path extends string, Query, Body> = Omit<Call, 'params' | 'query' | 'body'> & {
+  params: Params<Path>
+  query: Output<Query>
+  body: Output<Body>
+}
+
+interface Spec<Path extends string, Query, Body, Reply> {
+  method: Method
+  path: Path
+  operationId: string
+  tag: string
+  summary: string
+  description?: string
+  query?: Query
+  body?: Body
+  bodyOptional?: boolean
+  rawBody?: boolean
+  bodyLimit?: number
+  needsIdempotencyKey?: boolean
+  /** 200 with an answer, 204 without one, unless named. */
+  status?: number
+  answer?: Reply
+  alsoAnswers?: Record<number, string>
+  answerHeaders?: Record<string, string>
+  errors?: readonly ErrorCode[]
+  exists?: (call: TypedCall<Path, undefined, undefined>) => Promise<unknown>
+  handle: (
+    call: TypedCall<Path, Query, Body>,
+  ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>
+}
+
+const mebibyte = 1024 * 1024
+const noBody = z.strictObject({})
+
+/** A route for the vendor's backend: an API key with one of `scopes`. */
+export function vendorRoute<
+  Path extends string,
+  Query extends z.ZodType | undefined = undefined,
+  Body extends z.ZodType | undefined = undefined,
+  Reply extends z.ZodType | undefined = undefined,
+>(spec: Spec<Path, Query, Body, Reply> & { scopes: readonly Scope[]; accountWide?: boolean }): Route {
+  return complete(spec, 'vendor', spec.scopes, spec.accountWide ?? false)
+}
+
+/** A route that is called without an API key. */
+export function keylessRoute<
+  Path extends string,
+  Query extends z.ZodType | undefined = undefined,
+  Body extends z.ZodType | undefined = undefined,
+  Reply extends z.ZodType | undefined = undefined,
+>(spec: Spec<Path, Query, Body, Reply> & { audience: Exclude<Audience, 'vendor'> }): Route {
+  return complete(spec, spec.audience, [], false)
+}
+
+function complete<Path extends string, Query, Body, Reply>(
+  spec: Spec<Path, Query, Body, Reply>,
+  audience: Audience,
+  scopes: readonly Scope[],
+  accountWide: boolean,
+): Route {
+  // The handler's types follow from the same schemas that make its input.
+  return {
+    bodyOptional: spec.body === undefined,
+    rawBody: false,
+    bodyLimit: mebibyte,
+    needsIdempotencyKey: false,
+    status: spec.answer === undefined ? 204 : 200,
+    alsoAnswers: {},
+    answerHeaders: {},
+    errors: [],
+    ...spec,
+    audience,
+    scopes,
+    accountWide,
+  } as unknown as Route
+}
+
+/** The schema of a route's body; a route that asks for none takes an empty object. */
+export function bodySchema(route: Route): z.ZodType {
+  return route.body ?? noBody
+}
+
+/** The account and application that a call is about. */
+export function within(call: { accountId: string; params: { readonly app_id: string } }) {
+  return { accountId: call.accountId, applicationId: call.params.app_id }
+}

@@ -1,0 +1,42 @@
+import type { TokenGrant } from '@licensing/proto/products'
+import { z } from 'zod'
+import { host } from '../../fields/host-name.ts'
+import { id } from '../../fields/id.ts'
+import { text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/timestamp.ts'
+
+export const grantSchema = z
+  .strictObject({
+    activation_id: id('act'),
+    licence_id: id('lic'),
+    token: z
+      .string()
+      .describe('A JWT (EdDSA) that the product verifies offline with the application’s public keys.'),
+    expires_at: timestampText.describe('When the token ends.'),
+    refresh_after: timestampText.describe('Half of its life: when to ask for a new one.'),
+    check_interval_seconds: z.int().describe('How often to look at the revocation list.'),
+  })
+  .meta({ id: 'TokenGrant' })
+
+const productVersion = text(1, 128).meta({ examples: ['4.2.0'] })
+
+export const activateBody = z.strictObject({
+  // Whatever is no licence key is an unknown one, and not a broken rule.
+  licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
+  fingerprint: text(1, 128).describe('What the product knows this installation by.'),
+  host,
+  product_version: productVersion,
+})
+
+export const callHomeBody = z.strictObject({ product_version: productVersion, host })
+
+export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
+  return {
+    activation_id: grant.activationId,
+    licence_id: grant.licenceId,
+    token: grant.token,
+    expires_at: isoText(grant.expiresAt),
+    refresh_after: isoText(grant.refreshAfter),
+    check_interval_seconds: grant.checkIntervalSeconds,
+  }
+}

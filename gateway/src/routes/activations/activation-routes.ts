@@ -1,0 +1,91 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { keylessRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { activateBody, callHomeBody, grantJson, grantSchema } from './activation-json.ts'
+
+const tag = 'Installed products'
+const one = '/v1/activations/{activation_id}'
+
+export const activationRoutes: Route[] = [
+  keylessRoute({
+    method: 'POST',
+    path: '/v1/activations',
+    operationId: 'activate',
+    tag,
+    summary: 'Activate an installation',
+    description: 'Called by the installed product with a licence key.',
+    audience: 'product',
+    body: activateBody,
+    status: 201,
+    alsoAnswers: { 200: 'The same fingerprint again: the same activation.' },
+    answer: grantSchema,
+    errors: ['not_found', 'licence_refused', 'limit_reached'],
+    handle: async ({ services, body }) => {
+      const { licence_key: licenceKey, fingerprint, host, product_version: productVersion } = body
+      // Too long or with characters that no key has: nobody needs to be asked.
+      if (!/^[\x20-\x7e]{1,128}$/.test(licenceKey))
+        throw new ServiceError('not_found', 'there is no such licence key')
+      const { grant, created } = await services.products.activate({
+        licenceKey,
+        fingerprint,
+        host,
+        productVersion,
+      })
+      return { status: created ? 201 : 200, body: grantJson(grant!) }
+    },
+  }),
+  keylessRoute({
+    method: 'POST',
+    path: `${one}/refresh`,
+    operationId: 'refreshActivation',
+    tag,
+    summary: 'Get a new token',
+    description: 'With the activation’s last token, expired or not. It counts as a call-home.',
+    audience: 'activation',
+    body: callHomeBody,
+    answer: grantSchema,
+    errors: ['licence_refused'],
+    handle: async (call) => ({
+      body: grantJson(await call.services.products.refreshActivation(callHome(call))),
+    }),
+  }),
+  keylessRoute({
+    method: 'POST',
+    path: `${one}/call-home`,
+    operationId: 'recordCallHome',
+    tag,
+    summary: 'Tell that this installation runs',
+    description: 'Answered whatever the licence’s status is.',
+    audience: 'activation',
+    body: callHomeBody,
+    handle: async (call) => {
+      await call.services.products.recordCallHome(callHome(call))
+      return {}
+    },
+  }),
+  keylessRoute({
+    method: 'DELETE',
+    path: one,
+    operationId: 'deactivate',
+    tag,
+    summary: 'Free the place that this installation takes',
+    audience: 'activation',
+    handle: async ({ services, params, token }) => {
+      await services.products.deactivate({ activationId: params.activation_id, token })
+      return {}
+    },
+  }),
+]
+
+function callHome(call: {
+  token: string
+  params: { readonly activation_id: string }
+  body: { host: string; product_version: string }
+}) {
+  return {
+    activationId: call.params.activation_id,
+    token: call.token,
+    host: call.body.host,
+    productVersion: call.body.product_version,
+  }
+}

@@ -1,0 +1,61 @@
+import type { ApiKey, CreateApiKeyResponse } from '@licensing/proto/catalog'
+import { z } from 'zod'
+import { id, reference } from '../../fields/id.ts'
+import { optional } from '../../fields/optional.ts'
+import { text } from '../../fields/text.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+
+const scope = z.enum(['admin', 'read', 'revoke', 'issue'])
+
+const common = {
+  id: id('key'),
+  name: z.string(),
+  scopes: z.array(scope),
+  app_id: id('app').nullable().describe('The one application that a bound key reaches.'),
+  last_four: z.string().describe('The key’s last four characters.'),
+  created_at: timestampText,
+}
+
+export const apiKeySchema = z
+  .strictObject({
+    ...common,
+    last_used_at: timestampText.nullable(),
+    revoked_at: timestampText.nullable(),
+  })
+  .meta({ id: 'ApiKey' })
+
+export const newApiKeySchema = z
+  .strictObject({ ...common, key: z.string().describe('Shown here and never again.') })
+  .meta({ id: 'NewApiKey' })
+
+export const createApiKeyBody = z.strictObject({
+  name: text(1, 200).meta({ examples: ['shop backend'] }),
+  scopes: z
+    .array(scope)
+    .min(1, 'must name at least one scope')
+    .transform((scopes) => [...new Set(scopes)]),
+  app_id: optional(reference('app', 'application')).describe('Binds the key to one application.'),
+})
+
+export function apiKeyJson(apiKey: ApiKey): z.output<typeof apiKeySchema> {
+  return {
+    ...commonJson(apiKey),
+    last_used_at: isoTextOrNull(apiKey.lastUsedAt),
+    revoked_at: isoTextOrNull(apiKey.revokedAt),
+  }
+}
+
+export function newApiKeyJson({ apiKey, key }: CreateApiKeyResponse): z.output<typeof newApiKeySchema> {
+  return { ...commonJson(apiKey!), key }
+}
+
+function commonJson(apiKey: ApiKey) {
+  return {
+    id: apiKey.id,
+    name: apiKey.name,
+    scopes: apiKey.scopes as z.output<typeof scope>[],
+    app_id: apiKey.applicationId ?? null,
+    last_four: apiKey.lastFour,
+    created_at: isoText(apiKey.createdAt),
+  }
+}

@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { vendorRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { apiKeyJson, apiKeySchema, createApiKeyBody, newApiKeyJson, newApiKeySchema } from './api-key-json.ts'
+
+const tag = 'API keys'
+
+export const apiKeyRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: '/v1/api-keys',
+    operationId: 'createApiKey',
+    tag,
+    summary: 'Make an API key',
+    scopes: ['admin'],
+    accountWide: true,
+    body: createApiKeyBody,
+    status: 201,
+    answer: newApiKeySchema,
+    handle: async ({ services, accountId, body }) => ({
+      body: newApiKeyJson(
+        await services.catalog.createApiKey({
+          accountId,
+          name: body.name,
+          scopes: body.scopes,
+          applicationId: body.app_id,
+        }),
+      ),
+    }),
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/api-keys',
+    operationId: 'listApiKeys',
+    tag,
+    summary: 'List API keys, revoked ones too',
+    scopes: ['admin'],
+    accountWide: true,
+    query: z.object({ limit, cursor: idCursor('key') }),
+    answer: pageOf(apiKeySchema),
+    handle: async ({ services, accountId, query }) => {
+      const { apiKeys, hasMore } = await services.catalog.listApiKeys({
+        accountId,
+        limit: query.limit,
+        beforeId: query.cursor,
+      })
+      return { body: page(apiKeys.map(apiKeyJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'DELETE',
+    path: '/v1/api-keys/{key_id}',
+    operationId: 'revokeApiKey',
+    tag,
+    summary: 'Revoke an API key',
+    description:
+      'It is refused everywhere within 2 seconds, and stays listed. Revoking it again changes nothing.',
+    scopes: ['admin'],
+    accountWide: true,
+    handle: async ({ services, accountId, params }) => {
+      await services.catalog.revokeApiKey({ accountId, keyId: params.key_id })
+      return {}
+    },
+  }),
+]

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { appJson, appSchema, createAppBody } from './app-json.ts'
+
+const tag = 'Applications'
+
+export const appRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: '/v1/apps',
+    operationId: 'createApplication',
+    tag,
+    summary: 'Make an application',
+    scopes: ['admin'],
+    accountWide: true,
+    body: createAppBody,
+    status: 201,
+    answer: appSchema,
+    handle: async ({ services, accountId, body }) => ({
+      body: appJson(await services.catalog.createApplication({ accountId, name: body.name })),
+    }),
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps',
+    operationId: 'listApplications',
+    tag,
+    summary: 'List applications',
+    description: 'A key bound to one application sees that one.',
+    scopes: ['admin'],
+    query: z.object({ limit, cursor: idCursor('app') }),
+    answer: pageOf(appSchema),
+    handle: async ({ services, accountId, onlyApplicationId, query }) => {
+      const { applications, hasMore } = await services.catalog.listApplications({
+        accountId,
+        limit: query.limit,
+        beforeId: query.cursor,
+        onlyApplicationId,
+      })
+      return { body: page(applications.map(appJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps/{app_id}',
+    operationId: 'getApplication',
+    tag,
+    summary: 'Read an application',
+    scopes: ['admin'],
+    answer: appSchema,
+    handle: async (call) => ({ body: appJson(await call.services.catalog.getApplication(within(call))) }),
+  }),
+]

@@ -1,0 +1,82 @@
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import type { Services } from '../../services.ts'
+import {
+  checkoutSessionJson,
+  checkoutSessionSchema,
+  createCheckoutSessionBody,
+} from './checkout-session-json.ts'
+
+const tag = 'Checkout and sales'
+const all = '/v1/apps/{app_id}/checkout-sessions'
+const one = '/v1/apps/{app_id}/checkout-sessions/{session_id}'
+
+// The payment processor is asked while the caller waits.
+const processorMs = 20_000
+
+interface SessionCall {
+  services: Services
+  accountId: string
+  params: { readonly app_id: string; readonly session_id: string }
+}
+
+function ofSession(call: SessionCall) {
+  return { ...within(call), sessionId: call.params.session_id }
+}
+
+function findSession(call: SessionCall) {
+  return call.services.billing.getCheckoutSession(ofSession(call))
+}
+
+export const checkoutSessionRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: all,
+    operationId: 'createCheckoutSession',
+    tag,
+    summary: 'Open a checkout',
+    scopes: ['issue'],
+    body: createCheckoutSessionBody,
+    status: 201,
+    answer: checkoutSessionSchema,
+    errors: ['plan_archived', 'spend_cap_reached', 'conflict'],
+    handle: async (call) => {
+      const {
+        plan_id: planId,
+        external_ref: externalRef,
+        success_url: successUrl,
+        cancel_url: cancelUrl,
+      } = call.body
+      const request = { ...within(call), planId, externalRef, successUrl, cancelUrl }
+      const session = await call.services.billing.createCheckoutSession(request, { timeoutMs: processorMs })
+      return { body: checkoutSessionJson(session) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: one,
+    operationId: 'getCheckoutSession',
+    tag,
+    summary: 'Read a checkout',
+    scopes: ['read'],
+    answer: checkoutSessionSchema,
+    handle: async (call) => ({ body: checkoutSessionJson(await findSession(call)) }),
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/replay`,
+    operationId: 'replayCheckoutSession',
+    tag,
+    summary: 'Provision a paid checkout whose licence could not be issued',
+    scopes: ['issue'],
+    answer: checkoutSessionSchema,
+    errors: ['conflict', 'plan_archived'],
+    exists: findSession,
+    handle: async (call) => {
+      const session = await call.services.billing.replayCheckoutSession(ofSession(call), {
+        timeoutMs: processorMs,
+      })
+      return { body: checkoutSessionJson(session) }
+    },
+  }),
+]

@@ -1,0 +1,57 @@
+import type { EntitlementDefinition } from '@licensing/proto/catalog'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { optional } from '../../fields/optional.ts'
+import { text } from '../../fields/text.ts'
+
+const kind = z.enum(['feature', 'limit'])
+const displayName = text(1, 200).meta({ examples: ['Export to PDF'] })
+const value = text(1, 64).meta({ examples: ['false'] })
+
+export const entitlementDefSchema = z
+  .strictObject({
+    id: id('ent'),
+    key: z.string().meta({ examples: ['export_pdf'] }),
+    kind,
+    display_name: z.string(),
+    default: z.string().describe('Applies wherever a plan sets no value of its own.'),
+  })
+  .meta({ id: 'EntitlementDefinition' })
+
+export const createEntitlementDefBody = z
+  .strictObject({
+    key: text(1, 64)
+      .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
+      .meta({ minLength: 1, maxLength: 64, examples: ['export_pdf'] })
+      .describe('A permanent contract with installed products: it cannot be renamed.'),
+    kind,
+    display_name: optional(displayName).describe('The key, when absent.'),
+    default: optional(value).describe(
+      '`true` or `false` for a feature, an integer for a limit; false or 0 when absent.',
+    ),
+  })
+  .superRefine((definition, context) => {
+    const { kind, default: value } = definition
+    if (value === undefined || isValue(kind, value)) return
+    const message = kind === 'feature' ? 'must be true or false' : 'must be an integer written as a string'
+    context.addIssue({ code: 'custom', path: ['default'], message })
+  })
+
+export const updateEntitlementDefBody = z.strictObject({
+  display_name: optional(displayName),
+  default: optional(value),
+})
+
+export function entitlementDefJson(definition: EntitlementDefinition): z.output<typeof entitlementDefSchema> {
+  return {
+    id: definition.id,
+    key: definition.key,
+    kind: definition.kind as z.output<typeof kind>,
+    display_name: definition.displayName,
+    default: definition.default,
+  }
+}
+
+function isValue(kind: string, value: string): boolean {
+  return kind === 'feature' ? value === 'true' || value === 'false' : /^(?:0|-?[1-9][0-9]{0,14})$/.test(value)
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { limit } from '../../fields/page.ts'
+import { timestampText } from '../../fields/timestamp.ts'
+import { vendorRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const envelopeSchema = z
+  .object({
+    id: id('evt'),
+    type: z.string(),
+    api_version: z.string().meta({ examples: ['2026-11-01'] }),
+    created_at: timestampText,
+    sequence: z.int().describe('Grows with each event of the account, without a gap.'),
+    account_id: id('acct'),
+    application_id: id('app'),
+    data: z.object({ object: z.record(z.string(), z.unknown()) }),
+    previous: z.record(z.string(), z.unknown()).nullable(),
+  })
+  .meta({ id: 'Event' })
+
+const after = z
+  .string()
+  .meta({ type: 'integer', minimum: 0, default: 0, description: 'The sequence after which to read.' })
+  .transform((value, context) => {
+    if (/^(?:0|[1-9][0-9]{0,15})$/.test(value) && Number.isSafeInteger(Number(value))) return BigInt(value)
+    context.addIssue({ code: 'custom', message: 'must be a sequence: a whole number from 0' })
+    return z.NEVER
+  })
+  .default(0n)
+
+export const eventRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/events',
+    operationId: 'listEvents',
+    tag: 'Webhooks',
+    summary: 'Read the account’s events in order of their sequence',
+    description:
+      'How a consumer that missed deliveries catches up. A key bound to one application sees that one’s events.',
+    scopes: ['read'],
+    query: z.object({ after, limit }),
+    answer: z.strictObject({
+      data: z.array(envelopeSchema),
+      next_after: z.int().describe('The last sequence given, or `after` itself.'),
+    }),
+    handle: async ({ services, accountId, onlyApplicationId, query }) => {
+      const { envelopes, nextAfter } = await services.notifier.listEvents({
+        accountId,
+        onlyApplicationId,
+        after: query.after,
+        limit: query.limit,
+      })
+      // The envelopes are the JSON that was sent; they are not made again.
+      return { json: `{"data":[${envelopes.join(',')}],"next_after":${nextAfter}}` }
+    },
+  }),
+]

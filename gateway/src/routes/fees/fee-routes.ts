@@ -1,0 +1,59 @@
+import type { Fee } from '@licensing/proto/billing'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { vendorRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const kind = z.enum(['charge', 'credit', 'reversal'])
+
+const feeSchema = z
+  .strictObject({
+    id: id('fee'),
+    kind,
+    amount_minor: minorUnitsNumber.describe('Positive for a charge or a reversal, negative for a credit.'),
+    currency: currencyText,
+    charge_ref: z.string(),
+    application_id: id('app'),
+    period: z.string().meta({ examples: ['2026-11'] }),
+    occurred_at: timestampText,
+  })
+  .meta({ id: 'Fee' })
+
+function feeJson(fee: Fee): z.output<typeof feeSchema> {
+  return {
+    id: fee.id,
+    kind: fee.kind as z.output<typeof kind>,
+    amount_minor: Number(fee.amountMinor),
+    currency: fee.currency,
+    charge_ref: fee.chargeRef,
+    application_id: fee.applicationId,
+    period: fee.period,
+    occurred_at: isoText(fee.occurredAt),
+  }
+}
+
+export const feeRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/fees',
+    operationId: 'listFees',
+    tag: 'Payments and fees',
+    summary: 'List the entries of the fee ledger',
+    description: 'A key bound to one application sees that one’s.',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: idCursor('fee') }),
+    answer: pageOf(feeSchema),
+    handle: async ({ services, accountId, onlyApplicationId, query }) => {
+      const { fees, hasMore } = await services.billing.listFees({
+        accountId,
+        onlyApplicationId,
+        limit: query.limit,
+        beforeId: query.cursor,
+      })
+      return { body: page(fees.map(feeJson), hasMore, ({ id }) => id) }
+    },
+  }),
+]

@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import { domain } from '../../fields/host-name.ts'
+import { reference } from '../../fields/id.ts'
+import { count } from '../../fields/money.ts'
+import { optional } from '../../fields/optional.ts'
+import { idCursor, limit } from '../../fields/page.ts'
+import { storableText, text } from '../../fields/text.ts'
+import { parseTimestamp, timestamp, toProto } from '../../fields/timestamp.ts'
+import { licenceStatus } from './licence-json.ts'
+
+const mostDomains = 100
+const mostItems = 500
+
+export const externalRef = text(1, 255)
+  .meta({ examples: ['customer-4711'] })
+  .describe('Your customer reference.')
+
+const restrictions = z
+  .strictObject({
+    domains: optional(
+      z
+        .array(domain)
+        .max(mostDomains, `must have at most ${mostDomains} entries`)
+        .transform((domains) => [...new Set(domains)]),
+    ).describe('Host names; `*.example.com` is any depth of sub-domain of it, and not itself.'),
+    max_activations: optional(count),
+    max_seats: optional(count),
+  })
+  .transform(({ domains = [], max_activations: maxActivations, max_seats: maxSeats }) =>
+    domains.length === 0 && maxActivations === undefined && maxSeats === undefined
+      ? undefined
+      : { domains, maxActivations, maxSeats },
+  )
+
+export const issueLicenceBody = z.strictObject({
+  external_ref: externalRef,
+  plan_id: reference('pln', 'plan'),
+  restrictions: optional(restrictions),
+  expires_on: optional(timestamp).describe('Absent: for ever.'),
+})
+
+export const importLicencesBody = z.strictObject({
+  items: z
+    .array(z.strictObject({ legacy_key: storableText, external_ref: storableText, plan_id: storableText }))
+    .min(1, 'must have at least one item')
+    .max(mostItems, `must have at most ${mostItems} items`)
+    .describe('An item that breaks a rule of its own fails alone.'),
+  dry_run: optional(z.boolean()).describe('true: the same answer, and nothing is written.'),
+})
+
+const lastSeen = z
+  .string()
+  .meta({ description: 'A timestamp: called home at or after it; or `never`.', examples: ['never'] })
+  .transform((value, context) => {
+    if (value === 'never') return { never: true as const }
+    const ms = parseTimestamp(value)
+    if (ms !== undefined) return { since: toProto(ms) }
+    context.addIssue({ code: 'custom', message: 'must be an ISO 8601 timestamp or never' })
+    return z.NEVER
+  })
+
+export const listLicencesQuery = z.object({
+  limit,
+  cursor: idCursor('lic'),
+  status: licenceStatus.optional(),
+  plan: storableText.optional().describe('A plan’s id.'),
+  domain: storableText
+    .transform((host) => host.toLowerCase())
+    .optional()
+    .describe(
+      'A host that is an entry of `restrictions.domains`, or was seen in an activation or call-home.',
+    ),
+  last_seen: lastSeen.optional(),
+  external_ref: storableText.optional(),
+})

@@ -1,0 +1,60 @@
+import type { Licence, Restrictions } from '@licensing/proto/licensing'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+
+export const licenceStatus = z.enum(['active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded'])
+
+const restrictionsSchema = z
+  .strictObject({
+    domains: z.array(z.string()).optional(),
+    max_activations: z.int().optional(),
+    max_seats: z.int().optional(),
+  })
+  .meta({ id: 'Restrictions' })
+
+export const licenceFields = {
+  id: id('lic'),
+  key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
+  status: licenceStatus,
+  plan_id: id('pln'),
+  application_id: id('app'),
+  external_ref: z.string().describe('The vendor’s customer reference.'),
+  restrictions: restrictionsSchema.nullable(),
+  expires_on: timestampText.nullable().describe('null: for ever.'),
+  created_at: timestampText,
+  updated_at: timestampText,
+  status_reason: z
+    .string()
+    .nullable()
+    .describe('Why it is suspended: manual, plan_archived, payment_failed or dispute_inquiry.'),
+}
+
+export const licenceSchema = z.strictObject(licenceFields).meta({ id: 'Licence' })
+
+export function licenceJson(licence: Licence): z.output<typeof licenceSchema> {
+  return {
+    id: licence.id,
+    key: licence.key,
+    status: licence.status as z.output<typeof licenceStatus>,
+    plan_id: licence.planId,
+    application_id: licence.applicationId,
+    external_ref: licence.externalRef,
+    restrictions: restrictionsJson(licence.restrictions),
+    expires_on: isoTextOrNull(licence.expiresOn),
+    created_at: isoText(licence.createdAt),
+    updated_at: isoText(licence.updatedAt),
+    status_reason: licence.statusReason ?? null,
+  }
+}
+
+function restrictionsJson(from: Restrictions | undefined): z.output<typeof restrictionsSchema> | null {
+  if (!from) return null
+  const { domains, maxActivations, maxSeats } = from
+  if (domains.length === 0 && maxActivations === undefined && maxSeats === undefined) return null
+  return {
+    ...(domains.length > 0 && { domains }),
+    ...(maxActivations !== undefined && { max_activations: maxActivations }),
+    ...(maxSeats !== undefined && { max_seats: maxSeats }),
+  }
+}

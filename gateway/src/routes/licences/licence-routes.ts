@@ -1,0 +1,101 @@
+import { isId } from '../../fields/id.ts'
+import { emptyPage, page, pageOf } from '../../fields/page.ts'
+import { bodyHash } from '../../http/canonical-json.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { importJson, importSchema } from './import-json.ts'
+import { importLicencesBody, issueLicenceBody, listLicencesQuery } from './licence-inputs.ts'
+import { licenceJson, licenceSchema } from './licence-json.ts'
+
+const tag = 'Licences'
+const all = '/v1/apps/{app_id}/licences'
+
+const importLimit = 2 * 1024 * 1024
+const importMs = 20_000
+
+export const licenceRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: all,
+    operationId: 'issueLicence',
+    tag,
+    summary: 'Issue a licence',
+    description:
+      'Repeated with the same `Idempotency-Key` and the same body it answers the same licence and mints no second one.',
+    scopes: ['issue'],
+    needsIdempotencyKey: true,
+    body: issueLicenceBody,
+    status: 201,
+    answer: licenceSchema,
+    answerHeaders: { 'Idempotent-Replayed': '`true` where the licence had been issued before.' },
+    errors: ['plan_archived', 'idempotency_mismatch'],
+    handle: async (call) => {
+      const { external_ref: externalRef, plan_id: planId, restrictions, expires_on: expiresOn } = call.body
+      const { licence, replayed } = await call.services.licensing.issueLicence({
+        ...within(call),
+        actor: call.keyId,
+        idempotencyKey: call.header('idempotency-key'),
+        bodyHash: bodyHash(call.sentBody),
+        externalRef,
+        planId,
+        restrictions,
+        expiresOn,
+      })
+      const body = licenceJson(licence!)
+      return replayed ? { body, headers: { 'idempotent-replayed': 'true' } } : { body }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${all}/import`,
+    operationId: 'importLicences',
+    tag,
+    summary: 'Import licences of another system',
+    description:
+      'Items converge on `legacy_key`: sending a batch again changes nothing and reports them as `existing`.',
+    scopes: ['issue'],
+    bodyLimit: importLimit,
+    body: importLicencesBody,
+    answer: importSchema,
+    handle: async (call) => {
+      const items = call.body.items.map(
+        ({ legacy_key: legacyKey, external_ref: externalRef, plan_id: planId }) => ({
+          legacyKey,
+          externalRef,
+          planId,
+        }),
+      )
+      const request = { ...within(call), actor: call.keyId, items, dryRun: call.body.dry_run }
+      return {
+        body: importJson(await call.services.licensing.importLicences(request, { timeoutMs: importMs })),
+      }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: all,
+    operationId: 'listLicences',
+    tag,
+    summary: 'List licences',
+    description: 'Filters combine.',
+    scopes: ['read'],
+    query: listLicencesQuery,
+    answer: pageOf(licenceSchema),
+    handle: async (call) => {
+      const { plan, last_seen: lastSeen, ...query } = call.query
+      if (plan !== undefined && !isId('pln', plan)) return { body: emptyPage }
+      const { licences, hasMore } = await call.services.licensing.listLicences({
+        ...within(call),
+        limit: query.limit,
+        beforeId: query.cursor,
+        status: query.status,
+        planId: plan,
+        domain: query.domain,
+        externalRef: query.external_ref,
+        seenSince: lastSeen?.since,
+        neverSeen: lastSeen?.never,
+      })
+      return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id) }
+    },
+  }),
+]

@@ -1,0 +1,99 @@
+import { z } from 'zod'
+import { limit, pageOf, cursorAfter, positionCursor } from '../../fields/page.ts'
+import { vendorRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import type { Services } from '../../services.ts'
+import {
+  historyEntryJson,
+  historyEntrySchema,
+  licenceDetailJson,
+  licenceDetailSchema,
+} from './licence-detail-json.ts'
+import { licenceJson, licenceSchema } from './licence-json.ts'
+
+const tag = 'Licences'
+const one = '/v1/licences/{licence_id}'
+
+interface LicenceCall {
+  services: Services
+  accountId: string
+  onlyApplicationId: string | undefined
+  params: { readonly licence_id: string }
+}
+
+function ofLicence({ accountId, onlyApplicationId, params }: LicenceCall) {
+  return { accountId, onlyApplicationId, licenceId: params.licence_id }
+}
+
+function findLicence(call: LicenceCall) {
+  return call.services.licensing.getLicence(ofLicence(call))
+}
+
+type Verb = 'suspend' | 'reactivate' | 'revoke' | 'retire'
+
+function verbRoute(verb: Verb, summary: string, description: string, errors: Route['errors'] = []): Route {
+  return vendorRoute({
+    method: 'POST',
+    path: `/v1/licences/{licence_id}/${verb}`,
+    operationId: `${verb}Licence`,
+    tag,
+    summary,
+    description,
+    scopes: ['revoke'],
+    answer: licenceSchema,
+    errors: ['conflict', ...errors],
+    exists: findLicence,
+    handle: async (call) => {
+      const request = { ...ofLicence(call), actor: call.keyId }
+      return { body: licenceJson(await call.services.licensing[`${verb}Licence`](request)) }
+    },
+  })
+}
+
+export const oneLicenceRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: one,
+    operationId: 'getLicence',
+    tag,
+    summary: 'Read a licence with its entitlements, activations and recent call-homes',
+    scopes: ['read'],
+    answer: licenceDetailSchema,
+    handle: async (call) => ({ body: licenceDetailJson(await findLicence(call)) }),
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: `${one}/history`,
+    operationId: 'listLicenceHistory',
+    tag,
+    summary: 'List what happened to a licence, newest first',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: positionCursor }),
+    answer: pageOf(historyEntrySchema),
+    exists: findLicence,
+    handle: async (call) => {
+      const { entries, hasMore } = await call.services.licensing.listLicenceHistory({
+        ...ofLicence(call),
+        limit: call.query.limit,
+        beforePosition: call.query.cursor,
+      })
+      const last = entries.at(-1)
+      const next_cursor = hasMore && last ? cursorAfter(String(last.position)) : null
+      return { body: { data: entries.map(historyEntryJson), next_cursor } }
+    },
+  }),
+  verbRoute('suspend', 'Suspend an active licence', 'Installed products lose access at their next refresh.'),
+  verbRoute('reactivate', 'Make a suspended licence active again', 'Its plan has to be active.', [
+    'plan_archived',
+  ]),
+  verbRoute(
+    'revoke',
+    'Revoke a licence for good',
+    'Installed products notice it within their check interval. There is no un-revoke. Revoking again changes nothing.',
+  ),
+  verbRoute(
+    'retire',
+    'Retire a licence',
+    'The end of a licence: nothing follows it. Retiring again changes nothing.',
+  ),
+]

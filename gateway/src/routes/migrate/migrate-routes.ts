@@ -1,0 +1,34 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { keylessRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const migrationSchema = z
+  .strictObject({ licence_id: id('lic'), key: z.string().describe('The licence key from now on.') })
+  .meta({ id: 'Migration' })
+
+export const migrateRoutes: Route[] = [
+  keylessRoute({
+    method: 'POST',
+    path: '/v1/apps/{app_id}/migrate',
+    operationId: 'migrateLegacyKey',
+    tag: 'Installed products',
+    summary: 'Exchange a legacy key for its imported licence',
+    description: 'As often as asked, whatever the licence’s status.',
+    audience: 'product',
+    body: z.strictObject({ legacy_key: z.string().describe('The key of the system before.') }),
+    answer: migrationSchema,
+    handle: async ({ services, params, body }) => {
+      const { legacy_key: legacyKey } = body
+      if (legacyKey.includes('\0') || legacyKey.length > 1_000) {
+        throw new ServiceError('not_found', 'there is no such legacy key')
+      }
+      const { licenceId, key } = await services.products.migrateLegacyKey({
+        applicationId: params.app_id,
+        legacyKey,
+      })
+      return { body: { licence_id: licenceId, key } }
+    },
+  }),
+]

@@ -1,0 +1,61 @@
+import type { Payment } from '@licensing/proto/billing'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const paymentSchema = z
+  .strictObject({
+    id: id('pay'),
+    licence_id: id('lic').nullable(),
+    session_id: id('cs').nullable(),
+    sale_id: z.string().nullable(),
+    plan_id: id('pln'),
+    external_ref: z.string(),
+    amount: minorUnitsNumber,
+    currency: currencyText,
+    charge_ref: z.string().nullable().describe('The charge’s id at the payment processor.'),
+    fee_minor: minorUnitsNumber,
+    occurred_at: timestampText,
+  })
+  .meta({ id: 'Payment' })
+
+function paymentJson(payment: Payment): z.output<typeof paymentSchema> {
+  return {
+    id: payment.id,
+    licence_id: payment.licenceId ?? null,
+    session_id: payment.sessionId ?? null,
+    sale_id: payment.saleId ?? null,
+    plan_id: payment.planId,
+    external_ref: payment.externalRef,
+    amount: Number(payment.amount),
+    currency: payment.currency,
+    charge_ref: payment.chargeRef ?? null,
+    fee_minor: Number(payment.feeMinor),
+    occurred_at: isoText(payment.occurredAt),
+  }
+}
+
+export const paymentRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps/{app_id}/payments',
+    operationId: 'listPayments',
+    tag: 'Payments and fees',
+    summary: 'List payments',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: idCursor('pay') }),
+    answer: pageOf(paymentSchema),
+    handle: async (call) => {
+      const { payments, hasMore } = await call.services.billing.listPayments({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+      })
+      return { body: page(payments.map(paymentJson), hasMore, ({ id }) => id) }
+    },
+  }),
+]

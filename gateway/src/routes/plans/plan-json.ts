@@ -1,0 +1,78 @@
+import type { ArchivePlanResponse, Plan } from '@licensing/proto/catalog'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { optional } from '../../fields/optional.ts'
+import { storableText, text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/timestamp.ts'
+
+export const planStatus = z.enum(['active', 'retired'])
+
+const planFields = {
+  id: id('pln'),
+  name: z.string(),
+  code: z.string(),
+  status: planStatus,
+  active_licences: z
+    .int()
+    .describe('Licences on the plan whose status is active, exact at the time of the answer.'),
+  entitlements: z
+    .array(z.strictObject({ entitlement_def_id: id('ent'), value: z.string() }))
+    .describe('Overrides of the definitions’ defaults.'),
+  created_at: timestampText,
+  updated_at: timestampText,
+}
+
+export const planSchema = z.strictObject(planFields).meta({ id: 'Plan' })
+
+export const archivedPlanSchema = z
+  .strictObject({
+    ...planFields,
+    suspended_licences: z.int().describe('Licences that this archive suspended.'),
+  })
+  .meta({ id: 'ArchivedPlan' })
+
+const name = text(1, 200).meta({ examples: ['Pro'] })
+const code = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must match ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$')
+  .meta({ examples: ['pro-yearly'] })
+const overrides = z
+  .array(z.strictObject({ key: storableText, value: storableText }))
+  .superRefine((list, context) => {
+    const seen = new Set<string>()
+    for (const [index, { key }] of list.entries()) {
+      if (seen.has(key)) context.addIssue({ code: 'custom', path: [index, 'key'], message: 'is there twice' })
+      seen.add(key)
+    }
+  })
+  .meta({ examples: [[{ key: 'export_pdf', value: 'true' }]] })
+
+export const createPlanBody = z.strictObject({ name, code, entitlements: optional(overrides) })
+
+export const updatePlanBody = z.strictObject({
+  name: optional(name),
+  code: optional(code),
+  entitlements: optional(overrides).describe(
+    'The complete set of overrides: what is not listed goes back to its default. Absent: untouched.',
+  ),
+})
+
+export function planJson(plan: Plan): z.output<typeof planSchema> {
+  return {
+    id: plan.id,
+    name: plan.name,
+    code: plan.code,
+    status: plan.status as z.output<typeof planStatus>,
+    active_licences: Number(plan.activeLicences),
+    entitlements: plan.entitlements.map(({ entitlementDefId, value }) => ({
+      entitlement_def_id: entitlementDefId,
+      value,
+    })),
+    created_at: isoText(plan.createdAt),
+    updated_at: isoText(plan.updatedAt),
+  }
+}
+
+export function archivedPlanJson(response: ArchivePlanResponse): z.output<typeof archivedPlanSchema> {
+  return { ...planJson(response.plan!), suspended_licences: Number(response.suspendedLicences) }
+}

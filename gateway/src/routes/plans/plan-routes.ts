@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { findPlan, ofPlan } from './find-plan.ts'
+import {
+  archivedPlanJson,
+  archivedPlanSchema,
+  createPlanBody,
+  planJson,
+  planSchema,
+  planStatus,
+  updatePlanBody,
+} from './plan-json.ts'
+
+const tag = 'Plans'
+const all = '/v1/apps/{app_id}/plans'
+const one = '/v1/apps/{app_id}/plans/{plan_id}'
+
+// An archive suspends every active licence of the plan before it answers.
+const archiveMs = 25_000
+
+export const planRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: all,
+    operationId: 'createPlan',
+    tag,
+    summary: 'Make a plan',
+    scopes: ['admin'],
+    body: createPlanBody,
+    status: 201,
+    answer: planSchema,
+    errors: ['already_exists'],
+    handle: async (call) => ({
+      body: planJson(await call.services.catalog.createPlan({ ...within(call), ...call.body })),
+    }),
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: all,
+    operationId: 'listPlans',
+    tag,
+    summary: 'List plans',
+    scopes: ['admin', 'read'],
+    query: z.object({ limit, cursor: idCursor('pln'), status: planStatus.optional() }),
+    answer: pageOf(planSchema),
+    handle: async (call) => {
+      const { plans, hasMore } = await call.services.catalog.listPlans({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+        status: call.query.status,
+      })
+      return { body: page(plans.map(planJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: one,
+    operationId: 'getPlan',
+    tag,
+    summary: 'Read a plan',
+    scopes: ['admin', 'read'],
+    answer: planSchema,
+    handle: async (call) => ({ body: planJson(await findPlan(call)) }),
+  }),
+  vendorRoute({
+    method: 'PATCH',
+    path: one,
+    operationId: 'updatePlan',
+    tag,
+    summary: 'Change a plan',
+    description:
+      'Any subset of the fields, on a retired plan too. Licences already issued keep their snapshot.',
+    scopes: ['admin'],
+    body: updatePlanBody,
+    answer: planSchema,
+    errors: ['already_exists'],
+    exists: findPlan,
+    handle: async (call) => {
+      const { name, code, entitlements } = call.body
+      const plan = await call.services.catalog.updatePlan({
+        ...ofPlan(call),
+        name,
+        code,
+        entitlements: entitlements && { overrides: entitlements },
+      })
+      return { body: planJson(plan) }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/archive`,
+    operationId: 'archivePlan',
+    tag,
+    summary: 'Retire a plan and suspend its active licences',
+    scopes: ['admin'],
+    answer: archivedPlanSchema,
+    errors: ['conflict'],
+    exists: findPlan,
+    handle: async (call) => {
+      const request = { ...ofPlan(call), actor: call.keyId }
+      return {
+        body: archivedPlanJson(await call.services.catalog.archivePlan(request, { timeoutMs: archiveMs })),
+      }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/restore`,
+    operationId: 'restorePlan',
+    tag,
+    summary: 'Make a retired plan active again',
+    description: 'The licences that the archive suspended stay suspended; each needs its own reactivate.',
+    scopes: ['admin'],
+    answer: planSchema,
+    errors: ['conflict'],
+    exists: findPlan,
+    handle: async (call) => ({ body: planJson(await call.services.catalog.restorePlan(ofPlan(call))) }),
+  }),
+]

@@ -1,0 +1,57 @@
+import type { Refund } from '@licensing/proto/billing'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const lane = z.enum(['full_refund', 'partial_refund', 'chargeback'])
+
+const refundSchema = z
+  .strictObject({
+    id: id('rfd'),
+    licence_id: id('lic').nullable(),
+    charge_ref: z.string(),
+    amount: minorUnitsNumber,
+    currency: currencyText,
+    lane,
+    status: z.string(),
+    occurred_at: timestampText,
+  })
+  .meta({ id: 'Refund' })
+
+function refundJson(refund: Refund): z.output<typeof refundSchema> {
+  return {
+    id: refund.id,
+    licence_id: refund.licenceId ?? null,
+    charge_ref: refund.chargeRef,
+    amount: Number(refund.amount),
+    currency: refund.currency,
+    lane: refund.lane as z.output<typeof lane>,
+    status: refund.status,
+    occurred_at: isoText(refund.occurredAt),
+  }
+}
+
+export const refundRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps/{app_id}/refunds',
+    operationId: 'listRefunds',
+    tag: 'Payments and fees',
+    summary: 'List refunds and chargebacks',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: idCursor('rfd') }),
+    answer: pageOf(refundSchema),
+    handle: async (call) => {
+      const { refunds, hasMore } = await call.services.billing.listRefunds({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+      })
+      return { body: page(refunds.map(refundJson), hasMore, ({ id }) => id) }
+    },
+  }),
+]

@@ -1,0 +1,85 @@
+import type { SaleEvent } from '@licensing/proto/billing'
+import { z } from 'zod'
+import { id, reference } from '../../fields/id.ts'
+import { currency, minorUnits } from '../../fields/money.ts'
+import { optional } from '../../fields/optional.ts'
+import { text } from '../../fields/text.ts'
+import { timestamp } from '../../fields/timestamp.ts'
+import { bodyHash } from '../../http/canonical-json.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { externalRef } from '../licences/licence-inputs.ts'
+
+const status = z.enum(['provisioned', 'provision_failed'])
+
+const saleEventSchema = z
+  .strictObject({ id: id('sale'), sale_id: z.string(), licence_id: id('lic').nullable(), status })
+  .meta({ id: 'SaleEvent' })
+
+const saleEventBody = z
+  .strictObject({
+    sale_id: text(1, 255)
+      .meta({ examples: ['order-2026-0042'] })
+      .describe('The other shop’s id of the sale.'),
+    external_ref: externalRef,
+    plan_id: optional(reference('pln', 'plan')).describe('This or `price_id`.'),
+    price_id: optional(text(1, 255)).describe('A price that a plan is mapped to.'),
+    amount: minorUnits,
+    currency,
+    occurred_at: timestamp,
+    expires_on: optional(timestamp).describe('Absent: as the plan’s price has it, or for ever.'),
+  })
+  .superRefine(({ plan_id: planId, price_id: priceId }, context) => {
+    if (planId === undefined && priceId === undefined) {
+      context.addIssue({
+        code: 'custom',
+        path: ['plan_id'],
+        message: 'is required where there is no price_id',
+      })
+    }
+    if (planId !== undefined && priceId !== undefined) {
+      context.addIssue({ code: 'custom', path: ['price_id'], message: 'must not stand beside plan_id' })
+    }
+  })
+
+function saleEventJson(event: SaleEvent): z.output<typeof saleEventSchema> {
+  return {
+    id: event.id,
+    sale_id: event.saleId,
+    licence_id: event.licenceId ?? null,
+    status: event.status as z.output<typeof status>,
+  }
+}
+
+export const saleEventRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: '/v1/apps/{app_id}/sale-events',
+    operationId: 'recordSaleEvent',
+    tag: 'Checkout and sales',
+    summary: 'Report a sale made in another shop',
+    description: 'It provisions like a checkout and costs no fee. Sending a sale again is safe.',
+    scopes: ['issue'],
+    body: saleEventBody,
+    status: 201,
+    alsoAnswers: { 200: 'The sale was reported before.' },
+    answer: saleEventSchema,
+    errors: ['idempotency_mismatch'],
+    handle: async (call) => {
+      const { body } = call
+      const { saleEvent, created } = await call.services.billing.recordSaleEvent({
+        ...within(call),
+        saleId: body.sale_id,
+        externalRef: body.external_ref,
+        planId: body.plan_id,
+        priceId: body.price_id,
+        amount: body.amount,
+        currency: body.currency,
+        occurredAt: body.occurred_at,
+        expiresOn: body.expires_on,
+        bodyHash: bodyHash(call.sentBody),
+      })
+      return { status: created ? 201 : 200, body: saleEventJson(saleEvent!) }
+    },
+  }),
+]

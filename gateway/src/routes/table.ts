@@ -1,0 +1,47 @@
+import type { Route } from '../route.ts'
+import { accountRoutes } from './accounts/account-routes.ts'
+import { activationRoutes } from './activations/activation-routes.ts'
+import { apiKeyRoutes } from './api-keys/api-key-routes.ts'
+import { appRoutes } from './apps/app-routes.ts'
+import { checkoutSessionRoutes } from './checkout-sessions/checkout-session-routes.ts'
+import { entitlementDefRoutes } from './entitlement-defs/entitlement-def-routes.ts'
+import { eventRoutes } from './events/event-routes.ts'
+import { feeRoutes } from './fees/fee-routes.ts'
+import { licenceRoutes } from './licences/licence-routes.ts'
+import { oneLicenceRoutes } from './licences/one-licence-routes.ts'
+import { migrateRoutes } from './migrate/migrate-routes.ts'
+import { paymentRoutes } from './payments/payment-routes.ts'
+import { planRoutes } from './plans/plan-routes.ts'
+import { priceRoutes } from './prices/price-routes.ts'
+import { processorRoutes } from './processor/processor-routes.ts'
+import { refundRoutes } from './refunds/refund-routes.ts'
+import { revocationRoutes } from './revocations/revocation-routes.ts'
+import { saleEventRoutes } from './sale-events/sale-event-routes.ts'
+import { spendCapRoutes } from './spend-cap/spend-cap-routes.ts'
+import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
+import { webhookEndpointRoutes } from './webhook-endpoints/webhook-endpoint-routes.ts'
+
+/** Every route of `/v1`. Admission, validation, the OpenAPI document and the tests are driven by this table. */
+export const routes: readonly Route[] = [
+  ...entitlementDefRoutes,
+  ...planRoutes,
+  ...priceRoutes,
+  ...licenceRoutes,
+  ...oneLicenceRoutes,
+  ...checkoutSessionRoutes,
+  ...saleEventRoutes,
+  ...paymentRoutes,
+  ...refundRoutes,
+  ...feeRoutes,
+  ...spendCapRoutes,
+  ...processorRoutes,
+  ...webhookEndpointRoutes,
+  ...webhookDeliveryRoutes,
+  ...eventRoutes,
+  ...accountRoutes,
+  ...appRoutes,
+  ...apiKeyRoutes,
+  ...activationRoutes,
+  ...revocationRoutes,
+  ...migrateRoutes,
+]

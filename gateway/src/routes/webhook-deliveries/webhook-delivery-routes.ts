@@ -1,0 +1,97 @@
+import { z } from 'zod'
+import { id, isId, reference } from '../../fields/id.ts'
+import { optional } from '../../fields/optional.ts'
+import { emptyPage, idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { storableText } from '../../fields/text.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import type { Services } from '../../services.ts'
+import {
+  deliveryDetailJson,
+  deliveryDetailSchema,
+  deliveryJson,
+  deliverySchema,
+  deliveryStatus,
+} from './webhook-delivery-json.ts'
+
+const tag = 'Webhooks'
+const all = '/v1/apps/{app_id}/webhook-deliveries'
+const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
+
+interface DeliveryCall {
+  services: Services
+  accountId: string
+  params: { readonly app_id: string; readonly delivery_id: string }
+}
+
+function ofDelivery(call: DeliveryCall) {
+  return { ...within(call), deliveryId: call.params.delivery_id }
+}
+
+function findDelivery(call: DeliveryCall) {
+  return call.services.notifier.getDelivery(ofDelivery(call))
+}
+
+export const webhookDeliveryRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: all,
+    operationId: 'listWebhookDeliveries',
+    tag,
+    summary: 'List webhook deliveries',
+    description: 'Filters combine.',
+    scopes: ['admin'],
+    query: z.object({
+      limit,
+      cursor: idCursor('dlv'),
+      endpoint: storableText.optional().describe('An endpoint’s id.'),
+      type: storableText.optional().describe('An event type.'),
+      status: deliveryStatus.optional(),
+    }),
+    answer: pageOf(deliverySchema),
+    handle: async (call) => {
+      const { endpoint, type, status } = call.query
+      if (endpoint !== undefined && !isId('whe', endpoint)) return { body: emptyPage }
+      const { deliveries, hasMore } = await call.services.notifier.listDeliveries({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+        endpointId: endpoint,
+        eventType: type,
+        status,
+      })
+      return { body: page(deliveries.map(deliveryJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: one,
+    operationId: 'getWebhookDelivery',
+    tag,
+    summary: 'Read a webhook delivery with its payload and attempts',
+    scopes: ['admin'],
+    answer: deliveryDetailSchema,
+    handle: async (call) => ({ body: deliveryDetailJson(await findDelivery(call)) }),
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/replay`,
+    operationId: 'replayWebhookDelivery',
+    tag,
+    summary: 'Send a delivery again now',
+    description:
+      'The same event id and body, signed anew, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: how what a dead endpoint missed reaches its successor.',
+    scopes: ['admin'],
+    body: z.strictObject({ endpoint_id: optional(reference('whe', 'webhook endpoint')) }),
+    bodyOptional: true,
+    status: 202,
+    answer: z.strictObject({ id: id('dlv') }),
+    errors: ['conflict', 'payload_expired'],
+    exists: findDelivery,
+    handle: async (call) => {
+      const request = { ...ofDelivery(call), endpointId: call.body.endpoint_id }
+      const { id } = await call.services.notifier.replayDelivery(request)
+      return { body: { id } }
+    },
+  }),
+]

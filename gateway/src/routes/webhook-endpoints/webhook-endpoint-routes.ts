@@ -1,0 +1,131 @@
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import type { Services } from '../../services.ts'
+import {
+  createWebhookEndpointBody,
+  newWebhookEndpointJson,
+  newWebhookEndpointSchema,
+  rotatedSecretSchema,
+  webhookEndpointJson,
+  webhookEndpointSchema,
+} from './webhook-endpoint-json.ts'
+
+const tag = 'Webhooks'
+const all = '/v1/apps/{app_id}/webhook-endpoints'
+const one = '/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}'
+
+// The name is resolved, for up to 3 seconds, before the endpoint is accepted.
+const registerMs = 8_000
+
+interface EndpointCall {
+  services: Services
+  accountId: string
+  params: { readonly app_id: string; readonly endpoint_id: string }
+}
+
+function ofEndpoint(call: EndpointCall) {
+  return { ...within(call), endpointId: call.params.endpoint_id }
+}
+
+function findEndpoint(call: EndpointCall) {
+  return call.services.notifier.getEndpoint(ofEndpoint(call))
+}
+
+export const webhookEndpointRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: all,
+    operationId: 'createWebhookEndpoint',
+    tag,
+    summary: 'Register a webhook endpoint',
+    scopes: ['admin'],
+    body: createWebhookEndpointBody,
+    status: 201,
+    answer: newWebhookEndpointSchema,
+    handle: async (call) => {
+      const { url, subscribed_events: subscribedEvents } = call.body
+      const request = { ...within(call), url, subscribedEvents }
+      const response = await call.services.notifier.createEndpoint(request, { timeoutMs: registerMs })
+      return { body: newWebhookEndpointJson(response) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: all,
+    operationId: 'listWebhookEndpoints',
+    tag,
+    summary: 'List webhook endpoints, disabled ones too',
+    scopes: ['admin'],
+    query: z.object({ limit, cursor: idCursor('whe') }),
+    answer: pageOf(webhookEndpointSchema),
+    handle: async (call) => {
+      const { endpoints, hasMore } = await call.services.notifier.listEndpoints({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+      })
+      return { body: page(endpoints.map(webhookEndpointJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: one,
+    operationId: 'getWebhookEndpoint',
+    tag,
+    summary: 'Read a webhook endpoint',
+    scopes: ['admin'],
+    answer: webhookEndpointSchema,
+    handle: async (call) => ({ body: webhookEndpointJson(await findEndpoint(call)) }),
+  }),
+  vendorRoute({
+    method: 'DELETE',
+    path: one,
+    operationId: 'deleteWebhookEndpoint',
+    tag,
+    summary: 'Disable a webhook endpoint for good',
+    description: 'The record stays; what was still to be delivered to it is marked as failed.',
+    scopes: ['admin'],
+    errors: ['conflict'],
+    exists: findEndpoint,
+    handle: async (call) => {
+      await call.services.notifier.deleteEndpoint(ofEndpoint(call))
+      return {}
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/rotate-secret`,
+    operationId: 'rotateWebhookSecret',
+    tag,
+    summary: 'Replace the signing secret',
+    description: 'Signing switches to the new secret at once.',
+    scopes: ['admin'],
+    answer: rotatedSecretSchema,
+    errors: ['conflict'],
+    exists: findEndpoint,
+    handle: async (call) => {
+      const { id, secret } = await call.services.notifier.rotateSecret(ofEndpoint(call))
+      return { body: { id, secret } }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/test`,
+    operationId: 'sendTestEvent',
+    tag,
+    summary: 'Send a test event to this endpoint',
+    description: 'A `webhook.test` event like any other, whatever the endpoint is subscribed to.',
+    scopes: ['admin'],
+    status: 202,
+    answer: z.strictObject({ event_id: id('evt') }),
+    errors: ['conflict'],
+    exists: findEndpoint,
+    handle: async (call) => {
+      const { eventId } = await call.services.notifier.sendTestEvent(ofEndpoint(call))
+      return { body: { event_id: eventId } }
+    },
+  }),
+]
