@@ -21,15 +21,20 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import type { LicensingDeps } from '../dependencies.ts'
 import { licensingService } from '../service.ts'
 
-/** The service on a database of its own, reached through its real client, beside a catalog that holds `copies`. */
-export interface Harness extends AsyncDisposable {
+/** The service, reached through its real client. */
+interface Service extends AsyncDisposable {
   sql: Database
-  databaseUrl: string
-  licensing: ServiceClient<typeof LicensingService>
   deps: LicensingDeps
+  licensing: ServiceClient<typeof LicensingService>
+}
+
+/** The service on a database of its own, beside a catalog that holds `copies`. */
+export interface Harness extends Service {
   catalog: CatalogStandIn
   accountId: string
   applicationId: string
+  /** Another replica of the service, on the same database. */
+  replica: () => Promise<Service>
 }
 
 /** What catalog answers to licensing; `away` makes it refuse to. */
@@ -38,46 +43,48 @@ export interface CatalogStandIn {
   away: boolean
 }
 
-export async function startHarness(options: { connections?: number } = {}): Promise<Harness> {
+export async function startHarness(): Promise<Harness> {
   await using started = new AsyncDisposableStack()
   const database = started.use(await createTestDatabase())
-  const sql = connect(database.url, { name: 'licensing', max: options.connections ?? 20 })
-  started.defer(() => sql.end({ timeout: 5 }))
-  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  const owner = connect(database.url, { name: 'migrations', max: 1 })
+  await migrate(owner, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await owner.end()
 
-  const log = createLogger('licensing', 'error')
   const catalog: CatalogStandIn = { copies: new Map(), away: false }
-  const serveOn = { address: { host: '127.0.0.1', port: 0 }, log, health: new Health() }
-  const catalogServer = await serve({ ...serveOn, services: [catalogStandIn(catalog)] })
-  started.defer(() => catalogServer.stop())
-  const toCatalog = connectTo(CatalogService, `127.0.0.1:${catalogServer.port}`)
-  started.defer(() => toCatalog.close())
-
-  const deps: LicensingDeps = {
-    sql,
-    outbox: createOutbox(sql, () => {}),
-    catalog: toCatalog.calls,
-    log,
+  const server = await serve({ ...serveOn(), services: [catalogStandIn(catalog)] })
+  started.defer(() => server.stop())
+  const service = started.use(await startService(database.url, server.port))
+  const running = started.move()
+  return {
+    ...service,
+    catalog,
+    accountId: newId('acct'),
+    applicationId: newId('app'),
+    replica: () => startService(database.url, server.port),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
-  const server = await serve({
-    ...serveOn,
-    services: [licensingService(deps)],
-    isUnavailable: isDatabaseUnavailable,
-  })
+}
+
+async function startService(databaseUrl: string, catalogPort: number): Promise<Service> {
+  await using started = new AsyncDisposableStack()
+  const sql = connect(databaseUrl, { name: 'licensing', max: 20 })
+  started.defer(() => sql.end({ timeout: 5 }))
+  const toCatalog = connectTo(CatalogService, `127.0.0.1:${catalogPort}`)
+  started.defer(() => toCatalog.close())
+  const { log, ...listen } = serveOn()
+  const deps = { sql, outbox: createOutbox(sql, () => {}), catalog: toCatalog.calls, log }
+  const services = [licensingService(deps)]
+  const server = await serve({ ...listen, log, services, isUnavailable: isDatabaseUnavailable })
   started.defer(() => server.stop())
   const client = connectTo(LicensingService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
   started.defer(() => client.close())
   const running = started.move()
-  return {
-    sql,
-    databaseUrl: database.url,
-    licensing: client.calls,
-    deps,
-    catalog,
-    accountId: newId('acct'),
-    applicationId: newId('app'),
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
-  }
+  return { sql, deps, licensing: client.calls, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+function serveOn() {
+  const address = { host: '127.0.0.1', port: 0 }
+  return { address, log: createLogger('licensing', 'error'), health: new Health() }
 }
 
 export const licensingMigrations = {

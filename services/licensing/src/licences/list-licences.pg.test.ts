@@ -1,0 +1,207 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Licence, ListLicencesRequestSchema } from '@licensing/proto/licensing'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import { givenLicence, givenLicenceIn, givenPlan, refusal, verbOn } from '../testing/makers.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+type Filter = Omit<MessageInitShape<typeof ListLicencesRequestSchema>, 'accountId' | '$typeName'>
+
+/** An application of its own, so that a test sees its licences alone. */
+let applications = 0
+const freshApplication = (): Harness => {
+  applications += 1
+  return { ...harness, applicationId: `app_${applications}` }
+}
+const list = (within: Harness, filter: Filter = {}) =>
+  harness.licensing.listLicences({
+    accountId: within.accountId,
+    applicationId: within.applicationId,
+    ...filter,
+  })
+const ids = async (within: Harness, filter: Filter = {}) =>
+  (await list(within, filter)).licences.map((licence) => licence.id)
+const newestFirst = (...licences: Licence[]) =>
+  licences
+    .map((licence) => licence.id)
+    .toSorted()
+    .toReversed()
+
+async function givenCallHome(licence: Licence, host: string, at: Date): Promise<void> {
+  const { sql } = harness
+  await sql`update licences set seen = true where id = ${licence.id}`
+  await sql`
+    insert into licence_activity (licence_id, application_id, last_seen_at)
+    values (${licence.id}, ${licence.applicationId}, ${at})`
+  await sql`
+    insert into licence_hosts (application_id, host, licence_id)
+    values (${licence.applicationId}, ${host}, ${licence.id})`
+}
+
+test('a list has the application’s licences, newest first, each as the verbs answer it', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const first = await givenLicence(within, { planId: plan.id, domains: ['a.example.com'], maxSeats: 2 })
+  const second = await givenLicence(within, { planId: plan.id })
+  const elsewhere = freshApplication()
+  await givenLicence(elsewhere, { planId: (await givenPlan(elsewhere)).id })
+  const { licences, hasMore } = await list(within)
+  expect(licences).toEqual([second, first])
+  expect(hasMore).toBe(false)
+  const stranger = { accountId: 'acct_other', applicationId: within.applicationId }
+  expect((await harness.licensing.listLicences(stranger)).licences).toEqual([])
+})
+
+test('pages follow each other without a gap, at the limits asked for', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const all = await Promise.all(Array.from({ length: 7 }, () => givenLicence(within, { planId: plan.id })))
+  const seen: string[] = []
+  const sizes: number[] = []
+  for (let beforeId = ''; ;) {
+    const { licences, hasMore } = await list(within, { limit: 3, beforeId })
+    seen.push(...licences.map((licence) => licence.id))
+    sizes.push(licences.length)
+    if (!hasMore) break
+    beforeId = seen.at(-1)!
+  }
+  expect(seen).toEqual(newestFirst(...all))
+  expect(sizes).toEqual([3, 3, 1])
+  expect(await list(within, { limit: 7 })).toMatchObject({ hasMore: false })
+})
+
+test('no licence that stood throughout is skipped or shown twice while others come and change', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const stood = await Promise.all(Array.from({ length: 60 }, () => givenLicence(within, { planId: plan.id })))
+  const leaving = await Promise.all(
+    Array.from({ length: 30 }, () => givenLicence(within, { planId: plan.id })),
+  )
+  const seen: string[] = []
+  for (let beforeId = '', more = true; more;) {
+    const [page] = await Promise.all([
+      list(within, { limit: 10, beforeId, status: 'active' }),
+      givenLicence(within, { planId: plan.id }),
+      ...leaving.splice(0, 3).map((licence) => harness.licensing.suspendLicence(verbOn(harness, licence))),
+    ])
+    seen.push(...page.licences.map((licence) => licence.id))
+    more = page.hasMore
+    beforeId = seen.at(-1)!
+  }
+  expect(new Set(seen).size).toBe(seen.length)
+  const standing = newestFirst(...stood)
+  expect(seen.filter((id) => standing.includes(id))).toEqual(standing)
+})
+
+test('each filter finds what it names, and filters combine', async () => {
+  const within = freshApplication()
+  const [plan, other] = [await givenPlan(within), await givenPlan(within)]
+  const host = 'host.example.com'
+  const [t1, t2] = [new Date('2030-01-01T00:00:00.500Z'), new Date('2030-01-02T00:00:00Z')]
+  const restricted = await givenLicence(within, { planId: plan.id, domains: [host, '*.example.org'] })
+  const seenThere = await givenLicence(within, { planId: plan.id, externalRef: 'ref' })
+  const seenElsewhere = await givenLicence(within, { planId: other.id, externalRef: 'ref' })
+  const suspended = await givenLicenceIn(within, 'suspended', plan.id)
+  await givenCallHome(seenThere, host, t1)
+  await givenCallHome(seenElsewhere, 'else.example.com', t2)
+
+  expect(await ids(within, { status: 'suspended' })).toEqual([suspended.id])
+  expect(await ids(within, { planId: other.id })).toEqual([seenElsewhere.id])
+  expect(await ids(within, { planId: 'pln_none' })).toEqual([])
+  expect(await ids(within, { externalRef: 'ref' })).toEqual(newestFirst(seenThere, seenElsewhere))
+  expect(await ids(within, { domain: host })).toEqual(newestFirst(restricted, seenThere))
+  expect(await ids(within, { domain: 'HOST.example.com' })).toEqual(newestFirst(restricted, seenThere))
+  expect(await ids(within, { domain: '*.example.org' })).toEqual([restricted.id])
+  expect(await ids(within, { domain: 'sub.example.org' })).toEqual([])
+  expect(await ids(within, { seenSince: timestampFromDate(t1) })).toEqual(
+    newestFirst(seenThere, seenElsewhere),
+  )
+  const after = new Date(t1.getTime() + 1)
+  expect(await ids(within, { seenSince: timestampFromDate(after) })).toEqual([seenElsewhere.id])
+  expect(await ids(within, { neverSeen: true })).toEqual(newestFirst(restricted, suspended))
+
+  expect(await ids(within, { domain: host, neverSeen: true })).toEqual([restricted.id])
+  expect(await ids(within, { domain: host, seenSince: timestampFromDate(t1) })).toEqual([seenThere.id])
+  expect(await ids(within, { domain: host, seenSince: timestampFromDate(t2) })).toEqual([])
+  expect(await ids(within, { neverSeen: true, status: 'active' })).toEqual([restricted.id])
+  const all = { status: 'active', planId: plan.id, externalRef: 'ref', domain: host }
+  expect(await ids(within, { ...all, seenSince: timestampFromDate(t1) })).toEqual([seenThere.id])
+  expect(await ids(within, { ...all, planId: other.id })).toEqual([])
+  expect(await ids(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
+})
+
+test('an unknown status is refused', async () => {
+  const { code, errors } = await refusal(list(harness, { status: 'lost' }))
+  expect({ code, pointer: errors[0]!.pointer }).toEqual({ code: 'validation_failed', pointer: '/status' })
+})
+
+test('the detail has activations and the latest 50 call-homes, newest first', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const at = (second: number) => new Date(Date.UTC(2030, 0, 1, 0, 0, second, 123))
+  const { sql } = harness
+  await sql`
+    insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version, created_at,
+      last_seen_at)
+    values ('act_1', ${harness.accountId}, ${harness.applicationId}, ${licence.id}, 'fp', 'a.example.com', '1.0',
+      ${at(1)}, ${at(59)})`
+  for (let second = 0; second < 60; second += 1) {
+    await sql`
+      insert into call_homes (licence_id, host, product_version, seen_at)
+      values (${licence.id}, ${`h${second}.example.com`}, '1.0', ${at(second)})`
+  }
+  const { activations, callHome } = await harness.licensing.getLicence(verbOn(harness, licence))
+  expect(activations).toMatchObject([
+    {
+      id: 'act_1',
+      fingerprint: 'fp',
+      host: 'a.example.com',
+      productVersion: '1.0',
+      createdAt: timestampFromDate(at(1)),
+      lastSeenAt: timestampFromDate(at(59)),
+    },
+  ])
+  expect(callHome).toHaveLength(50)
+  expect(callHome.map((call) => call.host)).toEqual(
+    Array.from({ length: 50 }, (_, place) => `h${59 - place}.example.com`),
+  )
+  expect(callHome[0]!.seenAt).toEqual(timestampFromDate(at(59)))
+})
+
+test('detail and history of a stranger’s licence are the same as of none', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const scopes = [
+    { accountId: 'acct_other', licenceId: licence.id },
+    { accountId: harness.accountId, licenceId: 'lic_none' },
+    { accountId: harness.accountId, licenceId: licence.id, onlyApplicationId: 'app_other' },
+  ]
+  for (const scope of scopes) {
+    expect(await refusal(harness.licensing.getLicence(scope))).toMatchObject({ code: 'not_found' })
+    expect(await refusal(harness.licensing.listLicenceHistory(scope))).toMatchObject({ code: 'not_found' })
+  }
+})
+
+test('history comes in pages, newest first, and a page past the end is empty', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const verb = verbOn(harness, licence)
+  await harness.licensing.suspendLicence(verb)
+  await harness.licensing.reactivateLicence(verb)
+  const first = await harness.licensing.listLicenceHistory({ ...verb, limit: 2 })
+  expect(first.entries.map((entry) => entry.type)).toEqual(['reactivated', 'suspended'])
+  expect(first.hasMore).toBe(true)
+  const next = { ...verb, limit: 2, beforePosition: first.entries[1]!.position }
+  const second = await harness.licensing.listLicenceHistory(next)
+  expect(second.entries.map((entry) => entry.type)).toEqual(['issued'])
+  expect(second.hasMore).toBe(false)
+  const past = { ...verb, beforePosition: second.entries[0]!.position }
+  expect(await harness.licensing.listLicenceHistory(past)).toMatchObject({ entries: [], hasMore: false })
+})

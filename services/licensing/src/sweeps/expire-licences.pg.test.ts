@@ -1,0 +1,146 @@
+import { createOutbox } from '@licensing/events/outbox'
+import { newId } from '@licensing/database/ids'
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  causeOn,
+  countedOn,
+  events,
+  eventTypes,
+  givenLicence,
+  givenPlan,
+  history,
+  refusal,
+  statusOf,
+  verbOn,
+} from '../testing/makers.ts'
+import { bought, inDays } from '../testing/payments.ts'
+import { expireLicences, startSweep } from './expire-licences.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const sweep = () => expireLicences(harness.deps.outbox)
+
+test('a licence past its expiry is expired once, with its event and its history', async () => {
+  const plan = await givenPlan(harness)
+  const [past, ahead, perpetual] = [
+    await bought(harness, plan.id, inDays(-1)),
+    await bought(harness, plan.id, inDays(1)),
+    await givenLicence(harness, { planId: plan.id }),
+  ]
+  expect(await sweep()).toBe(1)
+  expect(await sweep()).toBe(0)
+  expect(await statusOf(harness, past)).toBe('expired')
+  expect(await statusOf(harness, ahead)).toBe('active')
+  expect(await statusOf(harness, perpetual)).toBe('active')
+  expect((await events(harness, past)).slice(1)).toEqual([
+    { type: 'licence.expired', object: { licence_id: past.id, status: 'expired' }, previous: null },
+  ])
+  expect((await history(harness, past)).at(-1)).toEqual({
+    type: 'expired',
+    from: 'active',
+    to: 'expired',
+    actor: 'sweep',
+    cause: undefined,
+  })
+  expect(await activeOn(harness, plan)).toBe(2n)
+})
+
+test('it acts on active, suspended and downgraded licences, and on no others', async () => {
+  const plan = await givenPlan(harness)
+  const outcome = async (lead: (licence: { id: string }) => Promise<unknown>) => {
+    const licence = await bought(harness, plan.id, inDays(-1))
+    await lead(licence)
+    await sweep()
+    return statusOf(harness, licence)
+  }
+  const { licensing } = harness
+  expect(await outcome(async () => {})).toBe('expired')
+  expect(await outcome((licence) => licensing.suspendLicence(verbOn(harness, licence)))).toBe('expired')
+  expect(await outcome((licence) => licensing.downgradeForRefund(causeOn(harness, licence, 'r')))).toBe(
+    'expired',
+  )
+  expect(await outcome((licence) => licensing.revokeLicence(verbOn(harness, licence)))).toBe('revoked')
+  expect(await outcome((licence) => licensing.retireLicence(verbOn(harness, licence)))).toBe('retired')
+})
+
+test('a verb on an expired licence finds it expired', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await bought(harness, plan.id, inDays(-1))
+  await sweep()
+  expect(await refusal(harness.licensing.suspendLicence(verbOn(harness, licence)))).toMatchObject({
+    code: 'conflict',
+    members: { current: 'expired', allowed: ['revoke', 'retire'] },
+  })
+})
+
+test('a licence that another transaction holds is left for the next sweep, which waits for nobody', async () => {
+  const plan = await givenPlan(harness)
+  const [held, free] = [
+    await bought(harness, plan.id, inDays(-1)),
+    await bought(harness, plan.id, inDays(-1)),
+  ]
+  await harness.sql.begin(async (tx) => {
+    await tx`select id from licences where id = ${held.id} for update`
+    expect(await sweep()).toBe(1)
+    expect(await statusOf(harness, free)).toBe('expired')
+  })
+  expect(await statusOf(harness, held)).toBe('active')
+  expect(await sweep()).toBe(1)
+})
+
+test('after a downtime it catches up, and replicas that sweep at once expire each licence once', async () => {
+  const plan = await givenPlan(harness)
+  const count = 3_500
+  await insertDue(plan.id, count)
+  const outboxes = [1, 2, 3].map(() => createOutbox(harness.sql, () => {}))
+  const before = (await eventTypes(harness)).length
+  const swept = await Promise.all(outboxes.map((outbox) => expireLicences(outbox)))
+  const last = await sweep()
+  expect(swept.reduce((sum, one) => sum + one, last)).toBe(count)
+  const expired = (await events(harness)).slice(before)
+  expect(new Set(expired.map((event) => event.object['licence_id'])).size).toBe(count)
+  expect(expired).toHaveLength(count)
+  expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
+})
+
+test('it runs by itself until it is stopped, over a failure of the database, too', async () => {
+  const plan = await givenPlan(harness)
+  const { sql, log } = harness.deps
+  let failures = 1
+  const outbox: typeof harness.deps.outbox = {
+    transaction: (work) => {
+      if (failures > 0) {
+        failures -= 1
+        return Promise.reject(new Error('connection lost'))
+      }
+      return harness.deps.outbox.transaction(work)
+    },
+  }
+  const running = startSweep({ sql, outbox, intervalMs: 20, log: log.child({}, { level: 'fatal' }) })
+  const licence = await bought(harness, plan.id, new Date(Date.now() + 100))
+  await eventually(async () => expect(await statusOf(harness, licence)).toBe('expired'))
+  await running.stop()
+  const later = await bought(harness, plan.id, inDays(-1))
+  expect(await statusOf(harness, later)).toBe('active')
+  expect(await sweep()).toBe(1)
+})
+
+/** Licences that fell due while nobody swept, counted as issue would have. */
+async function insertDue(planId: string, count: number): Promise<void> {
+  const { sql, accountId, applicationId } = harness
+  const ids = Array.from({ length: count }, () => newId('lic'))
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id)
+    select id, id, ${accountId}, ${applicationId}, ${planId}, 'active', 'customer', now() - interval '1 day',
+      (select snapshot_id from plans where id = ${planId})
+    from unnest(${ids}::text[]) as id`
+  await sql`insert into plan_counts (plan_id, shard, active) values (${planId}, 99, ${count})`
+}
