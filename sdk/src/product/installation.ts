@@ -1,4 +1,5 @@
-import { judgeList, readRevocationList, type Acceptance, type RevocationList } from './revocation-list.ts'
+import { HeldRevocations } from './held-revocations.ts'
+import { readRevocationList, type Acceptance, type RevocationList } from './revocation-list.ts'
 import { verify, type KeySet } from './signature.ts'
 import {
   describe,
@@ -11,7 +12,7 @@ import {
   type Problem,
   type RefusalReason,
 } from './state.ts'
-import { parse, serialise, type StoredRecord, type StoredRevocations } from './stored-record.ts'
+import { parse, serialise, type StoredRecord } from './stored-record.ts'
 import { readToken, type TokenClaims } from './token.ts'
 import { anchor, notBefore, observe, resume, type SeenTime } from './trusted-clock.ts'
 
@@ -19,15 +20,6 @@ import { anchor, notBefore, observe, resume, type SeenTime } from './trusted-clo
 export interface HeldToken {
   readonly jws: string
   readonly claims: TokenClaims
-}
-
-interface HeldList {
-  readonly jws: string
-  readonly version: number
-  readonly issuedAt: number
-  readonly etag: string | null
-  /** The `since` of the request that the ETag answers. */
-  readonly etagSince: number | null
 }
 
 interface Identity {
@@ -49,9 +41,7 @@ export class Installation {
   readonly #now: () => number
   #loaded = false
   #token: HeldToken | null = null
-  #list: HeldList | null = null
-  #namedBy: string | null = null
-  #checkedAt: number | null = null
+  #revocations = new HeldRevocations()
   #refusal: RefusalReason | null = null
   #failure: FailureReason | null = null
   #absence: AbsenceReason = 'not_activated'
@@ -82,17 +72,18 @@ export class Installation {
     return this.#token
   }
 
-  get list(): HeldList | null {
-    return this.#list
+  /** The revocation list held; null before there is one. */
+  get list(): HeldRevocations['list'] {
+    return this.#revocations.list
   }
 
   get checkedAt(): number | null {
-    return this.#checkedAt
+    return this.#revocations.checkedAt
   }
 
   /** An authentic list names the licence held: nothing the service could answer changes that. */
   get revoked(): boolean {
-    return this.#namedBy !== null
+    return this.#revocations.namesLicence
   }
 
   get clockTurnedBack(): boolean {
@@ -116,7 +107,9 @@ export class Installation {
 
   state(): LicenceState {
     this.time()
-    return describe(this.#evidence(), this.#seen, this.#freshness(), this.#problem)
+    const interval = this.#token?.claims.checkIntervalMs ?? 0
+    const freshness = this.#revocations.freshness(this.#seen.time, interval)
+    return describe(this.#evidence(), this.#seen, freshness, this.#problem)
   }
 
   /** Takes in the store's text; null when it has none. */
@@ -151,17 +144,15 @@ export class Installation {
   }
 
   async #restoreLists({ revocations }: StoredRecord): Promise<void> {
-    for (const jws of [revocations?.namedBy, revocations?.list]) {
-      const list = jws ? await this.readList(jws) : null
-      if (!jws || !revocations || !list || typeof list === 'string') continue
+    if (!revocations) return
+    for (const jws of [revocations.namedBy, revocations.list]) {
+      const list = jws === null ? null : await this.readList(jws)
+      if (jws === null || list === null || typeof list === 'string') continue
       this.#seen = notBefore(this.#seen, list.issuedAt)
-      if (this.#names(list)) this.#namedBy = jws
-      if (jws !== revocations.list) continue
-      const { version, issuedAt } = list
-      const { etag, etagSince } = revocations
-      this.#list = { jws, version, issuedAt, etag, etagSince }
-      this.#checkedAt = revocations.checkedAt
+      this.#revocations.restore(list, jws, this.#names(list), revocations)
     }
+    // A store may say that the list was looked at in the future.
+    this.#revocations.timeWasSet(this.#seen.time)
   }
 
   /** The text for the store. */
@@ -173,22 +164,11 @@ export class Installation {
       legacyKey: this.#legacyKey,
       fingerprint: this.former?.fingerprint ?? this.#identity.fingerprint,
       token: (this.#token ?? this.former?.token)?.jws ?? null,
-      refusal: this.#refusal,
+      refusal: this.#token && this.#refusal,
       keySet: this.keySet,
-      revocations: this.#savedRevocations(),
+      revocations: this.#revocations.save(this.#seen.time),
       seen: this.#seen,
     })
-  }
-
-  #savedRevocations(): StoredRevocations | null {
-    if (this.#list === null && this.#namedBy === null) return null
-    return {
-      list: this.#list?.jws ?? null,
-      namedBy: this.#namedBy,
-      etag: this.#list?.etag ?? null,
-      etagSince: this.#list?.etagSince ?? null,
-      checkedAt: this.#checkedAt ?? this.#seen.time,
-    }
   }
 
   /** The token if it is authentic and of this application; else why it is not. */
@@ -208,13 +188,12 @@ export class Installation {
 
   /** A token came from the service. */
   accept(token: HeldToken): void {
-    const signedBefore = Math.max(this.#token?.claims.issuedAt ?? 0, this.#list?.issuedAt ?? 0)
+    const signedBefore = Math.max(this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0)
     const { issuedAt, licenceId } = token.claims
     this.time()
     this.#seen = issuedAt > signedBefore ? anchor(this.#seen, issuedAt) : notBefore(this.#seen, issuedAt)
-    if (licenceId !== this.#token?.claims.licenceId) this.#forgetLists()
-    // The time may just have been set right: a check that lies in the future by it is due again.
-    if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, this.#seen.time)
+    if (licenceId !== this.#token?.claims.licenceId) this.#revocations = new HeldRevocations()
+    this.#revocations.timeWasSet(this.#seen.time)
     this.#token = token
     this.former = null
     this.#refusal = null
@@ -244,7 +223,7 @@ export class Installation {
     this.#refusal = null
     this.#failure = null
     this.#absence = 'deactivated'
-    this.#forgetLists()
+    this.#revocations = new HeldRevocations()
     this.#forgetTroubleWithTokens()
   }
 
@@ -257,19 +236,15 @@ export class Installation {
 
   /** An authentic revocation list came, in answer to a request with `since`. */
   learn(list: RevocationList, jws: string, etag: string | null, since: number | null): Acceptance {
-    const acceptance = judgeList(list, this.#list?.version ?? null, this.time())
-    if (this.#names(list)) this.#namedBy = jws
-    if (acceptance !== 'accepted') return acceptance
-    this.#seen = notBefore(this.#seen, list.issuedAt)
-    const { version, issuedAt } = list
-    this.#list = { jws, version, issuedAt, etag, etagSince: since }
-    this.#checkedAt = this.#seen.time
+    const from = { jws, etag, since, time: Math.max(this.time(), list.issuedAt) }
+    const acceptance = this.#revocations.learn(list, this.#names(list), from)
+    if (acceptance === 'accepted') this.#seen = notBefore(this.#seen, list.issuedAt)
     return acceptance
   }
 
   /** The service confirmed that the list held is the latest. */
   confirmList(): void {
-    this.#checkedAt = this.time()
+    this.#revocations.confirm(this.time())
   }
 
   /** Notes what went wrong; null when the operation went right. */
@@ -293,20 +268,8 @@ export class Installation {
     return this.#token !== null && list.revoked.includes(this.#token.claims.licenceId)
   }
 
-  #forgetLists(): void {
-    this.#list = null
-    this.#namedBy = null
-    this.#checkedAt = null
-  }
-
   #forgetTroubleWithTokens(): void {
     if (this.#problem && ABOUT_TOKENS.has(this.#problem.operation)) this.#problem = null
-  }
-
-  #freshness(): LicenceState['revocations'] {
-    if (!this.#list || this.#checkedAt === null || !this.#token) return 'unknown'
-    const age = this.#seen.time - this.#checkedAt
-    return age <= 2 * this.#token.claims.checkIntervalMs ? 'current' : 'stale'
   }
 }
 

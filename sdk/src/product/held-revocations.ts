@@ -1,0 +1,88 @@
+import { judgeList, type Acceptance, type RevocationList } from './revocation-list.ts'
+import type { LicenceState } from './state.ts'
+import type { StoredRevocations } from './stored-record.ts'
+
+interface HeldList {
+  readonly jws: string
+  readonly version: number
+  readonly issuedAt: number
+  readonly etag: string | null
+  /** The `since` of the request that the ETag answers. */
+  readonly etagSince: number | null
+}
+
+/** What is known of revocations for one licence: the list last accepted, and the one that named the licence. */
+export class HeldRevocations {
+  #list: HeldList | null = null
+  #namedBy: string | null = null
+  #checkedAt: number | null = null
+
+  get list(): HeldList | null {
+    return this.#list
+  }
+
+  /** When the service last confirmed the list, in milliseconds of trusted time. */
+  get checkedAt(): number | null {
+    return this.#checkedAt
+  }
+
+  /** An authentic list named the licence. */
+  get namesLicence(): boolean {
+    return this.#namedBy !== null
+  }
+
+  /** Takes in an authentic list that came in answer to a request with `since`; `names` where it names the licence. */
+  learn(list: RevocationList, names: boolean, from: Origin): Acceptance {
+    const acceptance = judgeList(list, this.#list?.version ?? null, from.time)
+    if (names) this.#namedBy = from.jws
+    if (acceptance !== 'accepted') return acceptance
+    this.#hold(list, from.jws, from.etag, from.since)
+    this.#checkedAt = from.time
+    return acceptance
+  }
+
+  /** The service said at `time` that the list held is the latest. */
+  confirm(time: number): void {
+    this.#checkedAt = time
+  }
+
+  /** Time was set to `time`: a check that lies in the future by it is due again. */
+  timeWasSet(time: number): void {
+    if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, time)
+  }
+
+  /** Takes in an authentic list that the store held. */
+  restore(list: RevocationList, jws: string, names: boolean, stored: StoredRevocations): void {
+    if (names) this.#namedBy = jws
+    if (jws !== stored.list) return
+    this.#hold(list, jws, stored.etag, stored.etagSince)
+    this.#checkedAt = stored.checkedAt
+  }
+
+  save(time: number): StoredRevocations | null {
+    if (this.#list === null && this.#namedBy === null) return null
+    return {
+      list: this.#list?.jws ?? null,
+      namedBy: this.#namedBy,
+      etag: this.#list?.etag ?? null,
+      etagSince: this.#list?.etagSince ?? null,
+      checkedAt: this.#checkedAt ?? time,
+    }
+  }
+
+  freshness(time: number, checkIntervalMs: number): LicenceState['revocations'] {
+    if (!this.#list || this.#checkedAt === null) return 'unknown'
+    return time - this.#checkedAt <= 2 * checkIntervalMs ? 'current' : 'stale'
+  }
+
+  #hold({ version, issuedAt }: RevocationList, jws: string, etag: string | null, since: number | null): void {
+    this.#list = { jws, version, issuedAt, etag, etagSince: since }
+  }
+}
+
+interface Origin {
+  readonly jws: string
+  readonly etag: string | null
+  readonly since: number | null
+  readonly time: number
+}
