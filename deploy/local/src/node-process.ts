@@ -44,7 +44,7 @@ export async function untilReady(
   for (const until = Date.now() + timeoutMs; Date.now() < until;) {
     signal?.throwIfAborted()
     const ended = node.server.endedBy()
-    if (ended !== undefined) throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile))
+    if (ended !== undefined) throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile, 12))
     const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
     if (response?.ok === true) {
       await response.body?.cancel()
@@ -56,7 +56,7 @@ export async function untilReady(
   throw new NotReadyError(
     node,
     `is not ready after ${timeoutMs / 1000} s (${answered})`,
-    await endOfLog(node.logFile),
+    await endOfLog(node.logFile, 12),
   )
 }
 
