@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ListDeliveriesRequest, ListDeliveriesResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
+import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
 import { pageSize, toPage } from '../page.ts'
 import { deliveryMessage } from './delivery.ts'
 import { readDeliveries, readLeftovers } from './delivery-log.ts'
@@ -11,6 +12,10 @@ export async function listDeliveries(
 ): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
   const { accountId, applicationId, endpointId, eventType, status, beforeId } = request
   const size = pageSize(request.limit)
+  // An endpoint of somebody else may have any number of deliveries, none of which is to be looked through.
+  if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
+    return { deliveries: [], hasMore: false }
+  }
   const leftovers = status === undefined ? [] : await readLeftovers(sql, applicationId)
   const filter = {
     accountId,

@@ -60,7 +60,17 @@ export async function readEndpoints(
     order by e.id desc limit ${of.limit}`
 }
 
-/** The status of an endpoint, which no other transaction changes until this one ends; null where there is none. */
+export async function hasEndpoint(
+  sql: Sql,
+  { accountId, applicationId, endpointId }: EndpointPath,
+): Promise<boolean> {
+  const rows = await sql`
+    select 1 from endpoints
+    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
+  return rows.length > 0
+}
+
+/** An endpoint, whose status no other transaction changes until this one ends; null where there is none. */
 export async function lockEndpoint(
   sql: Sql,
   { accountId, applicationId, endpointId }: EndpointPath,

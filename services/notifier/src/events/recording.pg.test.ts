@@ -83,7 +83,11 @@ test('every attempt and the log have the same bytes, whatever is in them', async
       payload: { case: 'licenceSuspended', value: { licenceId: 'lic_1', status: 'suspended', reason } },
     }),
   ])
-  const request = await eventually(() => receiver.requests.find((request) => request.path === path) ?? false)
+  const request = await eventually(() => {
+    const found = receiver.requests.find((request) => request.path === path)
+    if (!found) throw new Error('nothing has arrived')
+    return found
+  })
   const [delivery] = (await notifier.calls.listDeliveries(of)).deliveries
   const { payload } = await notifier.calls.getDelivery({ ...of, deliveryId: delivery!.id })
   expect(payload).toBe(request.body.toString())

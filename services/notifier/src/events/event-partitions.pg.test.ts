@@ -1,0 +1,82 @@
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { TestDatabase } from '@licensing/test-support/database'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { dropPartitions, makePartitions, readPartitions } from './event-partitions.ts'
+
+const day = 86_400_000
+const now = new Date('2026-11-21T12:00:00Z')
+const later = (days: number) => new Date(now.getTime() + days * day)
+
+let database: TestDatabase
+let sql: Database
+beforeEach(async () => {
+  database = await createTestDatabase()
+  sql = connect(database.url, { name: 'test' })
+  await migrate(sql, [{ name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname }])
+})
+afterEach(async () => {
+  await sql.end({ timeout: 5 })
+  await database[Symbol.asyncDispose]()
+})
+
+async function record(at: Date): Promise<void> {
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    values (${at}, 'acct_1', ${at.getTime()}, 'app_1', 'evt_1', '{}')`
+}
+
+test('weeks are made ahead once, whoever does it, and hold every moment of them', async () => {
+  const made = await Promise.all([makePartitions(sql, now), makePartitions(sql, now)])
+  expect(made.map((names) => names.length).sort()).toEqual([0, 10])
+  for (let days = -5; days < 55; days += 1) await record(later(days))
+  expect((await makePartitions(sql, later(7))).length).toBe(1)
+  const names = (await readPartitions(sql)).map(({ name }) => name)
+  expect(names[0]).toBe('events_20261109')
+  expect(names).toEqual(names.toSorted())
+})
+
+test('a week is dropped when all of it is past retention, and not a moment before', async () => {
+  await makePartitions(sql, now)
+  await record(later(-6))
+  // The week of 9 November ends on the 16th.
+  expect(await dropPartitions(sql, new Date('2027-02-13T23:59:59Z'))).toEqual([])
+  expect(await dropPartitions(sql, new Date('2027-02-14T00:00:00Z'))).toEqual(['events_20261109'])
+  expect(await sql`select 1 from events`).toHaveLength(0)
+})
+
+test('a drop waits for nobody who reads, and holds nobody up', async () => {
+  await makePartitions(sql, now)
+  await record(later(-5))
+  await record(later(1))
+  const reader = await sql.reserve()
+  await reader`begin`
+  await reader`select count(*) from events`
+  const dropping = dropPartitions(sql, later(100))
+  // While it waits for the reader, others read and write.
+  for (let i = 1; i <= 20; i += 1) {
+    await record(new Date(later(1).getTime() + i))
+    expect(await sql`select 1 from events where recorded_at = ${later(1)}`).toHaveLength(1)
+  }
+  await reader`commit`
+  reader.release()
+  expect(await dropping).toContain('events_20261109')
+})
+
+test('a drop that was broken off is finished by the next', async () => {
+  await makePartitions(sql, now)
+  const reader = await sql.reserve()
+  await reader`begin`
+  await reader`select count(*) from events`
+  const other = connect(database.url, { name: 'other', statementTimeoutMs: 200 })
+  await expect(dropPartitions(other, later(100))).rejects.toThrow('statement timeout')
+  await other.end()
+  await reader`commit`
+  reader.release()
+  expect((await readPartitions(sql)).some(({ state }) => state === 'detaching')).toBe(true)
+  expect(await dropPartitions(sql, later(100))).toContain('events_20261109')
+  await sql`create table events_20240101 (like events)`
+  expect(await dropPartitions(sql, later(100))).toEqual(['events_20240101'])
+})

@@ -1,0 +1,100 @@
+import { randomBytes } from 'node:crypto'
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { connectNats } from '@licensing/events/connection'
+import type { Nats } from '@licensing/events/connection'
+import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
+import { freePort } from '@licensing/local/ports'
+import { createLogger } from '@licensing/process/log'
+import type { Event } from '@licensing/proto/events'
+import { NotifierService } from '@licensing/proto/notifier'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { startService } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/process'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { givenEvent, publish } from './events.ts'
+
+/** Notifiers as processes of their own, which a test can kill. */
+export interface TestProcesses extends AsyncDisposable {
+  processes: TestProcess[]
+  calls: ServiceClient<typeof NotifierService>
+  sql: Database
+  nats: Nats
+  natsServer: Awaited<ReturnType<typeof startOwnNats>>
+  of: { accountId: string; applicationId: string }
+  register(url: string): Promise<string>
+  happen(count: number): Promise<Event[]>
+  countOf(status: string): Promise<number>
+}
+
+export async function startProcesses(options: {
+  receiver: HttpsReceiver
+  count?: number
+  environment?: Record<string, string>
+  databaseServerUrl?: string
+}): Promise<TestProcesses> {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const database = started.use(await createTestDatabase(options.databaseServerUrl))
+  const natsServer = started.use(await startOwnNats())
+  const encryptionKey = randomBytes(32).toString('base64url')
+  const start = async (index: number) =>
+    startService(
+      'notifier',
+      {
+        GRPC_ADDRESS: `127.0.0.1:${await freePort()}`,
+        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        DATABASE_URL: database.url,
+        NATS_URL: natsServer.url,
+        CATALOG_ADDRESS: `127.0.0.1:${await freePort()}`,
+        ENCRYPTION_KEY: encryptionKey,
+        WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
+        WEBHOOK_CA_FILE: options.receiver.caFile,
+        LOG_LEVEL: 'warn',
+        ...options.environment,
+      },
+      folder.path,
+      { name: `notifier-${index}` },
+    )
+  const processes = await Promise.all(Array.from({ length: options.count ?? 2 }, (_, i) => start(i)))
+  for (const each of processes) started.use(each)
+  const sql = connect(database.url, { name: 'test', max: 2 })
+  started.defer(() => sql.end({ timeout: 1 }))
+  const nats = await connectNats(natsServer.url, 'test', createLogger('test', 'silent'))
+  started.defer(() => nats.close())
+  const channel = connectTo(NotifierService, processes[0]!.environment['GRPC_ADDRESS']!)
+  started.defer(() => channel.close())
+
+  const of = { accountId: newId('acct'), applicationId: newId('app') }
+  const running = started.move()
+  return {
+    processes,
+    calls: channel.calls,
+    sql,
+    nats,
+    natsServer,
+    of,
+    async register(url) {
+      const { endpoint } = await channel.calls.createEndpoint({ ...of, url, subscribedEvents: '*' })
+      return endpoint!.id
+    },
+    async happen(count) {
+      const value = { licenceId: newId('lic'), status: 'revoked' }
+      const events = Array.from({ length: count }, () =>
+        givenEvent({ ...of, payload: { case: 'licenceRevoked', value } }),
+      )
+      await publish(nats, events)
+      return events
+    },
+    async countOf(status) {
+      const [row] = await sql<{ count: bigint }[]>`
+        select count(*) as count from deliveries where status = ${status}`
+      return Number(row!.count)
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
