@@ -1,15 +1,18 @@
--- Keys that sign tokens and revocation lists, one in use for each application. A retired one verifies until the last
--- token that it signed has expired.
+-- Keys that sign tokens and revocation lists. Of an application's keys the latest whose `signs_from` has come is in
+-- use; the next one is published for a while before that, so that nobody meets its first token unprepared. A retired
+-- one verifies until the last that it signed has expired.
 create table signing_keys (
   kid text collate "C" primary key,
   application_id text collate "C" not null,
   public_jwk jsonb not null,
   -- PKCS #8, AES-256-GCM, bound to the kid.
   private_key bytea not null,
-  created_at timestamptz(3) not null default now(),
-  retired_at timestamptz(3)
+  created_at timestamptz not null default now(),
+  signs_from timestamptz not null default now(),
+  -- When the next key takes over.
+  retired_at timestamptz
 );
-create unique index signing_keys_in_use on signing_keys (application_id) where retired_at is null;
+create unique index signing_keys_latest on signing_keys (application_id) where retired_at is null;
 create index signing_keys_of_application on signing_keys (application_id);
 
 -- The version of each application's revocation list. Its row is locked until the revocation is committed, so that a
@@ -45,4 +48,11 @@ create trigger list_revocation after update of status on licences
 -- When an installed product first exchanged the legacy key.
 alter table licences add column migrated_at timestamptz(3);
 
-create index call_homes_age on call_homes using brin (seen_at);
+-- How far the walk over all licences has come that forgets old call-homes. Its row's lock is the lease.
+create table call_home_walk (
+  only_row boolean primary key default true check (only_row),
+  -- The licence done last; empty at the start of a round.
+  after_licence_id text collate "C" not null default '',
+  round_started_at timestamptz not null default '-infinity'
+);
+insert into call_home_walk default values;

@@ -16,6 +16,7 @@ import { startCatchUp } from './plans/catch-up.ts'
 import { takePlanEvents } from './plans/plan-events.ts'
 import { productDeps } from './products/product-deps.ts'
 import { productService } from './products/service.ts'
+import { startUpkeep } from './products/upkeep.ts'
 import { licensingService } from './service.ts'
 import { startSweep } from './sweeps/expire-licences.ts'
 
@@ -62,6 +63,8 @@ await runProcess(
 
     const sweep = startSweep({ sql, outbox, intervalMs: config.SWEEP_INTERVAL_SECONDS * 1000, log })
     onStop('sweep', () => sweep.stop())
+    const upkeep = startUpkeep({ sql, tokenLifeSeconds: config.TOKEN_LIFE_SECONDS, log })
+    onStop('upkeep', () => upkeep.stop())
     const server = await serve({
       address: config.GRPC_ADDRESS,
       services: [licensingService(deps), productService(productDeps(sql, config))],

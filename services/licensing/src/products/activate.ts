@@ -1,73 +1,125 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
-import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { ServiceError } from '@licensing/grpc/errors'
 import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/products'
+import { gather } from '../gather.ts'
 import { readLicenceKey } from '../licences/licence-key.ts'
-import {
-  countActivations,
-  findActivationOf,
-  insertActivation,
-  lockLicenceOfKey,
-} from './activation-queries.ts'
-import type { ProductLicence } from './activation-queries.ts'
+import { findPlaces, insertActivations, lockLicenceOfKey } from './activation-queries.ts'
+import type { NewActivation, ProductLicence } from './activation-queries.ts'
 import { refusalReason, refused } from './admission.ts'
 import type { ProductDeps } from './dependencies.ts'
 import { grantMessage } from './grant-message.ts'
+import { checkFingerprint, checkInstallation } from './installation.ts'
 
-const unknownKey = () => new ServiceError('not_found', 'there is no licence with this key')
-
-/** Gives a place of the licence to an installation, or finds the one it has, and grants it a token. */
-export async function activate(
-  deps: ProductDeps,
-  request: ActivateRequest,
-): Promise<MessageInitShape<typeof ActivateResponseSchema>> {
-  const { fingerprint, productVersion } = checkInstallation(request)
-  const host = request.host.toLowerCase()
-  const key = readLicenceKey(request.licenceKey)
-  if (key === undefined) throw unknownKey()
-  const now = deps.now()
-  const place = await transaction(deps.sql, async (tx) => {
-    const licence = await lockLicenceOfKey(tx, key)
-    if (!licence) throw unknownKey()
-    const reason = refusalReason(licence, host, now)
-    if (reason !== undefined) throw refused(reason)
-    const known = await findActivationOf(tx, licence.id, fingerprint)
-    if (known) return { id: known.id, licence, created: false }
-    await needFreePlace(tx, licence)
-    const id = newId('act')
-    await insertActivation(tx, { id, licence, fingerprint, host, productVersion })
-    return { id, licence, created: true }
-  })
-  await deps.callHome({
-    activationId: place.id,
-    licenceId: place.licence.id,
-    applicationId: place.licence.application_id,
-    host,
-    productVersion,
-    seenAt: now.toISOString(),
-  })
-  return { grant: await grantMessage(deps, place.id, place.licence, now), created: place.created }
+interface Applicant {
+  licenceKey: string
+  fingerprint: string
+  host: string
+  productVersion: string
 }
 
-async function needFreePlace(
-  tx: Parameters<typeof countActivations>[0],
-  licence: ProductLicence,
-): Promise<void> {
-  if (licence.max_activations === null) return
-  if ((await countActivations(tx, licence.id)) < licence.max_activations) return
-  throw new ServiceError(
-    'limit_reached',
-    `the licence is active on ${licence.max_activations} installations already: deactivate one of them first`,
-  )
-}
+type Outcome =
+  | { kind: 'placed'; activationId: string; created: boolean; licence: ProductLicence; now: Date }
+  | { kind: 'refused'; reason: string }
+  | { kind: 'full'; places: number }
+  | { kind: 'unknown' }
 
-function checkInstallation(request: ActivateRequest): { fingerprint: string; productVersion: string } {
-  const { fingerprint, productVersion } = request
-  if (fingerprint.length === 0 || fingerprint.length > 256)
-    throw invalid('/fingerprint', 'must have 1 to 128 characters')
-  if (productVersion.length === 0 || productVersion.length > 256) {
-    throw invalid('/product_version', 'must have 1 to 128 characters')
+type Activate = (request: ActivateRequest) => Promise<MessageInitShape<typeof ActivateResponseSchema>>
+
+/**
+ * The handler of Activate: gives a place of the licence to an installation, or finds the one it has, and grants it a
+ * token. Installations of one licence wait for each other without holding connections, and go in together.
+ */
+export function activator(deps: ProductDeps): Activate {
+  const place = gather<Applicant, Outcome>((applicants) => placeAll(deps, applicants), {
+    mostTogether: 100,
+    isTransient: isDatabaseUnavailable,
+    laneOf: (applicant) => applicant.licenceKey,
+  })
+  return async (request) => {
+    const fingerprint = checkFingerprint(request.fingerprint)
+    const installation = checkInstallation(request)
+    const licenceKey = readLicenceKey(request.licenceKey)
+    if (licenceKey === undefined) throw unknownKey()
+    const outcome = await place({ licenceKey, fingerprint, ...installation })
+    const { activationId, created, licence, now } = placed(outcome)
+    await deps.callHome({
+      activationId,
+      licenceId: licence.id,
+      applicationId: licence.application_id,
+      ...installation,
+      seenAt: now.toISOString(),
+    })
+    return { grant: await grantMessage(deps, activationId, licence, now), created }
   }
-  return { fingerprint, productVersion }
+}
+
+/** Gives places of one licence to installations, in their order. */
+async function placeAll(deps: ProductDeps, applicants: Applicant[]): Promise<Outcome[]> {
+  return transaction(deps.sql, async (tx) => {
+    const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
+    if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
+    const now = deps.now()
+    const reasons = applicants.map(({ host }) => refusalReason(licence, host, now))
+    const admitted = applicants.filter((_, at) => reasons[at] === undefined)
+    const places = await givePlaces(tx, licence, admitted)
+    return applicants.map((applicant, at): Outcome => {
+      const reason = reasons[at]
+      if (reason !== undefined) return { kind: 'refused', reason }
+      const given = places.get(applicant)
+      return given
+        ? { kind: 'placed', ...given, licence, now }
+        : { kind: 'full', places: licence.max_activations! }
+    })
+  })
+}
+
+/** @returns who has a place now; whoever is not in it found none */
+async function givePlaces(
+  tx: Transaction,
+  licence: ProductLicence,
+  applicants: Applicant[],
+): Promise<Map<Applicant, { activationId: string; created: boolean }>> {
+  const given = new Map<Applicant, { activationId: string; created: boolean }>()
+  if (applicants.length === 0) return given
+  const fingerprints = applicants.map((applicant) => applicant.fingerprint)
+  const { taken, known } = await findPlaces(tx, licence.id, fingerprints)
+  const free = (licence.max_activations ?? Number.POSITIVE_INFINITY) - taken
+  const added: NewActivation[] = []
+  for (const applicant of applicants) {
+    const { fingerprint, host, productVersion } = applicant
+    const activationId = known.get(fingerprint)
+    if (activationId !== undefined) given.set(applicant, { activationId, created: false })
+    else if (added.length < free) {
+      const id = newId('act')
+      added.push({ id, fingerprint, host, productVersion })
+      known.set(fingerprint, id)
+      given.set(applicant, { activationId: id, created: true })
+    }
+  }
+  if (added.length > 0) await insertActivations(tx, licence, added)
+  return given
+}
+
+function placed(outcome: Outcome): Outcome & { kind: 'placed' } {
+  switch (outcome.kind) {
+    case 'placed':
+      return outcome
+    case 'refused':
+      throw refused(outcome.reason)
+    case 'full':
+      throw new ServiceError(
+        'limit_reached',
+        `the licence is active on ${outcome.places} installations already: deactivate one of them first`,
+      )
+    case 'unknown':
+      throw unknownKey()
+  }
+}
+
+function unknownKey(): ServiceError {
+  return new ServiceError('not_found', 'there is no licence with this key')
 }

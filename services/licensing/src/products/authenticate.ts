@@ -1,22 +1,31 @@
 import { isId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { findActivation } from './activation-queries.ts'
-import type { ActivationRow, ProductLicence } from './activation-queries.ts'
+import type { ActivatedLicence } from './activation-queries.ts'
 import type { ProductDeps } from './dependencies.ts'
-import { isTokenOf } from './token.ts'
+import { readToken } from './token.ts'
 
 /** The activation that a product names, if its token is that activation's own; an expired one is good enough. */
 export async function authenticate(
   { sql, keys }: ProductDeps,
   request: { activationId: string; token: string },
-): Promise<{ activation: ActivationRow; licence: ProductLicence }> {
+): Promise<ActivatedLicence> {
+  const claims = await readToken(request.token, keys)
+  if (!claims) throw notItsToken()
   const found = isId('act', request.activationId)
     ? await findActivation(sql, request.activationId)
     : undefined
-  if (!found) throw new ServiceError('not_found', 'there is no such activation; activate again')
-  const keySet = await keys.of(found.activation.application_id)
-  if (!(await isTokenOf(found.activation, request.token, keySet))) {
-    throw new ServiceError('unauthenticated', 'send this activation’s own token as the bearer')
-  }
+  if (!found) throw noActivation()
+  const itsOwn =
+    claims['act'] === found.activation_id && claims.sub === found.id && claims.aud === found.application_id
+  if (!itsOwn) throw notItsToken()
   return found
+}
+
+export function noActivation(): ServiceError {
+  return new ServiceError('not_found', 'there is no such activation: activate again')
+}
+
+function notItsToken(): ServiceError {
+  return new ServiceError('unauthenticated', 'send this activation’s own token as the bearer')
 }

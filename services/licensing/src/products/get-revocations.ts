@@ -3,57 +3,66 @@ import { invalid } from '@licensing/grpc/errors'
 import type { GetRevocationsRequest, RevocationsSchema } from '@licensing/proto/products'
 import { CompactSign } from 'jose'
 import { LRUCache } from 'lru-cache'
+import { checkApplicationId } from './application-id.ts'
 import type { ProductDeps } from './dependencies.ts'
+import { listLifeSeconds } from './key-retention.ts'
+import { algorithm } from './new-signing-key.ts'
 import { findRevoked, findVersion } from './revocation-queries.ts'
+import type { KeySet } from './signing-keys.ts'
 
 type Answer = MessageInitShape<typeof RevocationsSchema>
 
-// A signed list is good for so long, and is signed anew after half of it, so that what a cache holds is still good.
-const listLifeSeconds = 86_400
-const keptBytes = 64 * 1024 * 1024
+// A list is signed anew after a quarter of its life, so that what a cache holds stays good for the rest of it.
+const periodMs = (listLifeSeconds / 4) * 1000
+const mostKept = 500_000
 
 /**
  * The signed list of revoked licences. A list is built and signed once for each version that it starts from and ends
  * at, and kept; a poll that finds nothing new costs one look-up of the version.
  */
 export function revocationLists(deps: ProductDeps): (request: GetRevocationsRequest) => Promise<Answer> {
-  const lists = new LRUCache<string, Promise<Answer>>({
-    maxSize: keptBytes,
-    ttl: (listLifeSeconds / 2) * 1000,
-    sizeCalculation: () => 1,
-    max: 1_000,
+  const kept = new LRUCache<string, Answer>({
+    maxSize: mostKept,
+    sizeCalculation: ({ revoked }) => 1 + revoked!.length,
   })
+  const building = new Map<string, Promise<Answer>>()
+  const buildOnce = (name: string, build: () => Promise<Answer>): Promise<Answer> => {
+    const begun = building.get(name)
+    if (begun) return begun
+    const list = build().finally(() => building.delete(name))
+    building.set(name, list)
+    return list
+  }
   return async ({ applicationId, since, ifNoneMatch }) => {
+    checkApplicationId(applicationId)
     const version = await findVersion(deps.sql, applicationId)
     if (since !== undefined && (since < 0n || since > version)) {
       throw invalid('/since', 'must be a version that this list has had')
     }
-    const nowSeconds = Math.floor(deps.now().getTime() / 1000)
-    const signedAt = nowSeconds - (nowSeconds % (listLifeSeconds / 2))
-    const { kid } = await deps.keys.of(applicationId)
-    const etag = `"${version}-${since ?? 'all'}-${signedAt.toString(36)}-${kid.slice(-8)}"`
-    if (ifNoneMatch !== '' && matches(ifNoneMatch, etag)) return { version, etag, notModified: true }
+    const keys = await deps.keys.of(applicationId)
+    const period = Math.floor(deps.now().getTime() / periodMs)
+    const etag = `"${version}-${since ?? 'all'}-${period}-${keys.kid.slice(0, 8)}"`
+    if (matches(ifNoneMatch, etag)) return { version, etag, notModified: true }
     const name = `${applicationId} ${etag}`
-    let list = lists.get(name)
-    if (!list) {
-      list = build(deps, applicationId, since, version, signedAt, etag)
-      lists.set(name, list)
-      list.catch(() => lists.delete(name))
-    }
-    return list
+    const known = kept.get(name)
+    if (known) return known
+    return buildOnce(name, async () => {
+      const list = await buildList(deps, keys, applicationId, since, version)
+      kept.set(name, { ...list, etag })
+      return { ...list, etag }
+    })
   }
 }
 
-async function build(
-  { sql, keys }: ProductDeps,
+async function buildList(
+  { sql, now }: ProductDeps,
+  { kid, signingKey }: KeySet,
   applicationId: string,
   since: bigint | undefined,
   version: bigint,
-  iat: number,
-  etag: string,
 ): Promise<Answer> {
   const revoked = await findRevoked(sql, applicationId, since ?? 0n, version)
-  const { kid, signingKey } = await keys.of(applicationId)
+  const iat = Math.floor(now().getTime() / 1000)
   const payload = {
     app_id: applicationId,
     version: Number(version),
@@ -63,9 +72,9 @@ async function build(
     exp: iat + listLifeSeconds,
   }
   const signature = await new CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
-    .setProtectedHeader({ alg: 'EdDSA', kid })
+    .setProtectedHeader({ alg: algorithm, kid })
     .sign(signingKey)
-  return { version, revoked, signature, etag, notModified: false }
+  return { version, revoked, signature, notModified: false }
 }
 
 /** RFC 9110: a list of entity tags, compared weakly, or `*`. */

@@ -7,7 +7,7 @@ import { grantToken } from './token.ts'
 
 /** A new token for an activation of a licence that may run. */
 export async function grantMessage(
-  { keys, tokens }: ProductDeps,
+  { keys, snapshots, tokens }: ProductDeps,
   activationId: string,
   licence: ProductLicence,
   now: Date,
@@ -18,7 +18,7 @@ export async function grantMessage(
     applicationId: licence.application_id,
     planId: licence.plan_id,
     status: licence.status,
-    entitlements: licence.entitlements,
+    entitlements: await snapshots.valuesOf(licence),
     seats: licence.max_seats,
     expiresOn: licence.expires_on,
   }

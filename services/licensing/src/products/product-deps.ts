@@ -1,38 +1,34 @@
 import type { Database } from '@licensing/database/connect'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { LicensingConfig } from '../config.ts'
-import { gather } from '../gather.ts'
-import { recordCallHomes } from './activation-queries.ts'
-import type { CallHome } from './activation-queries.ts'
+import { callHomeRecorder } from './call-home.ts'
 import type { ProductDeps } from './dependencies.ts'
+import { keptSeconds } from './key-retention.ts'
 import { createSigningKeys } from './signing-keys.ts'
+import { createSnapshots } from './snapshots.ts'
+
+export type ProductConfig = Pick<
+  LicensingConfig,
+  'ENCRYPTION_KEY' | 'TOKEN_ISSUER' | 'TOKEN_LIFE_SECONDS' | 'CHECK_INTERVAL_SECONDS'
+>
 
 /** What the products' handlers need, from the configuration. */
 export function productDeps(
   sql: Database,
-  config: Pick<
-    LicensingConfig,
-    'ENCRYPTION_KEY' | 'TOKEN_ISSUER' | 'TOKEN_LIFE_SECONDS' | 'CHECK_INTERVAL_SECONDS'
-  >,
+  config: ProductConfig,
   now: () => Date = () => new Date(),
 ): ProductDeps {
   const encryption = parseEncryptionKeys(config.ENCRYPTION_KEY)
   return {
     sql,
-    keys: createSigningKeys(sql, encryption, config.TOKEN_LIFE_SECONDS),
+    keys: createSigningKeys(sql, encryption, keptSeconds(config.TOKEN_LIFE_SECONDS)),
+    snapshots: createSnapshots(sql),
     tokens: {
       issuer: config.TOKEN_ISSUER,
       lifeSeconds: config.TOKEN_LIFE_SECONDS,
       checkIntervalSeconds: config.CHECK_INTERVAL_SECONDS,
     },
-    callHome: gather<CallHome, void>(
-      async (calls) => {
-        await recordCallHomes(sql, calls)
-        return calls.map(() => undefined)
-      },
-      { mostTogether: 500, isTransient: isDatabaseUnavailable },
-    ),
+    callHome: callHomeRecorder(sql),
     now,
   }
 }

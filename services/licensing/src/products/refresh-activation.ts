@@ -1,40 +1,41 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
-import { ServiceError } from '@licensing/grpc/errors'
 import type { DeactivateRequest, RefreshActivationRequest, TokenGrantSchema } from '@licensing/proto/products'
 import { deleteActivation } from './activation-queries.ts'
+import type { ActivatedLicence } from './activation-queries.ts'
 import { refusalReason, refused } from './admission.ts'
-import { authenticate } from './authenticate.ts'
+import { authenticate, noActivation } from './authenticate.ts'
 import type { ProductDeps } from './dependencies.ts'
 import { grantMessage } from './grant-message.ts'
+import { checkInstallation } from './installation.ts'
 
 /** A new token, unless the licence does not allow it any more; either way the product has called home. */
 export async function refreshActivation(
   deps: ProductDeps,
   request: RefreshActivationRequest,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
-  const { activation, licence } = await recordCallHome(deps, request)
+  const licence = await recordCallHome(deps, request)
   const now = deps.now()
   const reason = refusalReason(licence, request.host.toLowerCase(), now)
   if (reason !== undefined) throw refused(reason)
-  return grantMessage(deps, activation.id, licence, now)
+  return grantMessage(deps, licence.activation_id, licence, now)
 }
 
 /** Records where a product runs, whatever the licence's status. */
 export async function recordCallHome(
   deps: ProductDeps,
   request: RefreshActivationRequest,
-): ReturnType<typeof authenticate> {
-  const found = await authenticate(deps, request)
+): Promise<ActivatedLicence> {
+  const installation = checkInstallation(request)
+  const licence = await authenticate(deps, request)
   await deps.callHome({
-    activationId: found.activation.id,
-    licenceId: found.activation.licence_id,
-    applicationId: found.activation.application_id,
-    host: request.host.toLowerCase(),
-    productVersion: request.productVersion,
+    activationId: licence.activation_id,
+    licenceId: licence.id,
+    applicationId: licence.application_id,
+    ...installation,
     seenAt: deps.now().toISOString(),
   })
-  return found
+  return licence
 }
 
 /** Frees the activation's place. */
@@ -42,9 +43,7 @@ export async function deactivate(
   deps: ProductDeps,
   request: DeactivateRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
-  const { activation } = await authenticate(deps, request)
-  if (!(await deleteActivation(deps.sql, activation.id))) {
-    throw new ServiceError('not_found', 'there is no such activation')
-  }
+  const { activation_id: activationId } = await authenticate(deps, request)
+  if (!(await deleteActivation(deps.sql, activationId))) throw noActivation()
   return {}
 }

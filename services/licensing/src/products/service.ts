@@ -1,14 +1,15 @@
 import { implement } from '@licensing/grpc/server'
 import { ProductService } from '@licensing/proto/products'
-import { activate } from './activate.ts'
+import { activator } from './activate.ts'
 import type { ProductDeps } from './dependencies.ts'
 import { revocationLists } from './get-revocations.ts'
+import { getSigningKeys } from './get-signing-keys.ts'
 import { migrateLegacyKey } from './migrate-legacy-key.ts'
 import { deactivate, recordCallHome, refreshActivation } from './refresh-activation.ts'
 
 export function productService(deps: ProductDeps) {
   return implement(ProductService, {
-    activate: (request) => activate(deps, request),
+    activate: activator(deps),
     refreshActivation: (request) => refreshActivation(deps, request),
     recordCallHome: async (request) => {
       await recordCallHome(deps, request)
@@ -16,10 +17,7 @@ export function productService(deps: ProductDeps) {
     },
     deactivate: (request) => deactivate(deps, request),
     getRevocations: revocationLists(deps),
-    getSigningKeys: async ({ applicationId }) => {
-      const { publicJwks } = await deps.keys.of(applicationId)
-      return { jwksJson: JSON.stringify({ keys: publicJwks }) }
-    },
+    getSigningKeys: (request) => getSigningKeys(deps, request),
     migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
   })
 }

@@ -3,43 +3,98 @@ import type { JWK } from 'jose'
 
 export interface SigningKeyRow {
   kid: string
-  application_id: string
   public_jwk: JWK
   private_key: Buffer
-  retired_at: Date | null
+  /** Whether its time to sign has come; the latest of those is in use. */
+  signs: boolean
 }
 
-const columns = (sql: Sql) => sql`kid, application_id, public_jwk, private_key, retired_at`
+export interface NewSigningKey {
+  kid: string
+  applicationId: string
+  publicJwk: JWK
+  privateKey: Buffer
+}
 
-/** The key in use, and those whose tokens may still be good: retired less than `lifeSeconds` ago. */
+/** An application's keys, latest first: the next, the one in use, and those retired less than `keptSeconds` ago. */
 export async function findSigningKeys(
   sql: Sql,
   applicationId: string,
-  lifeSeconds: number,
+  keptSeconds: number,
 ): Promise<SigningKeyRow[]> {
   return sql<SigningKeyRow[]>`
-    select ${columns(sql)} from signing_keys
+    select kid, public_jwk, private_key, signs_from <= now() as signs from signing_keys
     where application_id = ${applicationId}
-      and (retired_at is null or retired_at > now() - ${lifeSeconds}::int * interval '1 second')
-    order by created_at desc`
+      and (retired_at is null or retired_at > now() - ${keptSeconds}::float8 * interval '1 second')
+    order by signs_from desc, created_at desc`
 }
 
-/** Stores a new key unless the application has one in use, by whichever replica. */
-export async function insertSigningKey(
-  sql: Sql,
-  key: { kid: string; applicationId: string; publicJwk: JWK; privateKey: Buffer },
-): Promise<void> {
+/** Stores an application's first key; does nothing where another replica was quicker. */
+export async function insertFirstSigningKey(sql: Sql, key: NewSigningKey): Promise<void> {
   await sql`
     insert into signing_keys (kid, application_id, public_jwk, private_key)
     values (${key.kid}, ${key.applicationId}, ${JSON.stringify(key.publicJwk)}::text::jsonb, ${key.privateKey})
     on conflict (application_id) where retired_at is null do nothing`
 }
 
-/** Takes the key in use out of it. @returns the kids retired */
-export async function retireSigningKeys(sql: Sql, applicationId: string | undefined): Promise<string[]> {
-  const rows = await sql<{ kid: string }[]>`
-    update signing_keys set retired_at = now()
+/** Publishes new keys, which take over from their applications' present ones in `leadSeconds`. */
+export async function insertNextSigningKeys(
+  sql: Sql,
+  keys: NewSigningKey[],
+  leadSeconds: number,
+): Promise<void> {
+  const applications = keys.map((key) => key.applicationId)
+  const takesOver = sql`now() + ${leadSeconds}::float8 * interval '1 second'`
+  await sql`
+    update signing_keys set retired_at = ${takesOver}
+    where retired_at is null and application_id = any(${applications}::text[])`
+  await sql`
+    insert into signing_keys (kid, application_id, public_jwk, private_key, signs_from)
+    select kid, application_id, public_jwk::jsonb, decode(private_key, 'base64'), ${takesOver}
+    from unnest(
+      ${keys.map((key) => key.kid)}::text[], ${applications}::text[],
+      ${keys.map((key) => JSON.stringify(key.publicJwk))}::text[],
+      ${keys.map((key) => key.privateKey.toString('base64'))}::text[]
+    ) as next (kid, application_id, public_jwk, private_key)`
+}
+
+/** What these keys signed counts for nothing from now on. */
+export async function deleteSigningKeysOf(sql: Sql, applicationIds: string[]): Promise<void> {
+  await sql`delete from signing_keys where application_id = any(${applicationIds}::text[])`
+}
+
+/** Applications that have keys; `applicationId` alone where it is given. */
+export async function findApplicationsWithKeys(
+  sql: Sql,
+  applicationId: string | undefined,
+): Promise<string[]> {
+  const rows = await sql<{ application_id: string }[]>`
+    select application_id from signing_keys
     where retired_at is null ${applicationId === undefined ? sql`` : sql`and application_id = ${applicationId}`}
-    returning kid`
-  return rows.map((row) => row.kid)
+    order by application_id`
+  return rows.map((row) => row.application_id)
+}
+
+/** Two rotations at once would give an application two next keys. */
+export async function lockSigningKeys(sql: Sql): Promise<void> {
+  await sql`lock table signing_keys in share row exclusive mode`
+}
+
+export async function findPrivateKeys(
+  sql: Sql,
+  afterKid: string,
+  limit: number,
+): Promise<{ kid: string; private_key: Buffer }[]> {
+  return sql<{ kid: string; private_key: Buffer }[]>`
+    select kid, private_key from signing_keys where kid > ${afterKid} order by kid limit ${limit}`
+}
+
+export async function writePrivateKey(sql: Sql, kid: string, privateKey: Buffer): Promise<void> {
+  await sql`update signing_keys set private_key = ${privateKey} where kid = ${kid}`
+}
+
+/** Forgets keys that have verified nothing for long. */
+export async function deleteOldSigningKeys(sql: Sql, keptSeconds: number): Promise<void> {
+  await sql`
+    delete from signing_keys where retired_at < now() - ${keptSeconds}::float8 * interval '1 second'`
 }

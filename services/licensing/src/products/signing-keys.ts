@@ -1,10 +1,10 @@
-import type { Database } from '@licensing/database/connect'
-import { decrypt, encrypt } from '@licensing/database/encryption'
+import type { Sql } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
-import { newId } from '@licensing/database/ids'
-import { calculateJwkThumbprint, exportJWK, exportPKCS8, generateKeyPair, importJWK, importPKCS8 } from 'jose'
 import type { CryptoKey, JWK } from 'jose'
-import { findSigningKeys, insertSigningKey } from './signing-key-queries.ts'
+import { LRUCache } from 'lru-cache'
+import { importSigningKey, newSigningKey } from './new-signing-key.ts'
+import type { ImportedKey } from './new-signing-key.ts'
+import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
 import type { SigningKeyRow } from './signing-key-queries.ts'
 
 /** An application's keys: one signs, every one verifies. */
@@ -16,78 +16,67 @@ export interface KeySet {
 }
 
 export interface SigningKeys {
+  /** The keys of an application, which gets its first where it has none. */
   of(applicationId: string): Promise<KeySet>
+  /** The key with this id, where the application has it. */
+  verifyingKey(applicationId: string, kid: string): Promise<CryptoKey | undefined>
 }
 
-const algorithm = 'EdDSA'
-// A rotation is known to every replica within this time, in milliseconds.
+// A rotation is known to every replica within this time.
 const cachedMs = 1_000
+const mostApplications = 10_000
 
 /**
  * The keys of applications (Ed25519), made when they are first needed. Private parts are encrypted at rest.
  *
- * @param lifeSeconds for how long a retired key verifies: the longest life of a token
+ * @param keptSeconds for how long a retired key verifies
  */
-export function createSigningKeys(
-  sql: Database,
-  encryption: EncryptionKeys,
-  lifeSeconds: number,
-): SigningKeys {
-  const cached = new Map<string, { untilMs: number; keys: Promise<KeySet> }>()
-  const imported = new Map<string, Promise<{ signingKey: CryptoKey; verifyingKey: CryptoKey }>>()
+export function createSigningKeys(sql: Sql, encryption: EncryptionKeys, keptSeconds: number): SigningKeys {
+  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
+  const imported = new LRUCache<string, Promise<ImportedKey>>({ max: mostApplications })
 
-  const load = async (applicationId: string): Promise<KeySet> => {
-    let rows = await findSigningKeys(sql, applicationId, lifeSeconds)
-    if (!rows.some((row) => row.retired_at === null)) {
-      await insertSigningKey(sql, await newKey(applicationId, encryption))
-      rows = await findSigningKeys(sql, applicationId, lifeSeconds)
-    }
-    const current = rows.find((row) => row.retired_at === null)
-    // Retired by a rotation that ran between the two statements.
-    if (!current) return load(applicationId)
-    const keys = await Promise.all(
-      rows.map(async (row) => {
-        const made = imported.get(row.kid) ?? importKeys(row, encryption)
-        imported.set(row.kid, made)
-        return [row.kid, await made] as const
-      }),
-    )
+  const importOnce = (row: SigningKeyRow): Promise<ImportedKey> => {
+    const known = imported.get(row.kid)
+    if (known) return known
+    const key = importSigningKey(row, encryption)
+    imported.set(row.kid, key)
+    key.catch(() => imported.delete(row.kid))
+    return key
+  }
+
+  const read = async (applicationId: string): Promise<KeySet | undefined> => {
+    const rows = await findSigningKeys(sql, applicationId, keptSeconds)
+    // Where none signs yet, the clock was read just before the first key was stored.
+    const inUse = rows.find((row) => row.signs) ?? rows.at(-1)
+    if (!inUse) return undefined
+    const keys = await Promise.all(rows.map(async (row) => [row.kid, await importOnce(row)] as const))
     return {
-      kid: current.kid,
-      signingKey: new Map(keys).get(current.kid)!.signingKey,
+      kid: inUse.kid,
+      signingKey: (await importOnce(inUse)).signingKey,
       publicJwks: rows.map((row) => row.public_jwk),
       verifyingKeys: new Map(keys.map(([kid, { verifyingKey }]) => [kid, verifyingKey])),
     }
   }
 
+  const readOnce = (applicationId: string): Promise<KeySet | undefined> => {
+    const keys = read(applicationId)
+    cached.set(applicationId, keys)
+    keys.catch(() => cached.delete(applicationId))
+    return keys
+  }
+
   return {
-    of(applicationId) {
-      const known = cached.get(applicationId)
-      if (known && known.untilMs > Date.now()) return known.keys
-      const keys = load(applicationId)
-      cached.set(applicationId, { untilMs: Date.now() + cachedMs, keys })
-      keys.catch(() => cached.delete(applicationId))
-      return keys
+    async of(applicationId) {
+      for (let keys = await (cached.get(applicationId) ?? readOnce(applicationId)); ;) {
+        if (keys) return keys
+        await insertFirstSigningKey(sql, await newSigningKey(applicationId, encryption))
+        keys = await readOnce(applicationId)
+      }
+    },
+    async verifyingKey(applicationId, kid) {
+      const known = (await cached.get(applicationId))?.verifyingKeys.get(kid)
+      // Another replica may sign with a newer one already.
+      return known ?? (await readOnce(applicationId))?.verifyingKeys.get(kid)
     },
   }
-}
-
-async function newKey(applicationId: string, encryption: EncryptionKeys) {
-  const { publicKey, privateKey } = await generateKeyPair(algorithm, { crv: 'Ed25519', extractable: true })
-  const jwk = await exportJWK(publicKey)
-  const kid = `${(await calculateJwkThumbprint(jwk)).slice(0, 16)}.${newId('key').slice(-8)}`
-  return {
-    kid,
-    applicationId,
-    publicJwk: { ...jwk, kid, alg: algorithm, use: 'sig' },
-    privateKey: encrypt(await exportPKCS8(privateKey), kid, encryption),
-  }
-}
-
-async function importKeys(row: SigningKeyRow, encryption: EncryptionKeys) {
-  const [signingKey, verifyingKey] = await Promise.all([
-    importPKCS8(decrypt(row.private_key, row.kid, encryption), algorithm),
-    importJWK(row.public_jwk, algorithm) as Promise<CryptoKey>,
-  ])
-  return { signingKey, verifyingKey }
 }

@@ -1,7 +1,9 @@
-import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
+import { isId } from '@licensing/database/ids'
+import { decodeJwt, decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
+import type { JWTPayload } from 'jose'
 import { randomUUID } from 'node:crypto'
-import type { SnapshotEntitlement } from '../plans/snapshot.ts'
-import type { KeySet } from './signing-keys.ts'
+import { algorithm } from './new-signing-key.ts'
+import type { KeySet, SigningKeys } from './signing-keys.ts'
 
 export interface TokenSettings {
   issuer: string
@@ -17,7 +19,7 @@ export interface TokenSubject {
   planId: string
   /** active or downgraded. */
   status: string
-  entitlements: SnapshotEntitlement[]
+  entitlements: Readonly<Record<string, string>>
   seats: number | null
   expiresOn: Date | null
 }
@@ -40,24 +42,16 @@ export async function grantToken(
     ? Math.floor(subject.expiresOn.getTime() / 1000)
     : Number.POSITIVE_INFINITY
   const expiresAt = Math.min(issuedAt + settings.lifeSeconds, licenceEnd)
-  // A downgraded licence works on the defaults; its snapshot stays as it was captured.
-  const downgraded = subject.status === 'downgraded'
-  const entitlements = Object.fromEntries(
-    subject.entitlements.map((entitlement) => [
-      entitlement.key,
-      downgraded ? entitlement.default : entitlement.value,
-    ]),
-  )
   const claims = {
     act: subject.activationId,
     plan_id: subject.planId,
     status: subject.status,
-    entitlements,
+    entitlements: subject.entitlements,
     seats: subject.seats,
     chk: settings.checkIntervalSeconds,
   }
   const token = await new SignJWT(claims)
-    .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', kid: keys.kid })
+    .setProtectedHeader({ alg: algorithm, typ: 'JWT', kid: keys.kid })
     .setIssuer(settings.issuer)
     .setSubject(subject.licenceId)
     .setAudience(subject.applicationId)
@@ -68,28 +62,30 @@ export async function grantToken(
   return {
     token,
     expiresAt: new Date(expiresAt * 1000),
-    refreshAfter: new Date((issuedAt + Math.floor((expiresAt - issuedAt) / 2)) * 1000),
+    refreshAfter: new Date((issuedAt + (expiresAt - issuedAt) / 2) * 1000),
   }
 }
 
-/** Whether a token is this activation's own, signed by one of these keys. Its age does not count. */
-export async function isTokenOf(
-  activation: { id: string; licence_id: string; application_id: string },
-  token: string,
-  keys: KeySet,
-): Promise<boolean> {
+/** What a token of ours says, whatever its age; undefined where its application's keys did not sign it. */
+export async function readToken(token: string, keys: SigningKeys): Promise<JWTPayload | undefined> {
+  const named = namedKey(token)
+  const key = named && (await keys.verifyingKey(named.applicationId, named.kid))
+  if (!key) return undefined
+  // Looked at as of the epoch: an expired token is accepted, only who signed it for whom counts.
+  const options = { algorithms: [algorithm], currentDate: new Date(0) }
+  return jwtVerify(token, key, options).then(
+    ({ payload }) => payload,
+    () => undefined,
+  )
+}
+
+function namedKey(token: string): { applicationId: string; kid: string } | undefined {
   try {
-    const key = keys.verifyingKeys.get(decodeProtectedHeader(token).kid ?? '')
-    if (!key) return false
-    // Looked at as of the epoch: an expired token is accepted, only its signature and its subject count.
-    const { payload } = await jwtVerify(token, key, {
-      algorithms: ['EdDSA'],
-      audience: activation.application_id,
-      subject: activation.licence_id,
-      currentDate: new Date(0),
-    })
-    return payload.act === activation.id
+    const { kid } = decodeProtectedHeader(token)
+    const { aud } = decodeJwt(token)
+    if (kid === undefined || typeof aud !== 'string' || !isId('app', aud)) return undefined
+    return { applicationId: aud, kid }
   } catch {
-    return false
+    return undefined
   }
 }

@@ -1,0 +1,77 @@
+import type { Sql } from '@licensing/database/connect'
+
+/** A product that said where it runs, and as which version. */
+export interface CallHome {
+  activationId: string
+  licenceId: string
+  applicationId: string
+  host: string
+  productVersion: string
+  /** ISO 8601. */
+  seenAt: string
+}
+
+/**
+ * Records calls of many products in one statement. Rows are locked in the order of their keys, table by table, so
+ * that two of these never wait for each other. A licence is locked at its first call alone, and left out where
+ * another transaction holds it: an archive, which may take a while, holds up nobody else's calls.
+ *
+ * @returns the licences that are still to be marked as seen
+ */
+export async function recordCallHomes(sql: Sql, calls: CallHome[]): Promise<Set<string>> {
+  const column = <K extends keyof CallHome>(name: K) => calls.map((call) => call[name])
+  const rows = await sql<{ id: string }[]>`
+    with call as materialized (
+      select * from unnest(
+        ${column('activationId')}::text[], ${column('licenceId')}::text[], ${column('applicationId')}::text[],
+        ${column('host')}::text[], ${column('productVersion')}::text[], ${column('seenAt')}::text[]::timestamptz[]
+      ) with ordinality as call (activation_id, licence_id, application_id, host, product_version, seen_at, place)
+    ),
+    unseen as materialized (
+      select l.id from licences l where l.id in (select licence_id from call) and not l.seen
+    ),
+    free as materialized (
+      select l.id from licences l where l.id in (select id from unseen) order by l.id for update skip locked
+    ),
+    marked as (
+      update licences l set seen = true from free where l.id = free.id
+    ),
+    latest as materialized (
+      select distinct on (activation_id) * from call order by activation_id, place desc
+    ),
+    held as materialized (
+      select a.id from activations a join latest on latest.activation_id = a.id order by a.id for update of a
+    ),
+    moved as (
+      update activations a
+      set host = latest.host, product_version = latest.product_version,
+        last_seen_at = greatest(a.last_seen_at, latest.seen_at)
+      from latest join held on held.id = latest.activation_id where a.id = latest.activation_id
+    ),
+    active as (
+      insert into licence_activity (licence_id, application_id, last_seen_at)
+      select licence_id, application_id, max(seen_at) from call group by 1, 2 order by 1
+      on conflict (licence_id) do update
+      set last_seen_at = greatest(licence_activity.last_seen_at, excluded.last_seen_at)
+    ),
+    hosts as (
+      insert into licence_hosts (application_id, host, licence_id)
+      select distinct application_id, host, licence_id from call order by 1, 2, 3
+      on conflict do nothing
+    ),
+    recorded as (
+      insert into call_homes (licence_id, host, product_version, seen_at)
+      select licence_id, host, product_version, seen_at from call order by place
+    )
+    select id from unseen except select id from free`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Marks licences that called home for the first time while others held them. */
+export async function markSeen(sql: Sql, licenceIds: string[]): Promise<void> {
+  await sql`
+    with held as materialized (
+      select id from licences where id = any(${licenceIds}::text[]) and not seen order by id for update
+    )
+    update licences l set seen = true from held where l.id = held.id`
+}
