@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { hashOf, readBackendDocument } from './backend-document.ts'
 
 /**
  * Writes the types of the REST API anew: run it when `gateway/openapi.json` changed. The generator is not among the
@@ -10,13 +10,17 @@ import { dirname, join } from 'node:path'
 const GENERATOR = 'openapi-typescript@7.13.0'
 const COMPILER = 'typescript@5.9.3'
 
-const sdk = dirname(import.meta.dirname)
-const document = join(sdk, '..', 'gateway', 'openapi.json')
-const target = join(sdk, 'src', 'backend', 'gen', 'api.ts')
-
-const command = ['--yes', '--package', GENERATOR, '--package', COMPILER, 'openapi-typescript', document]
-const types = execFileSync('npx', command, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
-const hash = createHash('sha256').update(readFileSync(document)).digest('hex')
+const document = readBackendDocument()
+const types = execFileSync(
+  'npx',
+  ['--yes', '--package', GENERATOR, '--package', COMPILER, 'openapi-typescript'],
+  {
+    input: JSON.stringify(document),
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  },
+)
+const target = join(import.meta.dirname, '..', 'src', 'backend', 'gen', 'api.ts')
 mkdirSync(dirname(target), { recursive: true })
-writeFileSync(target, `// Generated from gateway/openapi.json, sha256 ${hash}\n${types}`)
+writeFileSync(target, `// Generated from gateway/openapi.json, sha256 ${hashOf(document)}\n${types}`)
 execFileSync('prettier', ['--log-level', 'warn', '--write', target], { stdio: 'inherit' })

@@ -89,6 +89,10 @@ describe('the published package', () => {
       'good.ts',
       `import { LicenceClient, memoryStore, type LicenceState } from '@licensing/sdk'
        import { verifyWebhook } from '@licensing/sdk/webhooks'
+       import { createLicensingBackend } from '@licensing/sdk/backend'
+       const backend = createLicensingBackend({ baseUrl: 'https://x', apiKey: 'lsk_x' })
+       const plan = backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path: { app_id: 'a', plan_id: 'p' } })
+       plan.then(({ suspended_licences }) => suspended_licences.toFixed(0), () => null)
        const licence = new LicenceClient({
          baseUrl: 'https://x', appId: 'app_1', fingerprint: 'f', host: 'h', productVersion: '1', store: memoryStore(),
        })

@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+interface Operation {
+  readonly security?: readonly Readonly<Record<string, unknown>>[]
+}
+
+interface OpenApiDocument {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+
+/** The gateway's OpenAPI document, with the operations that an API key is for and no others. */
+export function readBackendDocument(): OpenApiDocument {
+  const file = new URL('../../gateway/openapi.json', import.meta.url)
+  const document = JSON.parse(readFileSync(file, 'utf8')) as OpenApiDocument
+  const paths = Object.entries(document.paths).map(([path, operations]) => {
+    const kept = Object.entries(operations).filter(([, { security = [] }]) =>
+      security.some((way) => 'apiKey' in way),
+    )
+    return [path, Object.fromEntries(kept)] as const
+  })
+  return { ...document, paths: Object.fromEntries(paths.filter(([, kept]) => Object.keys(kept).length > 0)) }
+}
+
+const PROSE = new Set(['description', 'summary', 'title', 'example', 'examples', 'tags', 'info', 'servers'])
+
+/** A hash of all in a document that its types depend on: prose may change without them. */
+export function hashOf(document: OpenApiDocument): string {
+  const text = JSON.stringify(document, (key, value: unknown) => (PROSE.has(key) ? undefined : value))
+  return createHash('sha256').update(text).digest('hex')
+}

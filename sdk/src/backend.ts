@@ -1,0 +1,43 @@
+import { createTypedClient, type TypedClient } from './backend/client.ts'
+import type { components, paths } from './backend/gen/api.ts'
+import type { BackendOptions } from './backend/request.ts'
+
+/** The public face of the package for vendors' backends. */
+export { LicensingApiError, type FieldProblem } from './backend/errors.ts'
+export type { BackendOptions } from './backend/request.ts'
+
+/** The REST API, typed path by path: see `createLicensingBackend`. */
+export type LicensingBackend = TypedClient<paths>
+
+/** The named shapes of the API: `Schemas['Licence']`. */
+export type Schemas = components['schemas']
+
+/**
+ * A client of the REST API for a vendor's backend: one function a method, whose paths, parameters, bodies and answers
+ * are typed by the API's own document. Each resolves to the answer's body. What a rate limit turned away is sent again
+ * after the time asked for; what failed on the way (503, no connection, no answer in time) is sent again where doing it
+ * twice is doing it once.
+ *
+ * @throws LicensingApiError (by rejecting) with the service's `code` where the answer is not the one wanted
+ * @example
+ * const licensing = createLicensingBackend({ baseUrl: 'https://licensing.example.com', apiKey })
+ * const licence = await licensing.post('/v1/apps/{app_id}/licences', {
+ *   path: { app_id: 'app_01k…' },
+ *   body: { external_ref: 'customer-4711', plan_id: 'pln_01k…' },
+ *   idempotencyKey: order.id,
+ * })
+ * for await (const { id, status } of licensing.rows('/v1/apps/{app_id}/licences', { path: { app_id } })) list(id, status)
+ */
+export function createLicensingBackend(options: BackendOptions): LicensingBackend {
+  return createTypedClient<paths>(options)
+}
+
+/**
+ * A new `Idempotency-Key`. Keep it with what the call is for before making the call, and use it for every repetition.
+ * An id of your own that stands for exactly one licence, like an order's, does as well.
+ *
+ * @example order.idempotencyKey ??= newIdempotencyKey()
+ */
+export function newIdempotencyKey(): string {
+  return crypto.randomUUID()
+}
