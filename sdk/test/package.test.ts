@@ -38,7 +38,13 @@ describe('the published package', () => {
   it('holds what it is built to, and no sources or tests', async () => {
     const files = await readdir(installed(), { recursive: true })
     expect(files).toEqual(
-      expect.arrayContaining(['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']),
+      expect.arrayContaining([
+        'README.md',
+        'LICENSE',
+        'dist/index.js',
+        'dist/index.d.ts',
+        'vectors/README.md',
+      ]),
     )
     expect(files.filter((file) => file.startsWith('src') || file.includes('.test.'))).toEqual([])
   })
