@@ -1,0 +1,24 @@
+import { assert, asyncProperty } from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness } from './testing/harness.ts'
+import type { Harness } from './testing/harness.ts'
+import { calls } from './testing/model-calls.ts'
+import { startRun } from './testing/model-run.ts'
+
+// How many sequences are tried; each is some fifty calls.
+const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+test('any sequence of calls ends as the written rules have it: answers, states, counts and events', async () => {
+  const property = asyncProperty(calls, async (sequence) => {
+    const run = await startRun(harness)
+    for (const call of sequence) await run.step(call)
+    await run.compareCounts()
+  })
+  await expect(assert(property, { numRuns })).resolves.toBeUndefined()
+}, 300_000)

@@ -1,0 +1,48 @@
+import { array, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
+import type { Arbitrary } from 'fast-check'
+
+// Few names of each kind, so that calls meet.
+const few = nat({ max: 3 })
+const plan = nat({ max: 1 })
+const days = constantFrom(-1, 10, 20)
+export const calls = array(
+  oneof(
+    record({ call: constant('issue' as const), key: few, body: plan, plan }),
+    record({ call: constant('import' as const), key: few, plan }),
+    record({
+      call: constant('pay' as const),
+      payment: nat({ max: 5 }),
+      customer: plan,
+      plan,
+      days: option(days),
+    }),
+    {
+      weight: 3,
+      arbitrary: record({
+        call: constant('verb' as const),
+        verb: constantFrom('suspend' as const, 'reactivate' as const, 'revoke' as const, 'retire' as const),
+        licence: nat(),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: record({
+        call: constant('consequence' as const),
+        name: constantFrom(
+          ...(['payment_failed', 'dispute_inquiry', 'resume', 'refund', 'partly', 'cancel'] as const),
+        ),
+        licence: nat(),
+        cause: few,
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: record({ call: constant('renew' as const), licence: nat(), cause: few, days }),
+    },
+    record({ call: constantFrom('archive' as const, 'restore' as const), plan }),
+    record({ call: constant('sweep' as const) }),
+  ),
+  { minLength: 20, maxLength: 80 },
+)
+
+export type Call = typeof calls extends Arbitrary<(infer T)[]> ? T : never
