@@ -21,4 +21,5 @@ export interface CatalogDeps {
 interface Licensing {
   calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
   looksReachable(): boolean
+  connected(timeoutMs: number): Promise<void>
 }

@@ -3,6 +3,8 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
 
+// A licensing service that has just been restarted is reached again within this time: worth the wait.
+const reconnectTimeoutMs = 1_000
 const askTimeoutMs = 2_000
 const pushTimeoutMs = 5_000
 
@@ -13,16 +15,16 @@ const pushTimeoutMs = 5_000
  * @throws ServiceError `unavailable`, with nothing changed
  */
 export async function requireLicensing({ licensing }: CatalogDeps): Promise<void> {
-  const away = (cause?: unknown) =>
+  const away = (cause: unknown) =>
     new ServiceError('unavailable', 'the licensing service is away for the moment; nothing was changed', {
       cause,
     })
-  if (!licensing.looksReachable()) throw away()
-  await licensing.calls
-    .countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: askTimeoutMs })
-    .catch((error: unknown) => {
-      throw away(error)
-    })
+  try {
+    if (!licensing.looksReachable()) await licensing.connected(reconnectTimeoutMs)
+    await licensing.calls.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: askTimeoutMs })
+  } catch (error) {
+    throw away(error)
+  }
 }
 
 /**

@@ -4,8 +4,10 @@ import type { CatalogDeps } from '../deps.ts'
 /** Active licences of each plan, in the order asked: exact, so it is licensing that counts. */
 export async function countActiveLicences({ licensing }: CatalogDeps, planIds: string[]): Promise<bigint[]> {
   if (planIds.length === 0) return []
-  const { counts } = await licensing.calls.countActiveLicences({ planIds }).catch((cause: unknown) => {
+  try {
+    const { counts } = await licensing.calls.countActiveLicences({ planIds })
+    return planIds.map((_, at) => counts[at] ?? 0n)
+  } catch (cause) {
     throw new ServiceError('unavailable', 'active licences cannot be counted for the moment', { cause })
-  })
-  return planIds.map((_, at) => counts[at] ?? 0n)
+  }
 }

@@ -37,7 +37,8 @@ test('while licensing is away nothing that it has to follow is begun', async () 
     catalog.sql`select p, o, d from plans p left join plan_overrides o on true cross join entitlement_definitions d`
   const held = await state()
   await catalog.licensing.stop()
-  for (const change of Object.values(changes)) expect(await outcomeOf(change())).toBe('unavailable')
+  const outcomes = await outcomesOf(Object.values(changes).map((change) => change()))
+  expect(outcomes).toEqual(outcomes.map(() => 'unavailable'))
   await expect(changes.patch()).rejects.toMatchObject({
     message: expect.stringContaining('nothing was changed'),
   })
@@ -148,4 +149,15 @@ test('an archive that is under way is not taken up by another', async () => {
   expect(await outcomesOf(Array.from({ length: 5 }, changes.archive))).toEqual(Array(5).fill('conflict'))
   release.resolve()
   expect(await first).toMatchObject({ plan: { status: 'retired' } })
+})
+
+test('a licensing service that has just been restarted is waited for', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes } = given
+  for (const change of [changes.archive, changes.restore, changes.define]) {
+    await catalog.licensing.stop()
+    expect(await outcomeOf(change())).toBe('unavailable')
+    await catalog.licensing.start()
+    expect(await outcomeOf(change())).toBe('ok')
+  }
 })

@@ -18,6 +18,8 @@ export interface LicensingStub extends AsyncDisposable {
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>
   stop(): Promise<void>
+  /** Starts it again, at the same address. */
+  start(): Promise<void>
 }
 
 export async function startLicensingStub(): Promise<LicensingStub> {
@@ -57,19 +59,25 @@ export async function startLicensingStub(): Promise<LicensingStub> {
       return { counts: planIds.map((id) => active.get(id) ?? 0n) }
     },
   }
-  const server = await serve({
-    address: { host: '127.0.0.1', port: 0 },
-    services: [implement(LicensingService, handlers as Handlers<typeof LicensingService>)],
-    log: createLogger('licensing-stub', 'silent'),
-    health: new Health(),
-  })
+  const listen = (port: number) =>
+    serve({
+      address: { host: '127.0.0.1', port },
+      services: [implement(LicensingService, handlers as Handlers<typeof LicensingService>)],
+      log: createLogger('licensing-stub', 'silent'),
+      health: new Health(),
+    })
+  let server = await listen(0)
+  const { port } = server
   const stub: LicensingStub = {
-    address: `127.0.0.1:${server.port}`,
+    address: `127.0.0.1:${port}`,
     copies,
     active,
     refused,
     whileArchiving: () => Promise.resolve(),
     stop: () => server.stop(),
+    start: async () => {
+      server = await listen(port)
+    },
     [Symbol.asyncDispose]: () => server.stop(),
   }
   return stub
