@@ -9,10 +9,12 @@ import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
 import { connect as connectNats } from 'nats'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from './api-keys/key-format.ts'
 import { freeAddress } from './testing/free-address.ts'
@@ -120,4 +122,29 @@ test('it is not ready while PostgreSQL is away, refuses as unavailable, and reco
   }
   catalog.close()
   expect(await service.stop()).toBe('exit code 0')
+})
+
+test('the command’s exit code and outputs are those of a program', async () => {
+  const run = async (...args: string[]) => {
+    const command = spawn(join(import.meta.dirname, 'admin/licensing-admin.ts'), args, {
+      env: { PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [output, errors] = await Promise.all([
+      text(command.stdout),
+      text(command.stderr),
+      once(command, 'close'),
+    ])
+    return { output, errors, code: command.exitCode }
+  }
+  expect(await run('--help')).toMatchObject({
+    code: 0,
+    errors: '',
+    output: expect.stringContaining('set-fee'),
+  })
+  expect(await run('lst')).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining('no command lst'),
+    output: '',
+  })
 })

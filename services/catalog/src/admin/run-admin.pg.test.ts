@@ -1,33 +1,16 @@
 import { newId } from '@licensing/database/ids'
 import { createTestDatabase } from '@licensing/test-support/database'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { bootstrap } from '../accounts/bootstrap.ts'
 import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
 import { eventsOf, startCatalog } from '../testing/catalog.ts'
-
-async function admin(args: string[], environment: Record<string, string>) {
-  const program = join(import.meta.dirname, 'licensing-admin.ts')
-  const command = spawn(process.execPath, [program, ...args], {
-    env: { PATH: process.env.PATH, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [output, errors, [code]] = await Promise.all([
-    text(command.stdout),
-    text(command.stderr),
-    once(command, 'exit'),
-  ])
-  return { output, errors, code: code as number | null }
-}
+import { runAdmin } from './run-admin.ts'
 
 async function adminJson(
   args: string[],
   environment: Record<string, string>,
 ): Promise<Record<string, string>> {
-  const { output, errors, code } = await admin(args, environment)
+  const { output, errors, code } = await runAdmin(args, environment)
   expect({ errors, code }).toEqual({ errors: '', code: 0 })
   expect(output).toMatch(/^\{.*\}\n$/)
   return JSON.parse(output) as Record<string, string>
@@ -111,7 +94,7 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
     [['revoke', 'key_1'], 1, 'there is no API key key_1'],
   ]
   for (const [args, expected, message] of refusals) {
-    const { output, errors, code } = await admin(args, environment)
+    const { output, errors, code } = await runAdmin(args, environment)
     expect({ args, code, output }).toEqual({ args, code: expected, output: '' })
     expect(errors).toContain(`licensing-admin: ${message}`)
     expect(errors).not.toContain('    at ')
@@ -119,11 +102,11 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
 })
 
 test('a database that is not named or not there is told in plain words', async () => {
-  expect(await admin(['list'], {})).toMatchObject({
+  expect(await runAdmin(['list'], {})).toMatchObject({
     code: 2,
     errors: expect.stringContaining('DATABASE_URL'),
   })
-  const nowhere = await admin(['list'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+  const nowhere = await runAdmin(['list'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
   expect(nowhere).toMatchObject({
     code: 1,
     errors: expect.stringContaining('the database cannot be reached'),
@@ -132,7 +115,7 @@ test('a database that is not named or not there is told in plain words', async (
 
 test('help names every command', async () => {
   for (const args of [[], ['--help'], ['revoke', '--help']]) {
-    const { output, code } = await admin(args, {})
+    const { output, code } = await runAdmin(args, {})
     expect(code).toBe(0)
     for (const name of ['create-account', 'create-key', 'list', 'revoke', 'set-fee'])
       expect(output).toContain(name)

@@ -1,0 +1,125 @@
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { ServiceError } from '@licensing/grpc/errors'
+import { ConfigError, readConfig } from '@licensing/process/config'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { feeConfig } from '../config.ts'
+import { catalogMigrations } from '../migrations.ts'
+import type { Command } from './command.ts'
+import { Refusal, UsageError } from './command.ts'
+import { createAccount } from './create-account.ts'
+import { createKey } from './create-key.ts'
+import { list } from './list.ts'
+import { revoke } from './revoke.ts'
+import { setFee } from './set-fee.ts'
+
+const commands: Record<string, Command> = {
+  'create-account': createAccount,
+  'create-key': createKey,
+  list,
+  revoke,
+  'set-fee': setFee,
+}
+
+type Environment = Record<string, string | undefined>
+
+const environment = z.object({
+  DATABASE_URL: z.url().describe('postgres://… of the catalog service’s database'),
+  FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
+  FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
+})
+
+/** What a command leaves: lines for standard output and standard error, and its exit code. */
+interface Outcome {
+  output: string
+  errors: string
+  code: number
+}
+
+/** Runs `licensing-admin` with these arguments. */
+export async function runAdmin(args: string[], env: Environment): Promise<Outcome> {
+  const [name = '--help', ...rest] = args
+  if (['--help', '-h', 'help'].includes(name) || rest.includes('--help')) {
+    return { output: help(), errors: '', code: 0 }
+  }
+  try {
+    const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (!command) throw new UsageError(`there is no command ${name}`)
+    const lines = await run(command, argumentsOf(command, rest), env)
+    return { output: lines.map((line) => `${line}\n`).join(''), errors: '', code: 0 }
+  } catch (error) {
+    const usage = error instanceof UsageError
+    const errors = `licensing-admin: ${explain(error)}\n${usage ? `\n${help()}` : ''}`
+    return { output: '', errors, code: usage || error instanceof ConfigError ? 2 : 1 }
+  }
+}
+
+async function run(
+  command: Command,
+  given: Record<string, string | undefined>,
+  env: Environment,
+): Promise<string[]> {
+  const config = readConfig(environment, env)
+  const sql = connect(config.DATABASE_URL, { name: 'licensing-admin', max: 2 })
+  try {
+    // It may be the first to come to this database.
+    await migrate(sql, catalogMigrations)
+    const fee = {
+      ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),
+      ...(config.FEE_FIXED_MINOR !== undefined && { fixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
+    }
+    return await command.run({ sql, fee }, given)
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}
+
+function argumentsOf(command: Command, args: string[]): Record<string, string | undefined> {
+  const options = Object.fromEntries(
+    Object.keys(command.options).map((name) => [name, { type: 'string' as const }]),
+  )
+  const { values, positionals } = parsed(args, options)
+  const names = command.positionals ?? []
+  if (positionals.length > names.length) {
+    throw new UsageError(`unexpected argument ${positionals[names.length]}`)
+  }
+  const given: Record<string, string | undefined> = { ...values }
+  names.forEach((name, at) => (given[name] = positionals[at]))
+  const missing = [
+    ...names.filter((name) => given[name] === undefined),
+    ...Object.keys(command.options)
+      .filter((name) => command.options[name]!.required && given[name] === undefined)
+      .map((name) => `--${name}`),
+  ]
+  if (missing.length > 0) throw new UsageError(`missing: ${missing.join(', ')}`)
+  return given
+}
+
+function parsed(args: string[], options: Record<string, { type: 'string' }>) {
+  try {
+    return parseArgs({ args, options, strict: true, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error })
+  }
+}
+
+function explain(error: unknown): string {
+  if (error instanceof ServiceError && error.errors.length > 0) {
+    return error.errors.map(({ pointer, message }) => `${pointer.slice(1)} ${message}`).join('; ')
+  }
+  if (error instanceof ServiceError || error instanceof Refusal || error instanceof UsageError) {
+    return error.message
+  }
+  if (error instanceof ConfigError) return error.message
+  if (isDatabaseUnavailable(error)) return `the database cannot be reached: ${(error as Error).message}`
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}
+
+function help(): string {
+  const lines = Object.entries(commands).map(
+    ([name, { synopsis, summary }]) => `  ${`${name} ${synopsis}`.trim()}\n      ${summary}\n`,
+  )
+  return `licensing-admin: accounts, keys and fees, on the database of the catalog service (DATABASE_URL)\n\n${lines.join('')}`
+}
