@@ -22,6 +22,7 @@ const stack = {
   appId: 'app_1',
   databaseUrls: { catalog: 'c', licensing: 'l', billing: 'b', notifier: 'n' },
   natsUrl: 'nats://127.0.0.1:4222',
+  apiKey: 'lsk_of_the_test',
 }
 
 test('a folder in use is refused, naming who uses it, and free again afterwards', async () => {

@@ -15,6 +15,10 @@ export interface StackFile {
   appId: string
   databaseUrls: Record<DatabaseService, string>
   natsUrl: string
+  /** The demo account's key, with all four scopes. */
+  apiKey: string
+  /** Where the page of the local stand-in for Stripe is; absent when a real Stripe is used. */
+  simulatorUrl?: string | undefined
 }
 
 /** The folder in which a stack keeps its data, held by one launcher at a time. */

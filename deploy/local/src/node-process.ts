@@ -44,7 +44,8 @@ export async function untilReady(
   for (const until = Date.now() + timeoutMs; Date.now() < until;) {
     signal?.throwIfAborted()
     const ended = node.server.endedBy()
-    if (ended !== undefined) throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile, 12))
+    if (ended !== undefined)
+      throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile, 12))
     const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
     if (response?.ok === true) {
       await response.body?.cancel()

@@ -11,11 +11,7 @@ import type { StartSettings } from './start-settings.ts'
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from './stripe.ts'
 
 /** A stack that is up, and what a person needs to use it. */
-export interface RunningStack extends Omit<StackFile, 'pid'> {
-  apiKey: string
-  /** Where the page of the local stand-in for Stripe is; undefined when a real Stripe is used. */
-  simulatorUrl: string | undefined
-}
+export type RunningStack = Omit<StackFile, 'pid'>
 
 /**
  * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.

@@ -35,8 +35,8 @@ async function run(): Promise<void> {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await takeDataFolder(settings.dataDir, say))
   const stack = await bringUp(settings, folder, started, say, signal)
-  const { gateway, accountId, appId, databaseUrls, natsUrl } = stack
-  await folder.publish({ pid: process.pid, gateway, accountId, appId, databaseUrls, natsUrl })
+  const { gateway } = stack
+  await folder.publish({ ...stack, pid: process.pid })
   process.stdout.write(announcement(stack, folder.logs, await findPortal(gateway)))
   process.stdout.write(readyLine(stack))
   await stopped.promise

@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { findRunningStack } from './data-folder.ts'
+import type { StackFile } from './data-folder.ts'
+import { payAndRefund } from './demo/paid-story.ts'
+import { runProduct } from './demo/product-story.ts'
+import { authorityFile, ensureCertificate, startReceiver } from './demo/receiver.ts'
+import { chapter, DemoFailure, tell } from './demo/show.ts'
+import { sellByHand, setUpShop } from './demo/vendor-story.ts'
+import { makePassableFolder } from './folders.ts'
+import { dataDirOf } from './start-settings.ts'
+
+// `npm run demo`: the whole story, each request and answer shown. Against the stack that runs in DATA_DIR, or one of
+// its own that is gone afterwards.
+try {
+  await using stack = await useStack()
+  await using receiver = await startReceiver(stack.folder)
+  const { gateway, apiKey, simulatorUrl } = stack.file
+  const shop = await setUpShop(gateway, apiKey, receiver)
+  const licenceKey = await sellByHand(shop, receiver)
+  if (simulatorUrl === undefined) tell('the stack uses a real Stripe: the paid story is left out')
+  else await payAndRefund(shop, receiver, simulatorUrl)
+  await runProduct(shop, gateway, licenceKey)
+  chapter('That was the whole story.')
+} catch (error) {
+  process.stderr.write(`\nnpm run demo: ${error instanceof DemoFailure ? error.message : String(error)}\n`)
+  process.exitCode = 1
+}
+
+interface UsedStack extends AsyncDisposable {
+  file: StackFile
+  /** Where the receiver's certificate is kept. */
+  folder: string
+}
+
+async function useStack(): Promise<UsedStack> {
+  const dataDir = dataDirOf(process.env)
+  const running = await findRunningStack(dataDir)
+  if (running) {
+    tell(`the stack of ${dataDir} is used`)
+    return { file: running, folder: dataDir, [Symbol.asyncDispose]: () => Promise.resolve() }
+  }
+  tell(`no stack runs in ${dataDir}: the demo starts one of its own, which is gone afterwards`)
+  return startStack()
+}
+
+async function startStack(): Promise<UsedStack> {
+  const folder = await mkdtemp(join(tmpdir(), 'licensing-demo-'))
+  await makePassableFolder(folder)
+  await ensureCertificate(folder)
+  const start = spawn(process.execPath, [fileURLToPath(new URL('start.ts', import.meta.url))], {
+    env: {
+      ...process.env,
+      DATA_DIR: folder,
+      GATEWAY_PORT: '0',
+      WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
+      WEBHOOK_CA_FILE: authorityFile(folder),
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = once(start, 'exit')
+  const stop = async () => {
+    start.kill('SIGTERM')
+    await ended
+    await rm(folder, { recursive: true, force: true })
+  }
+  let output = ''
+  for await (const chunk of start.stdout as AsyncIterable<Buffer>) {
+    output += chunk.toString()
+    if (output.includes('\nready ')) break
+  }
+  const file = await findRunningStack(folder)
+  if (!file) {
+    await stop()
+    throw new DemoFailure('the stack did not come up; what it said stands above')
+  }
+  return { file, folder, [Symbol.asyncDispose]: stop }
+}

@@ -1,0 +1,53 @@
+import type { DemoReceiver } from './receiver.ts'
+import { chapter, expectThat, tell } from './show.ts'
+import { show } from './vendor-story.ts'
+import type { Shop } from './vendor-story.ts'
+
+/** Checkout → pay → licence → refund → revoked, through the local stand-in for Stripe. */
+export async function payAndRefund(
+  { appId, planId, call }: Shop,
+  receiver: DemoReceiver,
+  simulatorUrl: string,
+): Promise<void> {
+  chapter('5. Checkout, through a stand-in for Stripe on this machine: no money moves')
+  await call('PUT', '/v1/processor', { processor: 'stripe', connected_account: 'acct_demo' })
+  await call('PUT', `/v1/apps/${appId}/plans/${planId}/price`, {
+    price_id: 'price_demo_pro',
+    amount: 4900,
+    currency: 'usd',
+    mode: 'payment',
+    period_months: 12,
+  })
+  const session = await call('POST', `/v1/apps/${appId}/checkout-sessions`, {
+    plan_id: planId,
+    external_ref: 'customer-2',
+    success_url: 'https://shop.example.com/thanks',
+    cancel_url: 'https://shop.example.com/cart',
+  })
+  expectThat(session.status === 201, 'the checkout session was refused')
+  tell(`the customer pays on ${String(session.body.url)}`)
+  const checkout = String(session.body.url).split('/').at(-1)!
+  await control(simulatorUrl, 'pay', { session: checkout })
+  const created = await receiver.next('licence.created')
+  show(created)
+  show(await receiver.next('payment.succeeded'))
+  const payments = await call('GET', `/v1/apps/${appId}/payments`)
+  const [payment] = payments.body.data as { charge_ref: string }[]
+  await call('GET', '/v1/fees')
+  chapter('6. The customer is refunded: the licence is revoked, the fee credited')
+  await control(simulatorUrl, 'refund', { charge: payment!.charge_ref })
+  show(await receiver.next('refund.processed'))
+  show(await receiver.next('licence.revoked'))
+  await call('GET', `/v1/licences/${String(created.data.object.licence_id)}`)
+  await call('GET', '/v1/fees')
+}
+
+async function control(simulatorUrl: string, action: string, body: Record<string, unknown>): Promise<void> {
+  tell(`(simulated Stripe) ${action} ${JSON.stringify(body)}`)
+  const response = await fetch(`${simulatorUrl}/_sim/${action}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  expectThat(response.ok, `the stand-in answered ${response.status}: ${await response.text()}`)
+}

@@ -1,0 +1,68 @@
+import { LicenceClient } from '@licensing/sdk'
+import type { Shop } from './vendor-story.ts'
+import { chapter, expectThat, tell } from './show.ts'
+
+/** The installed product's side, with the SDK: activate, check, go offline, be revoked, be refused; migrate. */
+export async function runProduct(
+  { appId, planId, call }: Shop,
+  gateway: string,
+  licenceKey: string,
+): Promise<void> {
+  chapter('7. An installed product, with the SDK')
+  let online = true
+  const client = new LicenceClient({
+    baseUrl: gateway,
+    appId,
+    licenceKey,
+    fingerprint: 'machine-1',
+    host: 'editor.customer.example.com',
+    productVersion: '2.1.0',
+    fetch: (input: string | URL | Request, init?: RequestInit) =>
+      online ? fetch(input, init) : Promise.reject(new TypeError('offline')),
+  })
+  const activated = await client.activate()
+  tell(`activate() → ${JSON.stringify(activated)}`)
+  checks(client, true)
+  const second = await call('POST', '/v1/activations', {
+    licence_key: licenceKey,
+    fingerprint: 'machine-2',
+    host: 'b.example.com',
+    product_version: '2.1.0',
+  })
+  expectThat(second.status === 409, 'a second installation got a place that was not there')
+  online = false
+  tell('the network is gone:')
+  tell(`refresh() → ${JSON.stringify(await client.refresh())}`)
+  checks(client, true)
+  online = true
+  const licences = await call('GET', `/v1/apps/${appId}/licences?external_ref=customer-1`)
+  const [licence] = licences.body.data as { id: string }[]
+  await call('POST', `/v1/licences/${licence!.id}/revoke`)
+  tell('the licence is revoked; the product notices at its next check:')
+  tell(`check() → ${JSON.stringify(await client.check())}`)
+  checks(client, false)
+  client.stop()
+
+  chapter('8. A legacy key of another system, imported and exchanged')
+  await call('POST', `/v1/apps/${appId}/licences/import`, {
+    items: [{ legacy_key: 'OLD-KEY-0001', external_ref: 'customer-3', plan_id: planId }],
+  })
+  const migrating = new LicenceClient({
+    baseUrl: gateway,
+    appId,
+    fingerprint: 'machine-3',
+    host: 'c.customer.example.com',
+    productVersion: '2.1.0',
+  })
+  tell(`migrateAsync('OLD-KEY-0001') → ${JSON.stringify(await migrating.migrateAsync('OLD-KEY-0001'))}`)
+  tell(`activate() → ${JSON.stringify(await migrating.activate())}`)
+  checks(migrating, true)
+  migrating.stop()
+}
+
+function checks(client: LicenceClient, expected: boolean): void {
+  tell(
+    `hasFeature('raw_import') → ${client.hasFeature('raw_import')}, limit('projects') → ${client.limit('projects')}`,
+  )
+  expectThat(client.hasFeature('raw_import') === expected, `raw_import should be ${expected}`)
+}
