@@ -1,0 +1,9 @@
+/** The same time of day this many calendar months later, in UTC; on the last day of a month that is too short. */
+export function addMonths(from: Date, months: number): Date {
+  const to = new Date(from)
+  to.setUTCDate(1)
+  to.setUTCMonth(to.getUTCMonth() + months)
+  const daysInMonth = new Date(Date.UTC(to.getUTCFullYear(), to.getUTCMonth() + 1, 0)).getUTCDate()
+  to.setUTCDate(Math.min(from.getUTCDate(), daysInMonth))
+  return to
+}

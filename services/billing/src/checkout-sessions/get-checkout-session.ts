@@ -1,0 +1,14 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { CheckoutSessionSchema, GetCheckoutSessionRequest } from '@licensing/proto/billing'
+import type { BillingDeps } from '../deps.ts'
+import { findSession } from './session-queries.ts'
+import { sessionMessage, sessionNotFound } from './session.ts'
+
+export async function getCheckoutSession(
+  { sql }: BillingDeps,
+  request: GetCheckoutSessionRequest,
+): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
+  const row = await findSession(sql, request)
+  if (!row) throw sessionNotFound(request.sessionId)
+  return sessionMessage(row)
+}

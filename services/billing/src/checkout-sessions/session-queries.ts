@@ -1,0 +1,134 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+
+export type SessionStatus = 'open' | 'provisioned' | 'provision_failed' | 'expired' | 'canceled'
+
+/** What the processor says of a checkout; states only move up. */
+export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
+
+export interface SessionRow {
+  id: string
+  account_id: string
+  application_id: string
+  plan_id: string
+  external_ref: string
+  price_id: string
+  mode: 'payment' | 'subscription'
+  period_months: number | null
+  amount: bigint
+  currency: string
+  fee_minor: bigint
+  fee_bps: number
+  fee_fixed_minor: bigint
+  status: SessionStatus
+  licence_id: string | null
+  failure_reason: string | null
+  merchant: string
+  checkout_ref: string | null
+  url: string
+  payment_state: number
+  paid_amount: bigint | null
+  paid_currency: string | null
+  paid_at: Date | null
+  payment_ref: string | null
+  invoice_ref: string | null
+  subscription_ref: string | null
+  period_end: Date | null
+  suspended_streak: string | null
+  subscription_ended: boolean
+  created_at: Date
+}
+
+const columns = (sql: Sql) => sql`
+  id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, amount, currency,
+  fee_minor, fee_bps, fee_fixed_minor, status, licence_id, failure_reason, merchant, checkout_ref, url,
+  payment_state, paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, period_end,
+  suspended_streak, subscription_ended, created_at`
+
+export type NewSession = Pick<
+  SessionRow,
+  | 'id'
+  | 'account_id'
+  | 'application_id'
+  | 'plan_id'
+  | 'external_ref'
+  | 'price_id'
+  | 'mode'
+  | 'period_months'
+  | 'amount'
+  | 'currency'
+  | 'fee_minor'
+  | 'fee_bps'
+  | 'fee_fixed_minor'
+  | 'merchant'
+>
+
+export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
+  await sql`
+    insert into checkout_sessions (id, account_id, application_id, plan_id, external_ref, price_id, mode,
+      period_months, amount, currency, fee_minor, fee_bps, fee_fixed_minor, merchant)
+    values (${session.id}, ${session.account_id}, ${session.application_id}, ${session.plan_id},
+      ${session.external_ref}, ${session.price_id}, ${session.mode}, ${session.period_months}, ${session.amount},
+      ${session.currency}, ${session.fee_minor}, ${session.fee_bps}, ${session.fee_fixed_minor},
+      ${session.merchant})`
+}
+
+export async function writeOpened(
+  sql: Sql,
+  sessionId: string,
+  opened: { checkoutRef: string; url: string },
+): Promise<SessionRow> {
+  const [row] = await sql<SessionRow[]>`
+    update checkout_sessions set checkout_ref = ${opened.checkoutRef}, url = ${opened.url}
+    where id = ${sessionId}
+    returning ${columns(sql)}`
+  return row!
+}
+
+/** A checkout that could not be opened: nobody has its address. */
+export async function cancelUnopened(sql: Sql, sessionId: string): Promise<void> {
+  await sql`
+    update checkout_sessions set status = 'canceled'
+    where id = ${sessionId} and status = 'open' and checkout_ref is null and payment_state = 0`
+}
+
+export async function findSession(
+  sql: Sql,
+  scope: { accountId: string; applicationId: string; sessionId: string },
+): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`
+    select ${columns(sql)} from checkout_sessions
+    where id = ${scope.sessionId} and application_id = ${scope.applicationId} and account_id = ${scope.accountId}`
+  return row
+}
+
+export async function lockSession(tx: Transaction, sessionId: string): Promise<SessionRow | undefined> {
+  const [row] = await tx<SessionRow[]>`
+    select ${columns(tx)} from checkout_sessions where id = ${sessionId} for update`
+  return row
+}
+
+export async function readSession(sql: Sql, sessionId: string): Promise<SessionRow | undefined> {
+  const [row] = await sql<SessionRow[]>`select ${columns(sql)} from checkout_sessions where id = ${sessionId}`
+  return row
+}
+
+/** What has been drawn from a session's story. */
+export async function writeSession(
+  sql: Sql,
+  sessionId: string,
+  change: Partial<
+    Pick<
+      SessionRow,
+      'status' | 'licence_id' | 'failure_reason' | 'suspended_streak' | 'subscription_ended' | 'period_end'
+    >
+  >,
+): Promise<void> {
+  await sql`update checkout_sessions set ${sql(change)} where id = ${sessionId}`
+}
+
+export async function markProvisioned(sql: Sql, sessionId: string, licenceId: string): Promise<void> {
+  await sql`
+    update checkout_sessions set status = 'provisioned', licence_id = ${licenceId}, failure_reason = null,
+      provisioned_at = clock_timestamp()
+    where id = ${sessionId}`
+}

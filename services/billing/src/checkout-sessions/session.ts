@@ -1,0 +1,25 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { CheckoutSessionSchema } from '@licensing/proto/billing'
+import type { SessionRow } from './session-queries.ts'
+
+export function sessionMessage(row: SessionRow): MessageInitShape<typeof CheckoutSessionSchema> {
+  return {
+    id: row.id,
+    url: row.url,
+    status: row.status,
+    planId: row.plan_id,
+    externalRef: row.external_ref,
+    amount: row.amount,
+    currency: row.currency,
+    feeMinor: row.fee_minor,
+    createdAt: timestampFromDate(row.created_at),
+    ...(row.licence_id !== null && { licenceId: row.licence_id }),
+    ...(row.failure_reason !== null && { failureReason: row.failure_reason }),
+  }
+}
+
+export function sessionNotFound(id: string): ServiceError {
+  return new ServiceError('not_found', `there is no checkout session ${id.slice(0, 64)}`)
+}

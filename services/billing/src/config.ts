@@ -1,0 +1,39 @@
+import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
+import { z } from 'zod'
+import type { StripeSettings } from './stripe/client.ts'
+
+export const billingConfig = z.object({
+  ...serviceConfig,
+  CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
+  LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
+  STRIPE_API_BASE: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('http(s)://host:port of Stripe’s API, where it is not Stripe’s own'),
+  STRIPE_SECRET_KEY: z
+    .string()
+    .optional()
+    .describe('the platform’s secret key; without it nothing can be sold'),
+  STRIPE_WEBHOOK_SECRET: z
+    .string()
+    .optional()
+    .describe('secret of the webhook endpoint; several, separated by commas, while one is being replaced'),
+  PAYMENT_FAILURES_BEFORE_SUSPEND: wholeNumber(1)
+    .default(3)
+    .describe('failed payments of a subscription in a row that suspend its licence'),
+  RECONCILE_INTERVAL_SECONDS: wholeNumber(1)
+    .default(300)
+    .describe('pause between two comparisons with the processor’s own list of events'),
+})
+
+export type BillingConfig = z.output<typeof billingConfig>
+
+/** What the Stripe adapter takes of it. An endpoint's secret is never empty. */
+export function stripeSettings(config: BillingConfig): StripeSettings {
+  const secrets = (config.STRIPE_WEBHOOK_SECRET ?? '').split(',').map((secret) => secret.trim())
+  return {
+    apiBase: config.STRIPE_API_BASE,
+    secretKey: config.STRIPE_SECRET_KEY,
+    webhookSecrets: secrets.filter((secret) => secret !== ''),
+  }
+}

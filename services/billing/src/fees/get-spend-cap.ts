@@ -1,0 +1,12 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { GetSpendCapRequest, SpendCapSchema } from '@licensing/proto/billing'
+import type { BillingDeps } from '../deps.ts'
+import { periodOf } from './fee.ts'
+import { spendCapMessage } from './spend-cap.ts'
+
+export async function getSpendCap(
+  { sql }: BillingDeps,
+  { accountId }: GetSpendCapRequest,
+): Promise<MessageInitShape<typeof SpendCapSchema>> {
+  return spendCapMessage(sql, accountId, periodOf(new Date()))
+}

@@ -1,0 +1,27 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
+import type { BillingDeps } from '../deps.ts'
+import { pageOf } from '../page.ts'
+import { listFeeRows } from './ledger-queries.ts'
+
+export async function listFees(
+  { sql }: BillingDeps,
+  request: ListFeesRequest,
+): Promise<MessageInitShape<typeof ListFeesResponseSchema>> {
+  const rows = await listFeeRows(sql, request.accountId, request, request.onlyApplicationId)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return {
+    fees: page.map((row) => ({
+      id: row.id,
+      kind: row.kind,
+      amountMinor: row.amount_minor,
+      currency: row.currency,
+      chargeRef: row.charge_ref,
+      applicationId: row.application_id,
+      period: row.period,
+      occurredAt: timestampFromDate(row.occurred_at),
+    })),
+    hasMore,
+  }
+}

@@ -1,0 +1,62 @@
+import type { Sql } from '@licensing/database/connect'
+import type { BillingDeps } from '../deps.ts'
+import { startLoop } from '../loop.ts'
+import type { Loop } from '../loop.ts'
+import { insertEvent } from './inbox-queries.ts'
+
+// Events may be listed a while after they were made.
+const overlapMs = 60 * 60 * 1000
+
+/**
+ * Compares the inbox with the processor's own list of events, merchant by merchant, at the start and from then on: what
+ * was sent while nobody answered, or was lost on the way, is taken in from there.
+ */
+export function startReconciliation(deps: BillingDeps, intervalMs: number): Loop {
+  return startLoop(
+    'reconciliation',
+    deps.log,
+    async (signal) => {
+      for (;;) {
+        const due = await claimMerchant(deps.sql, intervalMs)
+        if (!due || signal.aborted) return Math.min(intervalMs, 5_000)
+        await reconcile(deps, due).catch((error: unknown) =>
+          deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared, later again'),
+        )
+      }
+    },
+    5_000,
+  )
+}
+
+interface DueMerchant {
+  merchant: string
+  reconciled_to: Date
+}
+
+async function claimMerchant(sql: Sql, intervalMs: number): Promise<DueMerchant | undefined> {
+  const [row] = await sql<DueMerchant[]>`
+    update reconciliations set next_at = now() + ${intervalMs}::bigint * interval '1 millisecond'
+    where merchant = (
+      select merchant from reconciliations where next_at <= now() order by next_at limit 1
+      for update skip locked
+    )
+    returning merchant, reconciled_to`
+  return row
+}
+
+export async function reconcile(
+  { sql, processor, wakeInbox, log }: BillingDeps,
+  { merchant, reconciled_to: from }: DueMerchant,
+): Promise<void> {
+  const started = new Date()
+  let missed = 0
+  for await (const event of processor.listEvents(merchant, new Date(from.getTime() - overlapMs))) {
+    const { eventId, type, body } = event
+    if (!processor.understands(type)) continue
+    if (!(await insertEvent(sql, { processor: processor.name, eventId, merchant, type, body }))) continue
+    missed += 1
+    wakeInbox()
+  }
+  if (missed > 0) log.info({ merchant, missed }, 'took in events that had not arrived')
+  await sql`update reconciliations set reconciled_to = ${started} where merchant = ${merchant}`
+}

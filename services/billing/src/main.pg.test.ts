@@ -1,0 +1,50 @@
+import { connectTo } from '@licensing/grpc/client'
+import { BillingService } from '@licensing/proto/billing'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { startService } from '@licensing/test-support/process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+
+async function freeAddress(): Promise<string> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return `127.0.0.1:${port}`
+}
+
+test('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
+  await using database = await createTestDatabase()
+  await using nats = await startOwnNats()
+  const folder = await mkdtemp(join(tmpdir(), 'billing-'))
+  await using _folder = { [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) }
+  const environments = await Promise.all(
+    [1, 2].map(async () => ({
+      GRPC_ADDRESS: await freeAddress(),
+      METRICS_ADDRESS: await freeAddress(),
+      DATABASE_URL: database.url,
+      NATS_URL: nats.url,
+      CATALOG_ADDRESS: await freeAddress(),
+      LICENSING_ADDRESS: await freeAddress(),
+    })),
+  )
+  const replicas = await Promise.all(
+    environments.map((environment, at) =>
+      startService('billing', environment, folder, { name: `billing-${at}` }),
+    ),
+  )
+  for (const [at, replica] of replicas.entries()) {
+    await using _replica = replica
+    const billing = connectTo(BillingService, environments[at]!.GRPC_ADDRESS)
+    await expect(billing.calls.getProcessor({ accountId: 'acct_none' })).rejects.toMatchObject({
+      code: 'not_found',
+    })
+    billing.close()
+    expect(await replica.stop()).toBe('exit code 0')
+  }
+})

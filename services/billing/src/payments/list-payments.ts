@@ -1,0 +1,32 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
+import type { BillingDeps } from '../deps.ts'
+import { pageOf } from '../page.ts'
+import { listPaymentRows } from './payment-queries.ts'
+import type { PaymentRow } from './payment-queries.ts'
+
+export async function listPayments(
+  { sql }: BillingDeps,
+  request: ListPaymentsRequest,
+): Promise<MessageInitShape<typeof ListPaymentsResponseSchema>> {
+  const rows = await listPaymentRows(sql, request, request)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { payments: page.map(paymentMessage), hasMore }
+}
+
+function paymentMessage(row: PaymentRow): MessageInitShape<typeof PaymentSchema> {
+  return {
+    id: row.id,
+    planId: row.plan_id,
+    externalRef: row.external_ref,
+    amount: row.amount,
+    currency: row.currency,
+    feeMinor: row.fee_minor,
+    occurredAt: timestampFromDate(row.charged_at ?? row.paid_at),
+    ...(row.licence_id !== null && { licenceId: row.licence_id }),
+    ...(row.session_id !== null && { sessionId: row.session_id }),
+    ...(row.sale_id !== null && { saleId: row.sale_id }),
+    ...(row.charge_ref !== null && { chargeRef: row.charge_ref }),
+  }
+}

@@ -1,0 +1,65 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface PlanScope {
+  accountId: string
+  applicationId: string
+  planId: string
+}
+
+export interface PriceRow {
+  plan_id: string
+  price_id: string
+  amount: bigint
+  currency: string
+  mode: 'payment' | 'subscription'
+  period_months: number | null
+}
+
+const columns = (sql: Sql) => sql`plan_id, price_id, amount, currency, mode, period_months`
+
+export async function findPrice(
+  sql: Sql,
+  { accountId, applicationId, planId }: PlanScope,
+): Promise<PriceRow | undefined> {
+  const [row] = await sql<PriceRow[]>`
+    select ${columns(sql)} from prices
+    where plan_id = ${planId} and application_id = ${applicationId} and account_id = ${accountId}`
+  return row
+}
+
+export async function findByPriceId(
+  sql: Sql,
+  { accountId, applicationId }: Pick<PlanScope, 'accountId' | 'applicationId'>,
+  priceId: string,
+): Promise<PriceRow | undefined> {
+  const [row] = await sql<PriceRow[]>`
+    select ${columns(sql)} from prices
+    where account_id = ${accountId} and price_id = ${priceId} and application_id = ${applicationId}`
+  return row
+}
+
+/** Breaks the constraint `prices_price` where another plan of the account has the price. */
+export async function putPrice(
+  sql: Sql,
+  { accountId, applicationId }: Pick<PlanScope, 'accountId' | 'applicationId'>,
+  price: PriceRow,
+): Promise<PriceRow> {
+  const [row] = await sql<PriceRow[]>`
+    insert into prices (plan_id, account_id, application_id, price_id, amount, currency, mode, period_months)
+    values (${price.plan_id}, ${accountId}, ${applicationId}, ${price.price_id}, ${price.amount},
+      ${price.currency}, ${price.mode}, ${price.period_months})
+    on conflict (plan_id) do update set price_id = excluded.price_id, amount = excluded.amount,
+      currency = excluded.currency, mode = excluded.mode, period_months = excluded.period_months
+    returning ${columns(sql)}`
+  return row!
+}
+
+export async function removePrice(
+  sql: Sql,
+  { accountId, applicationId, planId }: PlanScope,
+): Promise<boolean> {
+  const removed = await sql`
+    delete from prices
+    where plan_id = ${planId} and application_id = ${applicationId} and account_id = ${accountId}`
+  return removed.count === 1
+}

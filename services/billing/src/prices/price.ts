@@ -1,0 +1,43 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { invalid } from '@licensing/grpc/errors'
+import type { Price, PriceSchema } from '@licensing/proto/billing'
+import type { PriceRow } from './price-queries.ts'
+
+const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
+
+/** What would corrupt money is refused here too, whoever calls. */
+export function checkMoney(amount: bigint, currency: string): void {
+  if (amount < 0n || amount > mostMinor) throw invalid('/amount', 'must be an integer of minor units from 0')
+  if (!/^[a-z]{3}$/.test(currency)) throw invalid('/currency', 'must be a lower-case ISO 4217 code')
+}
+
+export function toPriceRow(price: Price): PriceRow {
+  checkMoney(price.amount, price.currency)
+  if (price.priceId === '' || price.priceId.length > 255)
+    throw invalid('/price_id', 'must have 1 to 255 characters')
+  if (price.mode !== 'payment' && price.mode !== 'subscription') {
+    throw invalid('/mode', 'must be payment or subscription')
+  }
+  if (price.periodMonths !== undefined && price.periodMonths < 1) {
+    throw invalid('/period_months', 'must be at least 1')
+  }
+  return {
+    plan_id: price.planId,
+    price_id: price.priceId,
+    amount: price.amount,
+    currency: price.currency,
+    mode: price.mode,
+    period_months: price.periodMonths ?? null,
+  }
+}
+
+export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema> {
+  return {
+    planId: row.plan_id,
+    priceId: row.price_id,
+    amount: row.amount,
+    currency: row.currency,
+    mode: row.mode,
+    ...(row.period_months !== null && { periodMonths: row.period_months }),
+  }
+}

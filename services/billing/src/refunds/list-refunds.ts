@@ -1,0 +1,26 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { ListRefundsRequest, ListRefundsResponseSchema } from '@licensing/proto/billing'
+import type { BillingDeps } from '../deps.ts'
+import { pageOf } from '../page.ts'
+import { listRefundRows } from './refund-queries.ts'
+
+export async function listRefunds(
+  { sql }: BillingDeps,
+  request: ListRefundsRequest,
+): Promise<MessageInitShape<typeof ListRefundsResponseSchema>> {
+  const { page, hasMore } = pageOf(await listRefundRows(sql, request, request), request.limit)
+  return {
+    refunds: page.map((row) => ({
+      id: row.id,
+      chargeRef: row.charge_ref,
+      amount: row.amount,
+      currency: row.currency,
+      lane: row.lane,
+      status: row.status,
+      occurredAt: timestampFromDate(row.occurred_at),
+      ...(row.licence_id !== null && { licenceId: row.licence_id }),
+    })),
+    hasMore,
+  }
+}

@@ -1,0 +1,69 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+
+export interface SaleRow {
+  id: string
+  account_id: string
+  application_id: string
+  sale_id: string
+  body_hash: Buffer
+  external_ref: string
+  plan_id: string
+  amount: bigint
+  currency: string
+  occurred_at: Date
+  expires_on: Date | null
+  status: 'provisioned' | 'provision_failed'
+  licence_id: string | null
+}
+
+const columns = (sql: Sql) => sql`
+  id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount, currency, occurred_at,
+  expires_on, status, licence_id`
+
+/**
+ * Records a sale, or waits for whoever is just recording it.
+ *
+ * @returns false where it was recorded before
+ */
+export async function insertSale(
+  tx: Transaction,
+  sale: Omit<SaleRow, 'licence_id' | 'status'>,
+): Promise<boolean> {
+  const inserted = await tx`
+    insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
+      currency, occurred_at, expires_on, status)
+    values (${sale.id}, ${sale.account_id}, ${sale.application_id}, ${sale.sale_id}, ${sale.body_hash},
+      ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
+      ${sale.expires_on}, 'provision_failed')
+    on conflict (application_id, sale_id) do nothing`
+  return inserted.count === 1
+}
+
+export async function findSale(
+  sql: Sql,
+  { accountId, applicationId, saleId }: { accountId: string; applicationId: string; saleId: string },
+): Promise<SaleRow | undefined> {
+  const [row] = await sql<SaleRow[]>`
+    select ${columns(sql)} from sale_events
+    where application_id = ${applicationId} and sale_id = ${saleId} and account_id = ${accountId}`
+  return row
+}
+
+export async function lockSale(tx: Transaction, id: string): Promise<SaleRow> {
+  const [row] = await tx<SaleRow[]>`select ${columns(tx)} from sale_events where id = ${id} for update`
+  return row!
+}
+
+export async function writeProvisionedSale(
+  tx: Transaction,
+  sale: SaleRow,
+  licenceId: string,
+): Promise<SaleRow> {
+  await tx`
+    update payments set licence_id = ${licenceId} where source_key = ${`sale:${sale.id}`}`
+  const [row] = await tx<SaleRow[]>`
+    update sale_events set status = 'provisioned', licence_id = ${licenceId}, provisioned_at = clock_timestamp()
+    where id = ${sale.id}
+    returning ${columns(tx)}`
+  return row!
+}

@@ -1,0 +1,73 @@
+import type { Transaction } from '@licensing/database/connect'
+import { lockSession } from '../checkout-sessions/session-queries.ts'
+import type { SessionRow } from '../checkout-sessions/session-queries.ts'
+import { findCharges } from '../facts/charge-facts.ts'
+import type { ChargeRow } from '../facts/charge-facts.ts'
+import { findRipeDisputes } from '../facts/dispute-facts.ts'
+import type { DisputeRow } from '../facts/dispute-facts.ts'
+import { findRipeRefunds } from '../facts/refund-facts.ts'
+import type { RefundFactRow } from '../facts/refund-facts.ts'
+import { findFailures, findInvoices, findRipeEnd } from '../facts/subscription-facts.ts'
+import type { FailureRow, InvoiceRow } from '../facts/subscription-facts.ts'
+import { findFeeKinds } from '../fees/ledger-queries.ts'
+import type { FeeKind } from '../fees/ledger-queries.ts'
+import { findPaymentsOfSession } from '../payments/payment-queries.ts'
+import type { PaymentRow } from '../payments/payment-queries.ts'
+import { findRefundsOfSession } from '../refunds/refund-queries.ts'
+import type { RefundRow } from '../refunds/refund-queries.ts'
+
+/** All that is known of one checkout and what became of it, and all that has been drawn from it so far. */
+export interface Story {
+  session: SessionRow
+  payments: PaymentRow[]
+  /** By payment reference. */
+  charges: Map<string, ChargeRow>
+  refundFacts: RefundFactRow[]
+  disputes: DisputeRow[]
+  invoices: InvoiceRow[]
+  failures: FailureRow[]
+  subscriptionEndedAt: Date | undefined
+  /** What has been recorded of refunds and chargebacks, by the processor's reference. */
+  refunds: Map<string, RefundRow>
+  /** What the ledger has, by payment. */
+  fees: Map<string, Set<FeeKind>>
+}
+
+/** Reads a session's story with the session locked, so that one at a time draws from it. */
+export async function lockStory(tx: Transaction, sessionId: string): Promise<Story | undefined> {
+  const session = await lockSession(tx, sessionId)
+  if (!session) return undefined
+  const { merchant, subscription_ref: subscriptionRef } = session
+  const [payments, invoices, failures, subscriptionEndedAt, refunds, fees] = await Promise.all([
+    findPaymentsOfSession(tx, sessionId),
+    subscriptionRef === null ? [] : findInvoices(tx, merchant, subscriptionRef),
+    subscriptionRef === null ? [] : findFailures(tx, merchant, subscriptionRef),
+    subscriptionRef === null ? undefined : findRipeEnd(tx, merchant, subscriptionRef),
+    findRefundsOfSession(tx, sessionId),
+    findFeeKinds(tx, sessionId),
+  ])
+  const refs = paymentRefsOf(session, invoices)
+  const [charges, refundFacts, disputes] = await Promise.all([
+    findCharges(tx, merchant, refs),
+    findRipeRefunds(tx, merchant, refs),
+    findRipeDisputes(tx, merchant, refs),
+  ])
+  return {
+    session,
+    payments,
+    charges,
+    refundFacts,
+    disputes,
+    invoices,
+    failures,
+    subscriptionEndedAt,
+    refunds: new Map(refunds.map((refund) => [refund.ref, refund])),
+    fees,
+  }
+}
+
+/** The payments that a session's money came by. */
+export function paymentRefsOf(session: SessionRow, invoices: InvoiceRow[]): string[] {
+  const refs = [session.payment_ref, ...invoices.map((invoice) => invoice.payment_ref)]
+  return [...new Set(refs.filter((ref) => ref !== null))]
+}

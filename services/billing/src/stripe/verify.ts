@@ -1,0 +1,59 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import Stripe from 'stripe'
+
+/** Longest time between signing and now, either way, in seconds (decisions 7). */
+const toleranceSeconds = 300
+
+/**
+ * Checks a webhook's signature with Stripe's library, with each secret in turn, and its age, which the library checks
+ * towards the past only.
+ *
+ * @throws ServiceError `bad_request` for whatever is wrong with it
+ */
+export function verifySignature(
+  body: Uint8Array,
+  header: string,
+  secrets: string[],
+  nowMs = Date.now(),
+): Stripe.Event {
+  if (secrets.length === 0) {
+    throw new ServiceError('unavailable', 'no webhook secret is configured, so no event can be verified')
+  }
+  const event = firstVerified(body, header, secrets, nowMs)
+  if (!event || !(Math.abs(nowMs / 1000 - signedAt(header)) <= toleranceSeconds)) {
+    throw new ServiceError('bad_request', 'the signature does not fit this body, or is too old or too new')
+  }
+  if (typeof event.id !== 'string' || event.id === '' || typeof event.type !== 'string') {
+    throw new ServiceError('bad_request', 'the body is not an event')
+  }
+  return event
+}
+
+function firstVerified(
+  body: Uint8Array,
+  header: string,
+  secrets: string[],
+  nowMs: number,
+): Stripe.Event | undefined {
+  for (const secret of secrets) {
+    try {
+      return Stripe.webhooks.constructEvent(
+        Buffer.from(body),
+        header,
+        secret,
+        toleranceSeconds,
+        undefined,
+        nowMs,
+      )
+    } catch {
+      // Whatever it is, malformed headers and bodies that are no JSON included: not verified.
+    }
+  }
+  return undefined
+}
+
+// The last `t`, as the library takes it; NaN, which is out of every range, where there is none.
+function signedAt(header: string): number {
+  const times = header.split(',').filter((part) => part.startsWith('t='))
+  return Number(times.at(-1)?.slice(2))
+}
