@@ -7,6 +7,7 @@ import {
   archive,
   causeOn,
   countedOn,
+  deadlocks,
   events,
   eventTypes,
   givenLicence,
@@ -30,6 +31,7 @@ beforeAll(async () => {
   other = { ...harness, ...replica }
 })
 afterAll(async () => {
+  expect(await deadlocks(harness)).toBe(0)
   await other[Symbol.asyncDispose]()
   await harness[Symbol.asyncDispose]()
 })

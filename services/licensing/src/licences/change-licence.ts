@@ -6,6 +6,7 @@ import type { LicenceSchema, LifecycleRequest } from '@licensing/proto/licensing
 import type { LicensingDeps } from '../dependencies.ts'
 import { findLicence, inScope, lockPlanOf } from './licence-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
+import { Moved, untilSettled } from './moved.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { allowedVerbs, licenceEvent, transitions } from './licence.ts'
@@ -18,21 +19,11 @@ export async function changeLicence(
   verb: VendorVerb,
   request: LifecycleRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
-  const row = await outbox.transaction(async (tx) => {
-    for (;;) {
-      const outcome = await tryToChange(tx, verb, request)
-      if (outcome !== 'moved') return outcome
-    }
-  })
+  const row = await untilSettled(() => outbox.transaction((tx) => change(tx, verb, request)))
   return licenceMessage(row)
 }
 
-/** `moved`: between two statements a payment took the licence to another plan, or another verb changed it back. */
-async function tryToChange(
-  tx: Transaction,
-  verb: VendorVerb,
-  request: LifecycleRequest,
-): Promise<LicenceRow | 'moved'> {
+async function change(tx: Transaction, verb: VendorVerb, request: LifecycleRequest): Promise<LicenceRow> {
   const transition: Transition = transitions[verb]
   const scope: LicenceScope = request
   // Lock order: the plan before the licence.
@@ -54,7 +45,7 @@ async function tryToChange(
   if (transition.unchangedIn?.includes(found.status)) return found
   if (!transition.from.includes(found.status)) throw conflict(verb, found)
   if (transition.needsActivePlan && found.plan_status === 'retired') throw planArchived(found)
-  return 'moved'
+  throw new Moved()
 }
 
 const onlyFrom: Record<VendorVerb, string> = {

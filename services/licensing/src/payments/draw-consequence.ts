@@ -5,6 +5,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, PaymentCauseRequest } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
 import { lockPlanOf } from '../licences/licence-queries.ts'
+import { Moved, untilSettled } from '../licences/moved.ts'
 import { licenceMessage } from '../licences/licence-row.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
 import { licenceEvent, transitions } from '../licences/licence.ts'
@@ -25,25 +26,26 @@ export async function once(
   request: Consequence,
   work: (tx: Transaction, licence: PaidLicence, planIsActive: boolean) => Promise<LicenceRow | undefined>,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
-  const row = await outbox.transaction(async (tx) => {
-    const { licence, planIsActive } = await lockWithPlan(tx, request)
-    if (!(await claimCause(tx, licence.id, effect, request.cause))) return licence
-    return (await work(tx, licence, planIsActive)) ?? licence
-  })
+  const row = await untilSettled(() =>
+    outbox.transaction(async (tx) => {
+      const { licence, planIsActive } = await lockWithPlan(tx, request)
+      if (!(await claimCause(tx, licence.id, effect, request.cause))) return licence
+      return (await work(tx, licence, planIsActive)) ?? licence
+    }),
+  )
   return licenceMessage(row)
 }
 
-// Lock order: the plan before the licence. A payment may take the licence to another plan in between.
+// Lock order: the plan before the licence.
 async function lockWithPlan(
   tx: Transaction,
   request: Consequence,
 ): Promise<{ licence: PaidLicence; planIsActive: boolean }> {
-  for (;;) {
-    const plan = await lockPlanOf(tx, request)
-    const licence = plan && (await lockLicence(tx, request))
-    if (!licence) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
-    if (licence.plan_id === plan.id) return { licence, planIsActive: plan.status === 'active' }
-  }
+  const plan = await lockPlanOf(tx, request)
+  const licence = plan && (await lockLicence(tx, request))
+  if (!licence) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  if (licence.plan_id !== plan.id) throw new Moved()
+  return { licence, planIsActive: plan.status === 'active' }
 }
 
 /**

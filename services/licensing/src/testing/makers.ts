@@ -161,6 +161,13 @@ export async function statusOf(harness: Harness, licence: { id: string }): Promi
   return detail.licence!.status
 }
 
+/** Transactions that PostgreSQL had to undo because locks were taken in different orders. */
+export async function deadlocks({ sql }: Harness): Promise<number> {
+  const [row] = await sql<{ deadlocks: number }[]>`
+    select deadlocks::int from pg_stat_database where datname = current_database()`
+  return row!.deadlocks
+}
+
 /** The refusal that a call ends with. */
 export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
   const outcome = await call.then(

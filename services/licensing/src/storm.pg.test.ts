@@ -1,0 +1,120 @@
+import { constantFrom, sample } from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { expireLicences } from './sweeps/expire-licences.ts'
+import { startHarness } from './testing/harness.ts'
+import type { Harness } from './testing/harness.ts'
+import {
+  activeOn,
+  archive,
+  causeOn,
+  countedOn,
+  deadlocks,
+  events,
+  givenLicence,
+  givenPlan,
+  history,
+  issue,
+  raceRounds,
+  restore,
+  statusOf,
+  verbOn,
+} from './testing/makers.ts'
+import { anew, inDays, provision, renew, suspendFor } from './testing/payments.ts'
+
+let harness: Harness
+let other: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+  other = { ...harness, ...(await harness.replica()) }
+})
+afterAll(async () => {
+  await other[Symbol.asyncDispose]()
+  await harness[Symbol.asyncDispose]()
+})
+
+interface Place {
+  replica: Harness
+  licence: { id: string }
+  customer: string
+  plan: { id: string }
+}
+
+const calls: ((at: Place) => Promise<unknown>)[] = [
+  ({ replica, licence }) => replica.licensing.suspendLicence(verbOn(replica, licence)),
+  ({ replica, licence }) => replica.licensing.reactivateLicence(verbOn(replica, licence)),
+  ({ replica, licence }) => replica.licensing.reactivateLicence(verbOn(replica, licence)),
+  ({ replica, licence }) => suspendFor(replica, licence, 'payment_failed'),
+  ({ replica, licence }) => suspendFor(replica, licence, 'dispute_inquiry'),
+  ({ replica, licence }) => replica.licensing.resumeFromInquiry(causeOn(replica, licence, anew('dp'))),
+  ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, anew('sub'))),
+  ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, anew('rfd'))),
+  ({ replica, licence }) => renew(replica, licence, inDays(30)),
+  ({ replica, customer, plan }) =>
+    provision(replica, { planId: plan.id, externalRef: customer, expiresOn: inDays(-1) }),
+  ({ replica, customer, plan }) => provision(replica, { planId: plan.id, externalRef: customer }),
+  ({ replica, plan }) => issue(replica, { planId: plan.id }),
+  ({ replica }) => expireLicences(replica.deps.outbox),
+]
+const emitting = new Set([
+  'created',
+  'plan_changed',
+  'suspended',
+  'reactivated',
+  'revoked',
+  'retired',
+  'expired',
+  'downgraded',
+])
+
+test('whatever storms one application, the counts are exact, no retired plan has an active licence, each history is a chain, and the events tell the same story', async () => {
+  for (let round = 0; round < raceRounds; round += 1) {
+    const plans = [await givenPlan(harness), await givenPlan(harness)]
+    const customers = [1, 2, 3].map(() => anew('buyer'))
+    const licences = await Promise.all(
+      customers.map((externalRef, at) => givenLicence(harness, { planId: plans[at % 2]!.id, externalRef })),
+    )
+    const drawn = sample(constantFrom(...calls), 50)
+    const outcomes = await Promise.allSettled([
+      archiveAndRestore(plans[0]!),
+      ...drawn.map((call, at) =>
+        call({
+          replica: at % 2 === 0 ? harness : other,
+          licence: licences[at % 3]!,
+          customer: customers[at % 3]!,
+          plan: plans[at % 2]!,
+        }),
+      ),
+    ])
+
+    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+    const codes = new Set(refused.map((error: { code: string }) => error.code))
+    expect([...codes].filter((code) => code !== 'conflict' && code !== 'plan_archived')).toEqual([])
+    for (const plan of plans) expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
+    expect(await activeOn(harness, plans[0]!)).toBe(0n)
+    for (const licence of licences) await expectOneStory(licence)
+  }
+  expect(await deadlocks(harness)).toBe(0)
+})
+
+/** Ends archived. */
+async function archiveAndRestore(plan: PlanCopy): Promise<void> {
+  for (let time = 0; time < 3; time += 1) {
+    await archive(other, plan)
+    await restore(other, plan)
+  }
+  await archive(other, plan)
+}
+
+async function expectOneStory(licence: { id: string }): Promise<void> {
+  const told = await history(harness, licence)
+  expect(told.map((entry) => entry.from).slice(1)).toEqual(told.map((entry) => entry.to).slice(0, -1))
+  expect(told.at(-1)!.to).toBe(await statusOf(harness, licence))
+  // A renewal that finds its plan retired leaves the licence suspended for that reason, which is no event.
+  const silent = (entry: (typeof told)[number]) => entry.type === 'suspended' && entry.from === 'suspended'
+  expect((await events(harness, licence)).map(({ type, object }) => [type, object['status']])).toEqual(
+    told
+      .filter((entry) => emitting.has(entry.type) && !silent(entry))
+      .map((entry) => [`licence.${entry.type}`, entry.to]),
+  )
+}
