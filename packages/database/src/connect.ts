@@ -18,6 +18,8 @@ export interface ConnectOptions {
   statementTimeoutMs?: number
   /** Longest wait for one lock, in milliseconds; no longer than a statement when absent. */
   lockTimeoutMs?: number
+  /** Settings of PostgreSQL for every session, by name. */
+  settings?: Record<string, string>
 }
 
 /**
@@ -39,6 +41,7 @@ export function connect(url: string, options: ConnectOptions): Database {
       statement_timeout: options.statementTimeoutMs ?? 30_000,
       ...(options.lockTimeoutMs !== undefined && { lock_timeout: options.lockTimeoutMs }),
       idle_in_transaction_session_timeout: 60_000,
+      ...options.settings,
     },
   })
 }
