@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { decrypt, encrypt, parseEncryptionKeys } from './encryption.ts'
+import { decrypt, encrypt, isUnderCurrentKey, parseEncryptionKeys } from './encryption.ts'
 
 const newKey = () => randomBytes(32).toString('base64url')
 const rowId = 'whe_01h455vb4pex5vsknk084sn02q'
@@ -44,6 +44,7 @@ test('after a rotation the new key encrypts and the old one still decrypts', () 
   const after = encrypt('whsec_new', rowId, both)
   expect(decrypt(after, rowId, parseEncryptionKeys(next))).toBe('whsec_new')
   expect(() => decrypt(after, rowId, parseEncryptionKeys(old))).toThrow('no encryption key with the id')
+  expect([before, after].map((encrypted) => isUnderCurrentKey(encrypted, both))).toEqual([false, true])
 })
 
 test.each([

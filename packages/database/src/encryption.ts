@@ -46,9 +46,8 @@ export function encrypt(secret: string, boundTo: string, keys: EncryptionKeys): 
 
 /** @throws Error when the key is not there, or when the bytes were changed or belong to another row */
 export function decrypt(encrypted: Uint8Array, boundTo: string, keys: EncryptionKeys): string {
-  const bytes = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength)
-  if (bytes[0] !== version || bytes.length < headBytes + tagBytes) throw new Error('not an encrypted secret')
-  const keyId = bytes.toString('hex', 1, 1 + keyIdBytes)
+  const bytes = wellFormed(encrypted)
+  const keyId = keyIdOf(bytes)
   const key = keys.byId.get(keyId)
   if (key === undefined) throw new Error(`no encryption key with the id ${keyId} is configured`)
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(1 + keyIdBytes, headBytes))
@@ -56,6 +55,19 @@ export function decrypt(encrypted: Uint8Array, boundTo: string, keys: Encryption
   decipher.setAuthTag(bytes.subarray(headBytes, headBytes + tagBytes))
   return decipher.update(bytes.subarray(headBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
 }
+
+/** Whether the key in use has encrypted it: where not, encrypt it again before that key is dropped. */
+export function isUnderCurrentKey(encrypted: Uint8Array, keys: EncryptionKeys): boolean {
+  return keyIdOf(wellFormed(encrypted)) === keys.current
+}
+
+function wellFormed(encrypted: Uint8Array): Buffer {
+  const bytes = Buffer.from(encrypted.buffer, encrypted.byteOffset, encrypted.byteLength)
+  if (bytes[0] !== version || bytes.length < headBytes + tagBytes) throw new Error('not an encrypted secret')
+  return bytes
+}
+
+const keyIdOf = (bytes: Buffer) => bytes.toString('hex', 1, 1 + keyIdBytes)
 
 const idOf = (key: Buffer) =>
   createHash('sha256')
