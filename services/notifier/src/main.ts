@@ -19,7 +19,12 @@ await runProcess(
   'notifier',
   () => readConfig(notifierConfig),
   async ({ log, health, onStop }, config) => {
-    const sql = connect(config.DATABASE_URL, { name: 'notifier', max: config.DATABASE_CONNECTIONS })
+    const sql = connect(config.DATABASE_URL, {
+      name: 'notifier',
+      max: config.DATABASE_CONNECTIONS,
+      // Batches and tables differ in size by orders of magnitude: a plan made for an empty table must not be kept.
+      settings: { plan_cache_mode: 'force_custom_plan' },
+    })
     onStop('database', () => sql.end({ timeout: 5 }))
     health.add('database', async () => void (await sql`select 1`))
     const migrations = { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname }

@@ -19,7 +19,7 @@ async function delivered(notifier: TestNotifier, filter: Partial<Delivery> = {})
 
 test('a replay of a delivered one is one more attempt of it, with the same id and body', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen()
   const { id } = await delivered(notifier)
@@ -33,7 +33,7 @@ test('a replay of a delivered one is one more attempt of it, with the same id an
 
 test('a replay that fails leaves a delivered one delivered, and is not retried', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver], backoffSeconds: [0] })
+  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0] })
   await notifier.register(receiver.url())
   await notifier.happen()
   const { id } = await delivered(notifier)
@@ -48,7 +48,7 @@ test('a replay that fails leaves a delivered one delivered, and is not retried',
 
 test('a replay of a pending one is made at once, and leaves its schedule as it was', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen()
   const pending = (attemptCount: number) =>
@@ -69,7 +69,7 @@ test('a replay of a pending one is made at once, and leaves its schedule as it w
 
 test('a replay that succeeds ends the retries', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen()
   const { id } = await eventually(async () => {
@@ -86,7 +86,7 @@ test('a replay that succeeds ends the retries', async () => {
 
 test('a replay while an attempt is in flight follows on it', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 300 })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen()
   await receiver.received(1)
@@ -98,7 +98,7 @@ test('a replay while an attempt is in flight follows on it', async () => {
 
 test('what a disabled endpoint missed is replayed to its successor as a delivery of its own', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   const { calls, of } = notifier
   const { id: oldEndpoint } = await notifier.register(receiver.url('/old'))
   const [event] = await notifier.happen()
@@ -131,7 +131,7 @@ test('what a disabled endpoint missed is replayed to its successor as a delivery
 
 test('a replay names what it cannot do', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   const { calls, of } = notifier
   const { id: endpointId } = await notifier.register(receiver.url())
   await notifier.happen()
@@ -157,7 +157,7 @@ test('a replay names what it cannot do', async () => {
 
 test('after 90 days the payload is gone, the record stays, and a replay says so', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   const { calls, of, clock, sql } = notifier
   await notifier.register(receiver.url())
   await notifier.happen()

@@ -22,7 +22,7 @@ const detail = (notifier: TestNotifier, { id }: Delivery) =>
 
 test('a failed delivery is tried twelve times in two days at the steps of the interface, then the endpoint is disabled', async () => {
   await using receiver = await startHttpsReceiver({ status: 500, body: 'out of order' })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   const { clock, of } = notifier
   const { id: endpointId } = await notifier.register(receiver.url())
   const startedAt = clock.now()
@@ -77,7 +77,7 @@ test('a failed delivery is tried twelve times in two days at the steps of the in
 test('each attempt has the same id and body, a time and a signature of its own, and its number', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith((_, index) => ({ status: index < 2 ? 503 : 204 }))
-  await using notifier = await startTestNotifier({ receivers: [receiver], backoffSeconds: [1] })
+  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [1] })
   await notifier.register(receiver.url())
   const [event] = await notifier.happen()
   const requests = await receiver.received(3)
@@ -94,28 +94,45 @@ test('each attempt has the same id and body, a time and a signature of its own, 
 })
 
 test.each([
-  { answer: { status: 301, headers: { location: 'https://localhost:1/' } }, code: 301, error: /redirect/ },
-  { answer: { status: 404 }, code: 404, error: undefined },
-  { answer: 'reset', code: undefined, error: /^reset/ },
-  { answer: 'hang', code: undefined, error: /^timeout/ },
-] as const)('what is no 2xx in 5 seconds is a failure: $code $answer', async ({ answer, code, error }) => {
-  await using receiver = await startHttpsReceiver(answer)
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
-  await notifier.register(receiver.url())
-  await notifier.happen()
-  const delivery = await afterAttempt(notifier, 1)
-  expect(delivery.status).toBe('pending')
-  expect(delivery.lastResponseCode).toBe(code)
-  const { attempts } = await detail(notifier, delivery)
-  expect(attempts[0]!.responseCode).toBe(code)
-  if (error) expect(attempts[0]!.error).toMatch(error)
-  else expect(attempts[0]!.error).toBeUndefined()
-  if (answer === 'hang') expect(attempts[0]!.durationMs).toBeGreaterThanOrEqual(4_900)
-})
+  {
+    answer: { status: 301, headers: { location: 'https://localhost:1/' } },
+    code: 301,
+    error: 'redirects are not followed',
+    leastMs: 0,
+  },
+  { answer: { status: 404 }, code: 404, error: undefined, leastMs: 0 },
+  {
+    answer: 'reset',
+    code: undefined,
+    error: expect.stringMatching(/^reset: /) as string,
+    leastMs: 0,
+  },
+  {
+    answer: 'hang',
+    code: undefined,
+    error: expect.stringMatching(/^timeout: /) as string,
+    leastMs: 4_900,
+  },
+] as const)(
+  'what is no 2xx in 5 seconds is a failure: $code $answer',
+  async ({ answer, code, error, leastMs }) => {
+    await using receiver = await startHttpsReceiver(answer)
+    await using notifier = await startTestNotifier({ receiver })
+    await notifier.register(receiver.url())
+    await notifier.happen()
+    const delivery = await afterAttempt(notifier, 1)
+    expect(delivery.status).toBe('pending')
+    expect(delivery.lastResponseCode).toBe(code)
+    const { attempts } = await detail(notifier, delivery)
+    expect(attempts[0]!.responseCode).toBe(code)
+    expect(attempts[0]!.error).toEqual(error)
+    expect(attempts[0]!.durationMs).toBeGreaterThanOrEqual(leastMs)
+  },
+)
 
 test('an address that may no longer be sent to is a failed attempt like any other', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   const { id } = await notifier.register(receiver.url())
   await notifier.sql`update endpoints set url = 'https://10.1.2.3/' where id = ${id}`
   await notifier.happen()
@@ -127,7 +144,7 @@ test('an address that may no longer be sent to is a failed attempt like any othe
 
 test('Retry-After lengthens the wait', async () => {
   await using receiver = await startHttpsReceiver({ status: 429, headers: { 'retry-after': '7200' } })
-  await using notifier = await startTestNotifier({ receivers: [receiver] })
+  await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen()
   const { nextAttemptAt } = await afterAttempt(notifier, 1)
@@ -138,7 +155,7 @@ test('Retry-After lengthens the wait', async () => {
 
 test('the event that exhausts an endpoint takes its other pending deliveries with it, once', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
-  await using notifier = await startTestNotifier({ receivers: [receiver], backoffSeconds: [0.05] })
+  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.05] })
   const { id: endpointId } = await notifier.register(receiver.url())
   await notifier.happen(5)
   await eventually(
@@ -163,7 +180,7 @@ test('the event that exhausts an endpoint takes its other pending deliveries wit
 
 test('a delivery that succeeds while another exhausts the endpoint is delivered all the same', async () => {
   await using receiver = await startHttpsReceiver()
-  await using notifier = await startTestNotifier({ receivers: [receiver], backoffSeconds: [0.02] })
+  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.02] })
   const { id: endpointId } = await notifier.register(receiver.url())
   const [failing] = await notifier.happen()
   receiver.answerWith(({ headers }) => ({ status: headers['webhook-id'] === failing!.id ? 500 : 200 }))

@@ -53,27 +53,32 @@ export async function claimDue(
     left -= quota
     return quota
   })
+  // By ctid, so that the rows are fetched one by one: a join's plan would be for a guess at how many are taken.
   const claimed = await tx<Claimed[]>`
-    with due as materialized (
-      select d.* from unnest(${endpoints.map(({ id }) => id)}::text[], ${quotas}::int[]) as wanted (endpoint_id, quota)
-      cross join lateral (
-        select application_id, id, account_id, sequence, recorded_at from deliveries
-        where endpoint_id = wanted.endpoint_id and claim_id is null and due_at <= ${now}
-        order by due_at limit wanted.quota
-        for update skip locked
-      ) d
+    with claimed as (
+      update deliveries d
+      set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
+      where d.ctid = any(array(
+        select due.row from unnest(${endpoints.map(({ id }) => id)}::text[], ${quotas}::int[])
+          as wanted (endpoint_id, quota)
+        cross join lateral (
+          select ctid as row from deliveries
+          where endpoint_id = wanted.endpoint_id and claim_id is null and due_at <= ${now}
+          order by due_at limit wanted.quota
+          for update skip locked
+        ) due
+      ))
+      returning d.*
     )
-    update deliveries d
-    set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
-    from due left join lateral (
+    select c.id, c.application_id as "applicationId", c.endpoint_id as "endpointId", c.event_id as "eventId",
+      e.body, e.trace_parent as "traceParent", c.attempt_count as "attemptCount",
+      c.scheduled_attempts as "scheduledAttempts", c.replays_due > 0 as "isReplay"
+    from claimed c left join lateral (
       select body, trace_parent from events e
-      where e.account_id = due.account_id and e.sequence = due.sequence and e.recorded_at = due.recorded_at
+      where e.account_id = c.account_id and e.sequence = c.sequence and e.recorded_at = c.recorded_at
       limit 1
     ) e on true
-    where d.application_id = due.application_id and d.id = due.id
-    returning d.id, d.application_id as "applicationId", d.endpoint_id as "endpointId", d.event_id as "eventId",
-      e.body, e.trace_parent as "traceParent", d.attempt_count as "attemptCount",
-      d.scheduled_attempts as "scheduledAttempts", d.replays_due > 0 as "isReplay"`
+    order by c.due_at`
   await setHeads(
     tx,
     looked.map(({ id }) => id),

@@ -65,6 +65,7 @@ test('killed again and again at any moment, notifiers lose no event and no deliv
     await process.start()
   }
   await expectWhole(notifiers, receiver, published * 2)
+  expect(published).toBe(900)
 }, 120_000)
 
 test('a notifier that is stopped finishes what is in hand: nothing comes twice, nothing waits for a lease', async () => {

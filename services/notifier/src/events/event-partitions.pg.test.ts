@@ -30,7 +30,7 @@ async function record(at: Date): Promise<void> {
 
 test('weeks are made ahead once, whoever does it, and hold every moment of them', async () => {
   const made = await Promise.all([makePartitions(sql, now), makePartitions(sql, now)])
-  expect(made.map((names) => names.length).sort()).toEqual([0, 10])
+  expect(made.flat()).toHaveLength(10)
   for (let days = -5; days < 55; days += 1) await record(later(days))
   expect((await makePartitions(sql, later(7))).length).toBe(1)
   const names = (await readPartitions(sql)).map(({ name }) => name)

@@ -10,7 +10,7 @@ let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
 let notifier: TestNotifier
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  notifier = await startTestNotifier({ receivers: [receiver] })
+  notifier = await startTestNotifier({ receiver })
 })
 afterAll(async () => {
   await notifier[Symbol.asyncDispose]()

@@ -29,7 +29,7 @@ import { givenEvent, publish } from './events.ts'
 export type Options = Partial<
   Pick<NotifierOptions, 'backoffSeconds' | 'slots' | 'alertEmail' | 'sendMail' | 'allowedNetworks'>
 > & {
-  receivers?: Pick<HttpsReceiver, 'caFile'>[]
+  receiver?: Pick<HttpsReceiver, 'caFile'>
 }
 
 /** A clock that tests move. */
@@ -71,7 +71,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   await using started = new AsyncDisposableStack()
   const database = started.use(await createTestDatabase())
   const natsServer = started.use(await startOwnNats())
-  const sql = connect(database.url, { name: 'notifier' })
+  const sql = connect(database.url, { name: 'notifier', settings: { plan_cache_mode: 'force_custom_plan' } })
   started.defer(() => sql.end({ timeout: 5 }))
   await migrate(sql, [
     consumerMigrations,
@@ -120,8 +120,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
 
 async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Options) {
   await using started = new AsyncDisposableStack()
-  const { receivers = [], ...given } = options
-  const authorities = await Promise.all(receivers.map(({ caFile }) => readFile(caFile, 'utf8')))
+  const { receiver, ...given } = options
   const notifier = await startNotifier({
     sql,
     nats,
@@ -129,7 +128,7 @@ async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Op
     clock,
     keys: parseEncryptionKeys(key),
     allowedNetworks: parseNetworks('127.0.0.0/8,::1/128'),
-    extraCa: authorities.length > 0 ? authorities.join('\n') : undefined,
+    extraCa: receiver && (await readFile(receiver.caFile, 'utf8')),
     slots: 64,
     streamReplicas: 1,
     alertEmail: () => Promise.resolve(null),

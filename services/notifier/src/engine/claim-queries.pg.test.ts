@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { connect } from '@licensing/database/connect'
+import type { Database, Transaction } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { TestDatabase } from '@licensing/test-support/database'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { lookAt } from '../deliveries/delivery-queries.ts'
+import { makePartitions } from '../events/event-partitions.ts'
+import { readOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
+import { claimDue, freeExpiredClaims, isAnyDue, releaseClaims } from './claim-queries.ts'
+
+let database: TestDatabase
+let sql: Database
+beforeEach(async () => {
+  database = await createTestDatabase()
+  sql = connect(database.url, { name: 'test' })
+  await migrate(sql, [{ name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname }])
+  await makePartitions(sql, new Date())
+})
+afterEach(async () => {
+  await sql.end({ timeout: 5 })
+  await database[Symbol.asyncDispose]()
+})
+
+const manyRows = Number(process.env['MANY_ROWS'] ?? 100_000)
+
+async function givenDue(endpoint: string, count: number): Promise<void> {
+  await sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    values (${endpoint}, 'acct_1', 'app_1', 'https://example.com/', '', now()) on conflict do nothing`
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    values (date_trunc('day', now()), 'acct_1', 1, 'app_1', 'evt_1', '{}') on conflict do nothing`
+  await sql`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      created_at, retry_at, due_at)
+    select ${endpoint} || '_' || lpad(i::text, 8, '0'), 'acct_1', 'app_1', ${endpoint}, 'evt_1', 'licence.created',
+      date_trunc('day', now()), 1, now(), now() - interval '1 hour', now() - interval '1 hour' + i * interval '1 microsecond'
+    from generate_series(1, ${count}::int) as i`
+  await lookAt(sql, [endpoint], new Date(0))
+}
+
+function claim(tx: Transaction, options: { except?: string[]; room?: number } = {}) {
+  const { except = [], room = 16 } = options
+  return claimDue(tx, {
+    now: new Date(),
+    except,
+    room: () => room,
+    most: 1_000,
+    claimId: randomUUID(),
+    leaseMs: 12_000,
+  })
+}
+
+/** How many rows of deliveries are read, by an index or without one; all is rolled back. */
+async function rowsReadBy(work: (tx: Transaction) => Promise<unknown>): Promise<number> {
+  const connection = await sql.reserve()
+  const read = async () => {
+    const [row] = await connection<{ read: number }[]>`
+      select (seq_tup_read + idx_tup_fetch)::int as read from pg_stat_xact_user_tables where relname = 'deliveries'`
+    return row!.read
+  }
+  try {
+    await connection`begin`
+    const before = await read()
+    await work(connection as unknown as Transaction)
+    return (await read()) - before
+  } finally {
+    await connection`rollback`
+    connection.release()
+  }
+}
+
+test('a claim costs the same however much of a dead endpoint is due', async () => {
+  await givenDue('whe_dead', manyRows)
+  await givenDue('whe_well', 20)
+  for (const isAnalysed of [false, true]) {
+    if (isAnalysed) await sql`analyze`
+    let claimed: { endpointId: string }[] = []
+    expect(
+      await rowsReadBy(async (tx) => {
+        claimed = (await claim(tx)).claimed
+      }),
+    ).toBeLessThan(200)
+    expect(claimed).toHaveLength(32)
+    expect(
+      await rowsReadBy(async (tx) => {
+        claimed = (await claim(tx, { except: ['whe_dead'] })).claimed
+      }),
+    ).toBeLessThan(100)
+    expect(claimed.map(({ endpointId }) => endpointId)).toEqual(Array<string>(16).fill('whe_well'))
+    expect(await rowsReadBy((tx) => restoreHeads(tx))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => readOldestDue(tx, new Date()))).toBeLessThan(10)
+  }
+}, 120_000)
+
+test('what is claimed is claimed once, however many claim at a time', async () => {
+  for (let i = 0; i < 10; i += 1) await givenDue(`whe_${i}`, 100)
+  const ids: string[] = []
+  const worker = async () => {
+    while (await isAnyDue(sql, new Date(), [])) {
+      const { claimed } = await sql.begin((tx) => claim(tx, { room: 7 }))
+      ids.push(...claimed.map(({ id }) => id))
+    }
+  }
+  await Promise.all([worker(), worker(), worker(), worker()])
+  expect(ids).toHaveLength(1_000)
+  expect(new Set(ids).size).toBe(1_000)
+})
+
+test('an endpoint is looked at again when what was claimed of it is given back or its lease runs out', async () => {
+  await givenDue('whe_1', 10)
+  const claimId = randomUUID()
+  const request = { now: new Date(), except: [], room: () => 10, most: 100, claimId, leaseMs: 1 }
+  const { claimed } = await sql.begin((tx) => claimDue(tx, request))
+  expect(claimed).toHaveLength(10)
+  expect(await isAnyDue(sql, new Date(), [])).toBe(false)
+  await sql.begin((tx) => releaseClaims(tx, [{ id: claimed[0]!.id, claimId }]))
+  expect(await isAnyDue(sql, new Date(), [])).toBe(true)
+  const again = await sql.begin((tx) => claim(tx))
+  expect(again.claimed.map(({ id }) => id)).toEqual([claimed[0]!.id])
+  expect(await sql.begin((tx) => freeExpiredClaims(tx, 100))).toBe(9)
+  expect((await sql.begin((tx) => claim(tx))).claimed).toHaveLength(9)
+})
+
+test('a delivery that comes to wait while its endpoint is looked at is not forgotten', async () => {
+  await givenDue('whe_1', 1)
+  const claiming = await sql.reserve()
+  await claiming`begin`
+  const { claimed } = await claim(claiming as unknown as Transaction)
+  expect(claimed).toHaveLength(1)
+  // The claimer has not seen this one, and is about to say that nothing waits.
+  const waiting = sql.begin(async (tx) => {
+    await tx`
+      insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+        created_at, retry_at, due_at)
+      values ('dlv_late', 'acct_1', 'app_1', 'whe_1', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
+        now(), now(), now())`
+    await lookAt(tx, ['whe_1'], new Date())
+  })
+  await claiming`commit`
+  claiming.release()
+  await waiting
+  expect((await sql.begin((tx) => claim(tx))).claimed.map(({ id }) => id)).toEqual(['dlv_late'])
+})
+
+test('endpoints that nobody would look at are found again', async () => {
+  for (let i = 0; i < 5; i += 1) await givenDue(`whe_${i}`, 3)
+  await sql`delete from waiting_endpoints where endpoint_id <> 'whe_3'`
+  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(4)
+  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(0)
+  expect((await sql.begin((tx) => claim(tx))).claimed).toHaveLength(15)
+})
