@@ -68,11 +68,14 @@ async function startStack(): Promise<UsedStack> {
     await ended
     await rm(folder, { recursive: true, force: true })
   }
-  let output = ''
-  for await (const chunk of start.stdout as AsyncIterable<Buffer>) {
-    output += chunk.toString()
-    if (output.includes('\nready ')) break
-  }
+  await new Promise<void>((resolve) => {
+    let output = ''
+    start.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString()
+      if (output.includes('\nready ')) resolve()
+    })
+    void ended.then(() => resolve())
+  })
   const file = await findRunningStack(folder)
   if (!file) {
     await stop()

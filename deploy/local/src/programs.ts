@@ -17,14 +17,14 @@ export interface Program {
 }
 
 /**
- * Starts programs and returns when all are ready; from then on each is kept running until `started` is disposed of,
- * which stops them all at once, in order.
+ * Starts programs, all at once, and returns when all are ready; from then on each is kept running until `started` is
+ * disposed of, which stops them group by group, the last group first.
  *
  * @param signal gives up, with its reason
  * @throws NotReadyError
  */
 export async function startPrograms(
-  programs: Program[],
+  groups: Program[][],
   folder: DataFolder,
   started: AsyncDisposableStack,
   say: (line: string) => void,
@@ -42,7 +42,7 @@ export async function startPrograms(
     return node
   }
   try {
-    for (const program of programs) nodes.push({ program, node: await launch(program) })
+    for (const program of groups.flat()) nodes.push({ program, node: await launch(program) })
     await Promise.all(
       nodes.map(async ({ program, node }) => {
         await untilReady(node, program.readyUrl, READY_TIMEOUT_MS, signal)
@@ -53,19 +53,30 @@ export async function startPrograms(
     await Promise.all(nodes.map(({ node }) => node.server.stop({ graceMs: STOP_GRACE_MS })))
     throw error
   }
-  const stops = nodes.map(({ program, node }) => {
-    let current = node
-    const child = {
-      name: program.name,
-      ended: () => current.server.ended,
-      stop: () => current.server.stop({ graceMs: STOP_GRACE_MS }),
-      restart: async () => {
-        current = await launch(program)
-      },
-    }
-    return keepRunning(child, say)
-  })
-  started.defer(async () => void (await Promise.all(stops.map((stop) => stop()))))
+  for (const group of groups) {
+    const stops = nodes
+      .filter(({ program }) => group.includes(program))
+      .map(({ program, node }) => keepProgram(program, node, launch, say))
+    started.defer(async () => void (await Promise.all(stops.map((stop) => stop()))))
+  }
+}
+
+function keepProgram(
+  program: Program,
+  node: NodeProcess,
+  launch: (program: Program) => Promise<NodeProcess>,
+  say: (line: string) => void,
+): () => Promise<void> {
+  let current = node
+  const child = {
+    name: program.name,
+    ended: () => current.server.ended,
+    stop: () => current.server.stop({ graceMs: STOP_GRACE_MS }),
+    restart: async () => {
+      current = await launch(program)
+    },
+  }
+  return keepRunning(child, say)
 }
 
 /** Calls `work` again, three times at most, while what it started found its port taken by somebody else. */

@@ -68,16 +68,8 @@ export async function bringUp(
         readyUrl: `http://${simulator}/healthz`,
       })
     }
-    // The gateway's own group is stopped first: what is under way is answered while the services still run.
-    const attempt = new AsyncDisposableStack()
-    try {
-      await startPrograms(programs, folder, attempt, say, signal)
-      await startPrograms([serviceProgram('gateway', stack)], folder, attempt, say, signal)
-    } catch (error) {
-      await attempt.disposeAsync()
-      throw error
-    }
-    started.use(attempt)
+    // The gateway stops first: what is under way is answered while the services still run.
+    await startPrograms([programs, [serviceProgram('gateway', stack)]], folder, started, say, signal)
     return { addresses, simulatorUrl: simulator && `http://${simulator}` }
   })
   const gateway = `http://${addresses.gateway}`

@@ -20,6 +20,8 @@ for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
 process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
 
+// Nothing that we have started keeps us running by itself.
+const alive = setInterval(() => undefined, 60_000)
 try {
   await run()
 } catch (error) {
@@ -28,6 +30,7 @@ try {
     process.exitCode = 1
   }
 }
+clearInterval(alive)
 process.exit()
 
 async function run(): Promise<void> {
@@ -39,7 +42,10 @@ async function run(): Promise<void> {
   await folder.publish({ ...stack, pid: process.pid })
   process.stdout.write(announcement(stack, folder.logs, await findPortal(gateway)))
   process.stdout.write(readyLine(stack))
+  // Nothing else may be left that keeps the process: whoever read our output may be gone.
+  const alive = setInterval(() => undefined, 60_000)
   await stopped.promise
+  clearInterval(alive)
 }
 
 /** The portal is there when it was built into the gateway. */
