@@ -1,0 +1,101 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { connectTo } from '@licensing/grpc/client'
+import { startNats } from '@licensing/local/nats'
+import { freePort } from '@licensing/local/ports'
+import { startPostgres } from '@licensing/local/postgres'
+import { EventSchema } from '@licensing/proto/events'
+import { NotifierService } from '@licensing/proto/notifier'
+import { startService } from '@licensing/test-support/process'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { connect } from 'nats'
+import { fork } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import postgres from 'postgres'
+
+/** One notifier on servers of its own, with a receiver in a process of its own. */
+export type Bed = Awaited<ReturnType<typeof startBed>>
+
+export interface Vendor {
+  accountId: string
+  applicationId: string
+  partition: number
+}
+
+export async function startBed() {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const server = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
+  const natsServer = started.use(await startNats({ dataDir: `${folder.path}/nats`, durable: true }))
+  const receiver = fork(new URL('receiver.ts', import.meta.url))
+  started.defer(() => receiver.disconnect())
+  const [{ port, authority }] = (await once(receiver, 'message')) as [{ port: number; authority: string }]
+  const caFile = `${folder.path}/authority.pem`
+  await writeFile(caFile, authority)
+
+  const sql = postgres(server.url(), { max: 20, onnotice: () => {} })
+  started.defer(() => sql.end({ timeout: 1 }))
+  const notifier = started.use(
+    await startService(
+      'notifier',
+      {
+        GRPC_ADDRESS: `127.0.0.1:${await freePort()}`,
+        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        DATABASE_URL: server.url(),
+        NATS_URL: natsServer.url,
+        CATALOG_ADDRESS: `127.0.0.1:${await freePort()}`,
+        ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+        WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
+        WEBHOOK_CA_FILE: caFile,
+        LOG_LEVEL: 'warn',
+      },
+      folder.path,
+    ),
+  )
+  const channel = connectTo(NotifierService, notifier.environment['GRPC_ADDRESS']!)
+  started.defer(() => channel.close())
+  const nats = await connect({ servers: natsServer.url })
+  started.defer(() => nats.close())
+  const jetstream = nats.jetstream()
+
+  const running = started.move()
+  return {
+    sql,
+    notifier,
+    postgresPid: server.pid,
+    authority,
+    url: (path: string) => `https://localhost:${port}${path}`,
+    /** A vendor with endpoints at these paths. */
+    async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
+      const of = { accountId: `acct_${randomUUID()}`, applicationId: `app_${randomUUID()}` }
+      for (const path of paths) {
+        const url = `https://localhost:${port}${path}`
+        await channel.calls.createEndpoint({ ...of, url, subscribedEvents: '*' })
+      }
+      return { ...of, partition }
+    },
+    /** Publishes one event as licensing would. @returns its id */
+    async publish({ partition, ...of }: Vendor): Promise<string> {
+      const id = `evt_${randomUUID()}`
+      const value = { licenceId: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' }
+      const event = create(EventSchema, {
+        ...of,
+        id,
+        occurredAt: timestampFromDate(new Date()),
+        payload: { case: 'licenceSuspended', value },
+      })
+      const subject = `events.licensing.${partition}.licence_suspended`
+      await jetstream.publish(subject, toBinary(EventSchema, event), { msgID: id })
+      return id
+    },
+    /** When the receiver had the first delivery of each event, in milliseconds since the epoch. */
+    async arrivals(): Promise<Map<string, number>> {
+      receiver.send('seen')
+      const [{ seen }] = (await once(receiver, 'message')) as [{ seen: [string, number][] }]
+      return new Map(seen)
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}

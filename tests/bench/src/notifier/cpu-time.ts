@@ -1,0 +1,38 @@
+import { execFileSync } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+
+const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }))
+
+interface Process {
+  parent: number
+  seconds: number
+}
+
+/** CPU seconds that a process and all its descendants have used so far, those that have ended included. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  const ids = (await readdir('/proc')).filter((name) => /^[0-9]+$/.test(name)).map(Number)
+  const all = new Map<number, Process>()
+  await Promise.all(
+    ids.map(async (id) => {
+      const found = await readProcess(id)
+      if (found) all.set(id, found)
+    }),
+  )
+  const total = (id: number): number => {
+    const children = [...all].filter(([, { parent }]) => parent === id).map(([child]) => total(child))
+    return (all.get(id)?.seconds ?? 0) + children.reduce((sum, seconds) => sum + seconds, 0)
+  }
+  return total(pid)
+}
+
+async function readProcess(id: number): Promise<Process | undefined> {
+  try {
+    const text = await readFile(`/proc/${id}/stat`, 'utf8')
+    // After the name, which may hold anything: state, parent, … user, system, and the same of children that ended.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    const ticks = [11, 12, 13, 14].reduce((sum, at) => sum + Number(fields[at]), 0)
+    return { parent: Number(fields[1]), seconds: ticks / ticksPerSecond }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,20 @@
+import { makeCertificate } from '@licensing/local/certificates'
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+
+// A receiver in a process of its own: its CPU time is not the sender's. Paths under /dead are never answered. For
+// the others it tells, when asked, how long after it was sent the first delivery of each event arrived.
+const { authority, certificate, key } = await makeCertificate(['localhost'])
+const seen = new Map<string, number>()
+const server = createServer({ cert: certificate, key, keepAliveTimeout: 60_000 }, (request, response) => {
+  if (request.url?.startsWith('/dead')) return
+  const id = String(request.headers['webhook-id'])
+  if (!seen.has(id)) seen.set(id, Date.now())
+  request.resume().once('end', () => response.end('ok'))
+})
+server.listen(0, '127.0.0.1')
+await once(server, 'listening')
+process.on('message', () => process.send?.({ seen: [...seen] }))
+process.send?.({ port: (server.address() as AddressInfo).port, authority })
+process.once('disconnect', () => process.exit())

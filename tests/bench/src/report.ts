@@ -1,0 +1,79 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+
+/** One measured figure, beside the floor that it is compared with. */
+export interface Figure {
+  name: string
+  value: number
+  unit: string
+  /** What it is compared with: name of the floor, and value divided by floor (or floor by value where less is better). */
+  floor?: string
+  ratio?: number
+  goal?: string
+  reached?: boolean
+}
+
+export interface Section {
+  title: string
+  figures: Figure[]
+  notes: string[]
+}
+
+const results = new URL('../results/', import.meta.url)
+
+/** A figure with its goal: at least `goal` times the floor. */
+export function atLeast(name: string, value: number, unit: string, floor: Figure, goal: number): Figure {
+  const ratio = value / floor.value
+  return { name, value, unit, floor: floor.name, ratio, goal: `≥ ${goal}`, reached: ratio >= goal }
+}
+
+/** A figure with its goal: at most `goal` times the floor. */
+export function atMost(name: string, value: number, unit: string, floor: Figure, goal: number): Figure {
+  const ratio = value / floor.value
+  return { name, value, unit, floor: floor.name, ratio, goal: `≤ ${goal}`, reached: ratio <= goal }
+}
+
+export function median(values: number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+/** The value below which this share of the values lies. */
+export function quantile(values: number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+export function printSection({ title, figures, notes }: Section): void {
+  process.stdout.write(`\n${title}\n`)
+  const rows = figures.map((figure) => [
+    figure.name,
+    `${rounded(figure.value)} ${figure.unit}`,
+    figure.ratio === undefined ? '' : `${figure.ratio.toFixed(2)} × ${figure.floor}`,
+    figure.goal === undefined ? '' : `${figure.goal} ${figure.reached ? 'reached' : 'NOT reached'}`,
+  ])
+  const widths = [0, 1, 2, 3].map((at) => Math.max(...rows.map((row) => row[at]!.length)))
+  for (const row of rows) {
+    process.stdout.write(
+      `  ${row
+        .map((cell, at) => cell.padEnd(widths[at]!))
+        .join('  ')
+        .trimEnd()}\n`,
+    )
+  }
+  for (const note of notes) process.stdout.write(`  ${note}\n`)
+}
+
+/** Writes all sections of a run to `tests/bench/results/latest.local.json`. @returns the file */
+export async function writeReport(sections: Section[]): Promise<string> {
+  await mkdir(results, { recursive: true })
+  const file = new URL('latest.local.json', results)
+  const machine = { cores: cpus().length, model: cpus()[0]?.model, node: process.version }
+  await writeFile(file, `${JSON.stringify({ at: new Date().toISOString(), machine, sections }, null, 2)}\n`)
+  return file.pathname
+}
+
+function rounded(value: number): string {
+  if (value >= 100) return Math.round(value).toLocaleString('en')
+  return value.toFixed(value >= 10 ? 1 : 2)
+}

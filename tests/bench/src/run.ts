@@ -1,0 +1,27 @@
+import { issueAndDetail } from './issue-and-detail.ts'
+import { printSection, writeReport } from './report.ts'
+import type { Section } from './report.ts'
+
+// `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
+const sections: Record<string, () => Promise<Section>> = {
+  issue: issueAndDetail,
+}
+
+const wanted = process.argv.slice(2)
+const unknown = wanted.filter((name) => !Object.hasOwn(sections, name))
+if (unknown.length > 0) {
+  process.stderr.write(
+    `no such measurement: ${unknown.join(', ')}; there are ${Object.keys(sections).join(', ')}\n`,
+  )
+  process.exit(2)
+}
+const done: Section[] = []
+for (const [name, measure] of Object.entries(sections)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  process.stdout.write(`measuring ${name} …\n`)
+  const section = await measure()
+  printSection(section)
+  done.push(section)
+}
+process.stdout.write(`\nwritten to ${await writeReport(done)}\n`)
+process.exit(0)

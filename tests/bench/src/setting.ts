@@ -1,0 +1,82 @@
+import { startPostgres } from '@licensing/local/postgres'
+import { startService } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/process'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack, StackOptions } from '@licensing/test-support/stack'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { freePort } from '@licensing/local/ports'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/** A whole stack on a PostgreSQL of its own that syncs its commits, and ways to put a floor beside it. */
+export interface Setting extends AsyncDisposable {
+  stack: Stack
+  postgresUrl: string
+  /** A second gateway of the same code whose licensing is an echo without a database. */
+  echoGateway(): Promise<string>
+}
+
+const unlimited = '100000000'
+
+export async function startSetting(options: StackOptions = {}): Promise<Setting> {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const postgres = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
+  const stack = started.use(
+    await startStack({
+      ...options,
+      postgresUrl: postgres.url(),
+      environment: {
+        LOG_LEVEL: 'warn',
+        RATE_LIMIT_PER_MINUTE: unlimited,
+        PRODUCT_RATE_PER_MINUTE: unlimited,
+        PRODUCT_WRONG_KEYS_PER_MINUTE: unlimited,
+        ...options.environment,
+      },
+    }),
+  )
+  const running = started.move()
+  return {
+    stack,
+    postgresUrl: postgres.url(),
+    echoGateway: async () => {
+      const echo = spawn(process.execPath, [new URL('echo-service.ts', import.meta.url).pathname], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      })
+      running.defer(async () => {
+        echo.kill('SIGKILL')
+        await once(echo, 'exit')
+      })
+      const [chunk] = (await once(echo.stdout, 'data')) as [Buffer]
+      const gateway: TestProcess = running.use(
+        await startService(
+          'gateway',
+          {
+            ...stack.processes.gateway[0]!.environment,
+            HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
+            METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+            LICENSING_ADDRESS: `127.0.0.1:${chunk.toString().trim()}`,
+          },
+          folder.path,
+          { name: 'gateway-before-echo' },
+        ),
+      )
+      return gateway.operationsUrl
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** Resident memory of each process of a stack now, in MiB. */
+export async function residentMiB(stack: Stack): Promise<Record<string, number>> {
+  const { readFile } = await import('node:fs/promises')
+  const entries = await Promise.all(
+    Object.values(stack.processes)
+      .flat()
+      .map(async ({ name, pid }) => {
+        const status = await readFile(`/proc/${pid}/status`, 'utf8')
+        return [name, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024] as const
+      }),
+  )
+  return Object.fromEntries(entries)
+}
