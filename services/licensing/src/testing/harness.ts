@@ -50,17 +50,15 @@ export async function startHarness(): Promise<Harness> {
   await migrate(owner, [outboxMigrations, consumerMigrations, licensingMigrations])
   await owner.end()
 
-  const catalog: CatalogStandIn = { copies: new Map(), away: false }
-  const server = await serve({ ...serveOn(), services: [catalogStandIn(catalog)] })
-  started.defer(() => server.stop())
-  const service = started.use(await startService(database.url, server.port))
+  const catalog = started.use(await startCatalogStandIn())
+  const service = started.use(await startService(database.url, catalog.port))
   const running = started.move()
   return {
     ...service,
-    catalog,
+    catalog: catalog.state,
     accountId: newId('acct'),
     applicationId: newId('app'),
-    replica: () => startService(database.url, server.port),
+    replica: () => startService(database.url, catalog.port),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
@@ -90,6 +88,13 @@ function serveOn() {
 export const licensingMigrations = {
   name: 'licensing',
   path: new URL('../../migrations', import.meta.url).pathname,
+}
+
+/** Serves what licensing asks of catalog. */
+export async function startCatalogStandIn() {
+  const state: CatalogStandIn = { copies: new Map(), away: false }
+  const server = await serve({ ...serveOn(), services: [catalogStandIn(state)] })
+  return { state, port: server.port, [Symbol.asyncDispose]: () => server.stop() }
 }
 
 function catalogStandIn(catalog: CatalogStandIn) {
