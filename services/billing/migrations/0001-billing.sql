@@ -302,7 +302,8 @@ create table cap_periods (
 
 -- Application fees to be given back at the processor, after the credit is committed.
 create table fee_refunds (
-  fee_entry_id text collate "C" primary key references fee_entries (id),
+  -- No foreign key: it would lock the entry, which needs the right to update the ledger.
+  fee_entry_id text collate "C" primary key,
   payment_id text collate "C" not null references payments (id),
   amount_minor bigint not null check (amount_minor > 0),
   attempts integer not null default 0,
