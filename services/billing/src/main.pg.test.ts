@@ -4,19 +4,10 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-
-async function freeAddress(): Promise<string> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return `127.0.0.1:${port}`
-}
+import { freeAddress } from './testing/free-address.ts'
 
 test('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
   await using database = await createTestDatabase()

@@ -41,7 +41,7 @@ export function startInbox(deps: BillingDeps): Loop {
     return untilDue(await nextDue(deps.sql))
   })
   return {
-    wake: loop.wake,
+    wake: () => loop.wake(),
     async stop() {
       await loop.stop()
       await Promise.all(inHand)

@@ -45,7 +45,12 @@ export async function applyLocal(
       const { refund_ref: ref, amount, currency, status, created_at: occurredAt } = refund
       return putRefund(tx, {
         ...ownedBy(payment, session.merchant),
-        ...{ ref, amount, currency, lane, status, occurred_at: occurredAt },
+        ref,
+        amount,
+        currency,
+        lane,
+        status,
+        occurred_at: occurredAt,
       })
     }
     case 'note_chargeback': {
@@ -53,7 +58,12 @@ export async function applyLocal(
       const { dispute_ref: ref, amount, currency, status, opened_at: occurredAt } = dispute
       return putRefund(tx, {
         ...ownedBy(payment, session.merchant),
-        ...{ ref, amount, currency, lane: 'chargeback', status, occurred_at: occurredAt },
+        ref,
+        amount,
+        currency,
+        lane: 'chargeback',
+        status,
+        occurred_at: occurredAt,
       })
     }
     case 'alert':

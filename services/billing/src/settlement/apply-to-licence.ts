@@ -53,7 +53,12 @@ export async function applyToLicence(
       await ifThere(deps.licensing.revokeForRefund({ ...licence, cause: dispute.dispute_ref }))
       const { dispute_ref: ref, amount, currency, status, opened_at: occurredAt } = dispute
       return tellRefund(tx, story, payment, {
-        ...{ ref, amount, currency, status, lane: 'chargeback', occurred_at: occurredAt },
+        ref,
+        amount,
+        currency,
+        status,
+        lane: 'chargeback',
+        occurred_at: occurredAt,
       })
     }
     case 'end_subscription':

@@ -1,3 +1,4 @@
+import type { Transaction } from '@licensing/database/connect'
 import type { BillingDeps } from '../deps.ts'
 import { giveUpCharges } from '../payments/payment-queries.ts'
 import { applyLocal } from './apply-local.ts'
@@ -6,14 +7,14 @@ import { nextStep } from './next-step.ts'
 import { isLocal } from './step.ts'
 import { lockStory } from './story.ts'
 
-// A story has a handful of steps; more means that one does not take effect.
-const mostSteps = 1_000
+// A story has a handful of steps for each payment; more means that one does not take effect.
+const mostSteps = 500
 
 /**
  * Draws from a session's story all that follows from it and has not been drawn yet, with the session locked. What needs
  * only this database is committed together and first, so that it does not wait for a service that is away.
  *
- * @param unfound what to make of a charge that is not known yet
+ * @param unfound what to make of a charge that is not known: `pending` while it is still looked for
  */
 export async function settle(
   deps: BillingDeps,
@@ -21,22 +22,28 @@ export async function settle(
   unfound: 'pending' | 'absent' = 'pending',
 ): Promise<void> {
   if (unfound === 'absent') await giveUpCharges(deps.sql, sessionId)
-  for (let steps = 0; steps < mostSteps;) {
-    const more = await deps.outbox.transaction(async (tx) => {
-      for (let local = 0; ; local += 1) {
-        steps += 1
-        const story = await lockStory(tx, sessionId)
-        const step = story && nextStep(story, deps.failuresBeforeSuspend)
-        if (!story || !step) return false
-        if (steps >= mostSteps) throw new Error(`session ${sessionId} does not settle: ${step.do} again`)
-        if (isLocal(step)) {
-          await applyLocal(tx, story, step, unfound)
-          continue
-        }
-        if (local === 0) await applyToLicence(deps, tx, story, step)
-        return true
-      }
-    })
-    if (!more) return
+  for (let turns = 0; turns < mostSteps; turns += 1) {
+    if (await deps.outbox.transaction((tx) => turn(deps, tx, sessionId, unfound))) return
   }
+  throw new Error(`session ${sessionId} does not settle`)
+}
+
+/** All local steps that come next, or one that changes the licence. @returns whether nothing is left */
+async function turn(
+  deps: BillingDeps,
+  tx: Transaction,
+  sessionId: string,
+  unfound: 'pending' | 'absent',
+): Promise<boolean> {
+  for (let steps = 0; steps < mostSteps; steps += 1) {
+    const story = await lockStory(tx, sessionId)
+    const step = story && nextStep(story, deps.failuresBeforeSuspend)
+    if (!step) return true
+    if (!isLocal(step)) {
+      if (steps === 0) await applyToLicence(deps, tx, story, step)
+      return false
+    }
+    await applyLocal(tx, story, step, unfound)
+  }
+  throw new Error(`session ${sessionId} does not settle`)
 }

@@ -1,4 +1,4 @@
-import Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import type { CheckoutOrder } from '../processors/processor.ts'
 import { connectedAccountOf } from './client.ts'
 import { checkoutRefusal } from './failures.ts'

@@ -1,5 +1,5 @@
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 
 /** Whether Stripe said that there is no such thing, or no such call, as against giving no answer. */
 export function saysAbsent(error: unknown): boolean {

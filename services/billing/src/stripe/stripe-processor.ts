@@ -1,5 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import type { CheckoutOrder, PaymentProcessor, VerifiedEvent } from '../processors/processor.ts'
 import { openCheckout } from './checkout.ts'
 import { isLiveKey, merchantOf, newStripeClient } from './client.ts'
@@ -42,6 +42,6 @@ function verifiedEvent(event: Stripe.Event): VerifiedEvent {
     eventId: event.id,
     type: event.type,
     merchant: event.account ? merchantOf(event.account) : undefined,
-    live: event.livemode === true,
+    live: event.livemode,
   }
 }

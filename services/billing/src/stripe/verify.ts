@@ -1,5 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 
 /** Longest time between signing and now, either way, in seconds (decisions 7). */
 const toleranceSeconds = 300
