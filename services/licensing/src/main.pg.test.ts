@@ -216,7 +216,7 @@ test(
     }
     stopped.abort()
     await Promise.all(load)
-    expect([...refusals]).toEqual(['unavailable'])
+    expect([...refusals].filter((code) => code !== 'unavailable')).toEqual([])
     for (const [key, id] of answered) {
       expect(await around.issueOn(plan, key)).toMatchObject({ replayed: true, licence: { id } })
     }
