@@ -1,10 +1,11 @@
 import { build } from 'esbuild'
-import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { billOfMaterials } from './bill-of-materials.ts'
 import { components } from './components.ts'
-import type { Component } from './components.ts'
+import type { Component, LibraryFiles } from './components.ts'
 
 // Makes dist/<component>/: one file a program, migrations, and the few files that a library reads at run time.
 // In the image it is /app; programs are /app/dist/src/<program>.mjs.
@@ -27,14 +28,12 @@ if (chosen.length === 0) {
 for (const component of chosen) await bundle(component)
 
 async function bundle(component: Component): Promise<void> {
-  const folder = join(output, component.name)
+  const { name, programs, migrations, libraryFiles } = component
+  const folder = join(output, name)
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'dist/src'), { recursive: true })
   const result = await build({
-    entryPoints: Object.entries(component.programs).map(([name, file]) => ({
-      in: join(checkout, component.folder, file),
-      out: name,
-    })),
+    entryPoints: Object.entries(programs).map(([out, file]) => ({ in: join(checkout, file), out })),
     outdir: join(folder, 'dist/src'),
     outExtension: { '.js': '.mjs' },
     bundle: true,
@@ -42,6 +41,7 @@ async function bundle(component: Component): Promise<void> {
     target: 'node26',
     format: 'esm',
     banner: { js: banner },
+    define: { COMPONENT: JSON.stringify(name) },
     // Names of classes and functions are read in logs and traces.
     keepNames: true,
     minifySyntax: true,
@@ -49,31 +49,30 @@ async function bundle(component: Component): Promise<void> {
     legalComments: 'linked',
     metafile: true,
     logLevel: 'warning',
-    absWorkingDir: join(checkout, component.folder),
+    absWorkingDir: checkout,
   })
-  for (const [to, from] of Object.entries(component.migrations)) {
+  for (const [to, from] of Object.entries(migrations)) {
     await cp(join(checkout, from), join(folder, 'dist', to), { recursive: true })
   }
-  await copyHealthContract(folder)
+  for (const files of libraryFiles) await copyLibraryFiles(files, folder)
   await cp(new URL('health-check.mjs', import.meta.url), join(folder, 'dist/src/health-check.mjs'))
-  await writeFile(join(folder, 'packages.json'), `${JSON.stringify(packagesOf(result.metafile), null, 2)}\n`)
+  const bill = await billOfMaterials(
+    { name, version: await versionOf(component) },
+    checkout,
+    Object.keys(result.metafile.inputs),
+  )
+  await writeFile(join(folder, 'bom.json'), `${JSON.stringify(bill, null, 2)}\n`)
   const bytes = Object.values(result.metafile.outputs).reduce((sum, { bytes: size }) => sum + size, 0)
-  process.stdout.write(`${component.name}: ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)
+  process.stdout.write(`${name}: ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)
 }
 
-/** grpc-health-check reads its .proto file from two folders above its own. */
-async function copyHealthContract(folder: string): Promise<void> {
-  const fromGrpc = createRequire(join(checkout, 'packages/grpc/package.json'))
-  const library = dirname(fromGrpc.resolve('grpc-health-check/package.json'))
-  await cp(join(library, 'proto'), join(folder, 'proto'), { recursive: true })
+async function copyLibraryFiles({ user, library, from, to }: LibraryFiles, folder: string): Promise<void> {
+  const resolve = createRequire(join(checkout, user, 'package.json')).resolve
+  const [root] = resolve(library).split(`/node_modules/${library}/`)
+  await cp(join(root!, 'node_modules', library, from), join(folder, to), { recursive: true })
 }
 
-/** What is in the bundle, name and version, for a bill of materials. */
-function packagesOf(metafile: { inputs: Record<string, unknown> }): string[] {
-  const found = new Set<string>()
-  for (const path of Object.keys(metafile.inputs)) {
-    const match = /node_modules\/\.pnpm\/((?:@[^+/]+\+)?[^@/]+@[0-9][^_(/]*)/.exec(path)
-    if (match?.[1]) found.add(match[1].replace('+', '/'))
-  }
-  return [...found].toSorted()
+async function versionOf({ folder }: Component): Promise<string> {
+  const text = await readFile(join(checkout, folder, 'package.json'), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
 }

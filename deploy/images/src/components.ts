@@ -3,16 +3,30 @@ export interface Component {
   name: string
   /** Folder of its package, from the root of the checkout. */
   folder: string
-  /** Programs: name in the image, source file from the package's folder. The first one is what the image runs. */
+  /** Programs: name in the image, source file from the root of the checkout. The image runs `main`. */
   programs: Record<string, string>
   /** Folders of migrations, from the root of the checkout: where they lie in the image → where they come from. */
   migrations: Record<string, string>
-  /** Files that are read at run time: from the bundle's folder → from the package's folder. */
-  files?: Record<string, string>
+  /** Files that a library reads at run time beside itself. */
+  libraryFiles: LibraryFiles[]
+}
+
+export interface LibraryFiles {
+  /** Folder of the package that depends on the library, from the root of the checkout. */
+  user: string
+  library: string
+  /** File or folder of the library. */
+  from: string
+  /** Where the bundled library looks for it: from the image's /app. */
+  to: string
 }
 
 const outbox = { 'migrations/outbox': 'packages/events/migrations/outbox' }
 const consumers = { 'migrations/consumers': 'packages/events/migrations/consumers' }
+
+// From two folders above its own file.
+const healthContract = { user: 'packages/grpc', library: 'grpc-health-check', from: 'proto', to: 'proto' }
+const referencePages = { user: 'gateway', library: '@fastify/swagger-ui', from: 'static', to: 'dist/static' }
 
 const service = (
   name: string,
@@ -21,14 +35,25 @@ const service = (
 ): Component => ({
   name,
   folder: `services/${name}`,
-  programs: { main: 'src/main.ts', ...commands },
+  programs: { main: `services/${name}/src/main.ts`, migrate: 'deploy/images/src/migrate.ts', ...commands },
   migrations: { ...migrations, migrations: `services/${name}/migrations` },
+  libraryFiles: [healthContract],
 })
 
 export const components: readonly Component[] = [
-  { name: 'gateway', folder: 'gateway', programs: { main: 'src/main.ts' }, migrations: {} },
-  service('catalog', outbox, { 'licensing-admin': 'src/admin/licensing-admin.ts' }),
+  {
+    name: 'gateway',
+    folder: 'gateway',
+    programs: { main: 'gateway/src/main.ts' },
+    migrations: {},
+    libraryFiles: [
+      healthContract,
+      referencePages,
+      { ...referencePages, from: 'static/logo.svg', to: 'dist/src/static/logo.svg' },
+    ],
+  },
+  service('catalog', outbox, { 'licensing-admin': 'services/catalog/src/admin/licensing-admin.ts' }),
   service('licensing', { ...outbox, ...consumers }),
-  service('billing', { ...outbox, ...consumers }),
-  service('notifier', { ...outbox, ...consumers }),
+  service('billing', outbox),
+  service('notifier', consumers),
 ]

@@ -6,6 +6,6 @@ try {
   if (!response.ok) process.stderr.write(`${await response.text()}\n`)
   process.exit(response.ok ? 0 : 1)
 } catch (error) {
-  process.stderr.write(`${error}\n`)
+  process.stderr.write(`${String(error)}\n`)
   process.exit(1)
 }

@@ -1,0 +1,26 @@
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { readConfig } from '@licensing/process/config'
+import { existsSync } from 'node:fs'
+import { z } from 'zod'
+
+// `node /app/dist/src/migrate.mjs`: brings the database of DATABASE_URL to what this image needs, and ends. A service
+// does the same when it starts; as a command of its own it can run before the first new replica.
+
+/** Named when it is bundled: `catalog`, `licensing`, … */
+declare const COMPONENT: string
+
+const folder = (path: string) => new URL(`../${path}`, import.meta.url).pathname
+const shared = ['outbox', 'consumers'].map((name) => ({ name, path: folder(`migrations/${name}`) }))
+const own = { name: COMPONENT, path: folder('migrations') }
+
+const { DATABASE_URL } = readConfig(
+  z.object({ DATABASE_URL: z.url().describe('postgres://… of the service’s own database') }),
+)
+const sql = connect(DATABASE_URL, { name: `${COMPONENT} migrate`, max: 1 })
+try {
+  const applied = await migrate(sql, [...shared.filter(({ path }) => existsSync(path)), own])
+  process.stdout.write(`${COMPONENT}: ${applied.length === 0 ? 'up to date' : applied.join(', ')}\n`)
+} finally {
+  await sql.end({ timeout: 5 })
+}
