@@ -24,8 +24,7 @@ export async function createCheckoutSession(
   request: CreateCheckoutSessionRequest,
 ): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
   const { sql, processor } = deps
-  const price = await soldAt(deps, request)
-  const terms = await feeTerms(deps, request.accountId)
+  const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
   const session = await transaction(sql, async (tx) => {
     const capPaused = await checkCap(tx, request.accountId, price, terms)
     if (price.planStatus === 'retired') throw planArchived(request.planId)

@@ -46,7 +46,7 @@ export async function accountsOf(sql: Sql, merchant: string): Promise<string[]> 
 export async function markDisconnected(sql: Sql, merchant: string, at: Date): Promise<string[]> {
   const rows = await sql<{ account_id: string }[]>`
     update processor_connections set disconnected_at = ${at}
-    where merchant = ${merchant} and disconnected_at is null and connected_at <= ${at}
+    where merchant = ${merchant} and disconnected_at is null and date_trunc('second', connected_at) <= ${at}
     returning account_id`
   return rows.map((row) => row.account_id)
 }

@@ -12,6 +12,11 @@ export interface ChargeRow {
 
 export async function recordCharge(tx: Transaction, merchant: string, fact: ChargeFact): Promise<Subject> {
   const paymentRef = await learnCharge(tx, merchant, fact.chargeRef, fact.paymentRef)
+  if (fact.sessionId !== undefined) {
+    await tx`
+      update checkout_sessions set payment_ref = ${paymentRef}
+      where id = ${fact.sessionId} and merchant = ${merchant} and mode = 'payment' and payment_ref is null`
+  }
   await tx`
     update charge_facts set amount = ${fact.amount}, currency = ${fact.currency}, charged_at = ${fact.chargedAt},
       refunded = greatest(refunded, ${fact.refunded})

@@ -18,8 +18,8 @@ export async function recordCheckout(
       invoice_ref = coalesce(${fact.invoiceRef ?? null}, s.invoice_ref),
       subscription_ref = coalesce(${fact.subscriptionRef ?? null}, s.subscription_ref),
       payment_state = greatest(s.payment_state, ${state}),
-      paid_amount = coalesce(s.paid_amount, ${paid ? fact.amount : null}),
-      paid_currency = coalesce(s.paid_currency, ${paid ? fact.currency : null}),
+      paid_amount = coalesce(s.paid_amount, ${paid ? (fact.amount ?? null) : null}),
+      paid_currency = coalesce(s.paid_currency, ${paid ? (fact.currency ?? null) : null}),
       paid_at = least(s.paid_at, ${paid ? fact.at : null})
     where s.id = (
       select id from checkout_sessions

@@ -17,10 +17,10 @@ export interface DueFeeRefund {
   charge_ref: string | null
 }
 
-/** Takes the fee refunds that are due; whoever takes one has a minute before another does. */
+/** Takes the fee refunds that are due; whoever takes one has five minutes before another does. */
 export async function claimFeeRefunds(sql: Sql, most: number): Promise<DueFeeRefund[]> {
   return sql<DueFeeRefund[]>`
-    update fee_refunds f set attempts = f.attempts + 1, next_at = now() + interval '1 minute'
+    update fee_refunds f set attempts = f.attempts + 1, next_at = now() + interval '5 minutes'
     from payments p
     where p.id = f.payment_id and f.fee_entry_id in (
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()

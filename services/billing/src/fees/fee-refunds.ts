@@ -18,10 +18,8 @@ export function startFeeRefunds(deps: BillingDeps): Loop {
 
 async function giveBack({ sql, processor, log }: BillingDeps, refund: DueFeeRefund): Promise<void> {
   try {
-    // A charge that is not known took no fee that could be given back by its id.
-    if (refund.charge_ref !== null) {
-      await processor.refundFee(refund.charge_ref, refund.amount_minor, refund.fee_entry_id)
-    }
+    if (refund.charge_ref === null) throw new Error('its charge is not known yet')
+    await processor.refundFee(refund.charge_ref, refund.amount_minor, refund.fee_entry_id)
     await finishFeeRefund(sql, refund.fee_entry_id)
   } catch (error) {
     log.warn({ err: error, fee: refund.fee_entry_id }, 'fee not given back yet')

@@ -28,7 +28,10 @@ export type Again = Date | undefined
 /** Records what an event tells, then draws from each session that it concerns what follows. */
 export async function handleEvent(deps: BillingDeps, event: InboxEvent): Promise<Again> {
   let again: Again
-  for (const fact of deps.processor.factsOf(event.body)) {
+  const facts = deps.processor.factsOf(event.body)
+  if (facts.length === 0)
+    deps.log.info({ event: event.event_id, type: event.type }, 'event without consequence')
+  for (const fact of facts) {
     const at = await handleFact(deps, event, fact)
     again = earlier(again, at)
   }
@@ -54,10 +57,12 @@ function ripeAt(event: InboxEvent, fact: Fact): Date {
   return new Date(event.received_at.getTime() + (waits ? graceMs : 0))
 }
 
-/** Not one of ours, as far as is known; a checkout just being opened is known in a moment. */
+/** Not one of ours; but one that does not name its session may be just being opened, and is known in a moment. */
 function stranger(event: InboxEvent, fact: Fact): Again {
   const young = Date.now() - event.received_at.getTime() < newSessionMs
-  return fact.kind === 'checkout' && young ? inMs(500) : undefined
+  return fact.kind === 'checkout' && fact.sessionId === undefined && young
+    ? inMs(250 * 2 ** event.attempts)
+    : undefined
 }
 
 async function compare(deps: BillingDeps, event: InboxEvent, fact: Fact, subject: Subject): Promise<Again> {

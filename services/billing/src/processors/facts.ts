@@ -15,8 +15,8 @@ export interface CheckoutFact {
   /** Our session, where the processor repeats what it was given. */
   sessionId: string | undefined
   state: 'unpaid' | 'expired' | 'failed' | 'paid'
-  amount: bigint
-  currency: string
+  amount: bigint | undefined
+  currency: string | undefined
   paymentRef: string | undefined
   subscriptionRef: string | undefined
   invoiceRef: string | undefined
@@ -27,6 +27,8 @@ export interface ChargeFact {
   kind: 'charge'
   chargeRef: string
   paymentRef: string | undefined
+  /** Our session, where the payment repeats what it was given. */
+  sessionId: string | undefined
   amount: bigint
   currency: string
   chargedAt: Date

@@ -67,17 +67,18 @@ export function firstInvoice(story: Story): InvoiceRow | undefined {
 
 function linking(story: Story, payment: PaymentRow): LocalStep | undefined {
   if (payment.payment_ref === null) {
-    const invoice =
-      payment.invoice_ref === null
-        ? firstInvoice(story)
-        : story.invoices.find((each) => each.invoice_ref === payment.invoice_ref)
-    const paymentRef = invoice?.payment_ref
+    const paymentRef = paidBy(story, payment)
     return paymentRef ? { do: 'link_payment', payment, paymentRef } : undefined
   }
   const charge = story.charges.get(payment.payment_ref)
   if (!charge) return undefined
   const news = payment.charge_ref === null || (payment.charged_at === null && charge.charged_at !== null)
   return news ? { do: 'link_charge', payment, charge } : undefined
+}
+
+function paidBy(story: Story, { invoice_ref: invoiceRef }: PaymentRow): string | null | undefined {
+  if (invoiceRef === null) return story.session.payment_ref ?? firstInvoice(story)?.payment_ref
+  return story.invoices.find((invoice) => invoice.invoice_ref === invoiceRef)?.payment_ref
 }
 
 /** Every refund and chargeback is listed, and as it now stands, whether it has consequences or not. */

@@ -28,6 +28,14 @@ export function time(seconds: number): Date {
   return new Date(seconds * 1000)
 }
 
+function timeOr(seconds: number | null | undefined, otherwise: Date): Date {
+  return seconds ? time(seconds) : otherwise
+}
+
+function minor(amount: number | null | undefined): bigint | undefined {
+  return typeof amount === 'number' ? BigInt(amount) : undefined
+}
+
 function sessionIdIn(metadata: Record<string, string> | null | undefined): string | undefined {
   return metadata?.[metadataKeys.sessionId]
 }
@@ -42,8 +50,8 @@ export function readCheckout(
     checkoutRef: session.id,
     sessionId: sessionIdIn(session.metadata),
     state,
-    amount: BigInt(session.amount_total ?? 0),
-    currency: session.currency ?? '',
+    amount: minor(session.amount_total),
+    currency: session.currency ?? undefined,
     paymentRef: idOf(session.payment_intent),
     subscriptionRef: idOf(session.subscription),
     invoiceRef: idOf(session.invoice),
@@ -56,10 +64,11 @@ export function readCharge(charge: Stripe.Charge, at: Date): ChargeFact {
     kind: 'charge',
     chargeRef: charge.id,
     paymentRef: idOf(charge.payment_intent),
-    amount: BigInt(charge.amount_captured ?? charge.amount),
+    sessionId: sessionIdIn(charge.metadata),
+    amount: minor(charge.amount_captured) ?? BigInt(charge.amount),
     currency: charge.currency,
-    chargedAt: time(charge.created),
-    refunded: BigInt(charge.amount_refunded ?? 0),
+    chargedAt: timeOr(charge.created, at),
+    refunded: minor(charge.amount_refunded) ?? 0n,
     toldAt: at,
   }
 }
@@ -72,7 +81,7 @@ export function readRefund(refund: Stripe.Refund, at: Date, before?: string): Re
     paymentRef: idOf(refund.payment_intent),
     amount: BigInt(refund.amount),
     currency: refund.currency,
-    createdAt: time(refund.created),
+    createdAt: timeOr(refund.created, at),
     status: refundStatus(refund.status),
     hadSucceeded: before === 'succeeded',
     at,
@@ -102,7 +111,7 @@ export function readDispute(dispute: Stripe.Dispute, at: Date, before?: string):
     paymentRef: idOf(dispute.payment_intent),
     amount: BigInt(dispute.amount),
     currency: dispute.currency,
-    openedAt: time(dispute.created),
+    openedAt: timeOr(dispute.created, at),
     ...stage,
     wasInquiry: before?.startsWith('warning_') ?? false,
     at,
@@ -134,7 +143,6 @@ export function readPaidInvoice(invoice: Stripe.Invoice, at: Date): InvoicePaidF
   const subscriptionRef = idOf(details?.subscription)
   if (!invoice.id || !subscriptionRef) return undefined
   const ends = (invoice.lines?.data ?? []).map((line) => line.period?.end ?? 0).filter((end) => end > 0)
-  const paidAt = invoice.status_transitions?.paid_at
   return {
     kind: 'invoice_paid',
     invoiceRef: invoice.id,
@@ -144,7 +152,7 @@ export function readPaidInvoice(invoice: Stripe.Invoice, at: Date): InvoicePaidF
     amount: BigInt(invoice.amount_paid),
     currency: invoice.currency,
     periodEnd: ends.length > 0 ? time(Math.max(...ends)) : undefined,
-    paidAt: paidAt ? time(paidAt) : at,
+    paidAt: timeOr(invoice.status_transitions?.paid_at, at),
   }
 }
 

@@ -52,7 +52,9 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
     },
     async listPlanCopies({ afterId, limit }) {
       check()
-      const later = [...plans.values()].filter(({ id }) => id > afterId).sort((a, b) => (a.id < b.id ? -1 : 1))
+      const later = [...plans.values()]
+        .filter(({ id }) => id > afterId)
+        .sort((a, b) => (a.id < b.id ? -1 : 1))
       return { plans: later.slice(0, limit), hasMore: later.length > limit }
     },
   }

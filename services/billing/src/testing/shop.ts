@@ -1,5 +1,10 @@
-import type { CheckoutSession } from '@licensing/proto/billing'
+import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
+import type { Licence } from '@licensing/proto/licensing'
+import { eventually } from '@licensing/test-support/poll'
+import { expect } from 'vitest'
 import type { Harness, Vendor } from './harness.ts'
+
+const firstPage = { limit: 200, beforeId: '' }
 
 /** A customer's checkout. */
 export async function openCheckout(
@@ -31,10 +36,87 @@ export async function pay(
   await simulator.control('pay', { session: checkoutRefOf(session), ...how })
 }
 
+/** A checkout that was paid and provisioned. */
+export interface Sold {
+  session: CheckoutSession
+  licenceId: string
+  charge: string
+  payment: Payment
+}
+
+export async function givenSold(
+  house: Harness,
+  vendor: Vendor,
+  options: { externalRef?: string; created?: number } = {},
+): Promise<Sold> {
+  const { created, ...order } = options
+  const session = await openCheckout(house, vendor, order)
+  await pay(house, session, created === undefined ? {} : { created })
+  await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
+  const payment = (await paymentsOf(house, vendor)).find((each) => each.sessionId === session.id)!
+  return { session, licenceId: payment.licenceId!, charge: payment.chargeRef!, payment }
+}
+
 export async function statusOf(
   { billing }: Pick<Harness, 'billing'>,
   { accountId, applicationId }: Vendor,
   sessionId: string,
 ): Promise<string> {
   return (await billing.getCheckoutSession({ accountId, applicationId, sessionId })).status
+}
+
+export async function paymentsOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Payment[]> {
+  return (await house.billing.listPayments({ ...scope(vendor), ...firstPage })).payments
+}
+
+export async function refundsOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Refund[]> {
+  return (await house.billing.listRefunds({ ...scope(vendor), ...firstPage })).refunds
+}
+
+export async function feesOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Fee[]> {
+  return (await house.billing.listFees({ accountId: vendor.accountId, ...firstPage })).fees
+}
+
+/** The ledger in short, oldest first. */
+export async function ledgerOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<string[]> {
+  const fees = await feesOf(house, vendor)
+  return fees.toReversed().map((fee) => `${fee.kind} ${fee.amountMinor}`)
+}
+
+export async function licenceOf(
+  { licensing }: Pick<Harness, 'licensing'>,
+  { accountId }: Vendor,
+  licenceId: string,
+): Promise<Licence> {
+  return (await licensing.getLicence({ accountId, licenceId })).licence!
+}
+
+export async function licencesOf({ licensing }: Pick<Harness, 'licensing'>, vendor: Vendor): Promise<Licence[]> {
+  return (await licensing.listLicences({ ...scope(vendor), ...firstPage })).licences
+}
+
+/** Types of the events that the vendor was told, sorted. */
+export function told({ events }: Pick<Harness, 'events'>, { accountId }: Vendor): string[] {
+  return events
+    .of(accountId)
+    .map((event) => event.type)
+    .sort()
+}
+
+/** Resolves when billing has no processor event left to handle, then gives the events a moment to be told. */
+export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
+  await simulator.settled()
+  await eventually(
+    async () => {
+      const [row] = await sql<{ waiting: number }[]>`
+        select (select count(*) from processor_events where handled_at is null)::int
+          + (select count(*) from outbox)::int as waiting`
+      expect(row!.waiting).toBe(0)
+    },
+    { timeoutMs: 20_000 },
+  )
+}
+
+export function scope({ accountId, applicationId }: Vendor) {
+  return { accountId, applicationId }
 }
