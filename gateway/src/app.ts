@@ -14,6 +14,7 @@ import { callerAt } from './admission/client-address.ts'
 import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
 import { answerBrokenRequest } from './http/broken-request.ts'
+import { allowAnyOrigin, isForBrowsers } from './http/cross-origin.ts'
 import { UnknownRoutes } from './http/not-found.ts'
 import { asServiceError, sendProblem } from './http/problem.ts'
 import { requestIdOf } from './http/request-id.ts'
@@ -45,10 +46,17 @@ declare module 'fastify' {
 
 const keepAliveMs = 72_000
 const requestMs = 30_000
-const longestParam = 512
+// More than a request line holds: an id of any length is looked at in its place in the order of refusals.
+const longestParam = 65_536
 
 /** The gateway: every route of the table, the pages beside them, and what is common to all. */
 export async function buildApp(deps: GatewayDeps): Promise<FastifyInstance> {
+  const gate: Gate = {
+    services: deps.services,
+    keys: new ApiKeys(deps.services.catalog),
+    applications: new Applications(deps.services.catalog),
+    throttle: new Throttle(deps.limits),
+  }
   const app = fastify({
     trustProxy: deps.trustProxy,
     genReqId: requestIdOf,
@@ -57,25 +65,17 @@ export async function buildApp(deps: GatewayDeps): Promise<FastifyInstance> {
     // What is in hand when the process stops is answered, not refused.
     return503OnClosing: false,
     clientErrorHandler: answerBrokenRequest,
-    frameworkErrors: (error, request, reply) => {
-      reply.header('x-request-id', request.id)
-      sendProblem(reply, asServiceError(error), request.id)
-    },
+    frameworkErrors: (error, request, reply) => answerUnroutable(error, gate, request, reply),
     routerOptions: { maxParamLength: longestParam },
   })
-  const gate: Gate = {
-    services: deps.services,
-    keys: new ApiKeys(deps.services.catalog),
-    applications: new Applications(deps.services.catalog),
-    throttle: new Throttle(deps.limits),
-  }
   const unknown = new UnknownRoutes()
   takeBodiesAsBytes(app)
   addHooks(app, deps, gate, unknown)
   app.setErrorHandler((thrown, request, reply) => answerError(thrown, gate, deps.log, request, reply))
   app.setNotFoundHandler((request, reply) => unknown.answer(request, reply))
-  app.addHook('onRoute', ({ method, url }) => {
-    for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'))
+  app.addHook('onRoute', ({ method, url, config }) => {
+    const forBrowsers = isForBrowsers(config?.route)
+    for (const name of [method].flat()) unknown.add(name, url.replaceAll(/:([^/]+)/g, '{$1}'), forBrowsers)
   })
   for (const route of routes) {
     if (route.rawBody) await app.register(async (scope) => mount(takingAnyBody(scope), route))
@@ -121,8 +121,21 @@ async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest
   forgetTypeOfNothing(request)
   const { route } = request.routeOptions.config
   if (!route) return
+  if (isForBrowsers(route)) allowAnyOrigin(reply)
   request.call = await admit(gate, route, request, reply)
   if (request.call.accountId) request.context.accountId = request.call.accountId
+}
+
+// A path that no router can read, such as one with broken percent-encoding; no hook runs for it.
+function answerUnroutable(thrown: unknown, { throttle }: Gate, request: FastifyRequest, reply: FastifyReply) {
+  reply.header('x-request-id', request.id)
+  let error = asServiceError(thrown)
+  try {
+    throttle.stranger(reply, callerAt(request.ip))
+  } catch (limited) {
+    error = asServiceError(limited)
+  }
+  sendProblem(reply, error, request.id)
 }
 
 async function answerError(

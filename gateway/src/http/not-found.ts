@@ -1,12 +1,22 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { allowAnyOrigin, answerPreflight } from './cross-origin.ts'
 
-/** Answers what no route answers: 404, or 405 with `Allow` where the path is known, or `Allow` alone to OPTIONS. */
+interface KnownPath {
+  pattern: RegExp
+  methods: Set<string>
+  forBrowsers: boolean
+}
+
+/** Answers what no route answers: 404, or 405 with `Allow` where the path is known, or OPTIONS. */
 export class UnknownRoutes {
-  readonly #known: { pattern: RegExp; methods: Set<string> }[] = []
+  readonly #known: KnownPath[] = []
 
-  /** @param path with `{name}` for what stands for anything, and `*` at the end for everything below */
-  add(method: string, path: string): void {
+  /**
+   * @param path with `{name}` for what stands for anything, and `*` at the end for everything below
+   * @param forBrowsers pages of any origin may call it
+   */
+  add(method: string, path: string, forBrowsers: boolean): void {
     const source = path
       .replaceAll('.', '\\.')
       .replace(/\*$/, '.*')
@@ -16,18 +26,21 @@ export class UnknownRoutes {
     const methods = known?.methods ?? new Set()
     methods.add(method)
     if (method === 'GET') methods.add('HEAD')
-    if (!known) this.#known.push({ pattern, methods })
+    if (!known) this.#known.push({ pattern, methods, forBrowsers })
   }
 
   /** Replies to OPTIONS, and throws for anything else. */
   answer(request: FastifyRequest, reply: FastifyReply): void {
     const path = request.url.split('?', 1)[0]!
-    const allowed = this.#known.find(({ pattern }) => pattern.test(path))
-    if (!allowed) throw new ServiceError('not_found', 'there is no such route')
-    reply.header('allow', [...allowed.methods, 'OPTIONS'].join(', '))
+    const known = this.#known.find(({ pattern }) => pattern.test(path))
+    if (!known) throw new ServiceError('not_found', 'there is no such route')
+    const methods = [...known.methods, 'OPTIONS'].join(', ')
+    reply.header('allow', methods)
+    if (known.forBrowsers) allowAnyOrigin(reply)
     if (request.method !== 'OPTIONS') {
       throw new ServiceError('method_not_allowed', `this path does not answer ${request.method}`)
     }
+    if (known.forBrowsers) answerPreflight(reply, methods)
     reply.code(204).send()
   }
 }

@@ -1,0 +1,98 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { expect, test } from 'vitest'
+import { startGateway } from '../testing/gateway.ts'
+import type { TestGateway } from '../testing/gateway.ts'
+
+const activation = {
+  licence_key: 'AAAAA-AAAAA-AAAAA-AAAAA-AAAAA',
+  fingerprint: 'f',
+  host: 'h',
+  product_version: '1',
+}
+const good = 'GGGGG-GGGGG-GGGGG-GGGGG-GGGGG'
+
+function activate({ api, answers }: TestGateway, address: string, licenceKey = activation.licence_key) {
+  answers.products.activate = async ({ licenceKey: key }) => {
+    if (key !== good) throw new ServiceError('not_found', 'there is no such licence key')
+    return { grant: { activationId: 'act_1', licenceId: 'lic_1', token: 't' }, created: true }
+  }
+  return api.post('/v1/activations', {
+    key: null,
+    headers: { 'x-forwarded-for': address },
+    body: { ...activation, licence_key: licenceKey },
+  })
+}
+
+test('a key has its requests of a minute, counted down on every answer, and no other key’s', async () => {
+  await using gateway = await startGateway({ perKey: 3 })
+  for (const left of [2, 1, 0]) {
+    const answer = await gateway.api.get('/v1/licences/lic_no')
+    expect(answer.status).toBe(404)
+    expect(answer.headers.get('ratelimit-policy')).toBe('"key";q=3;w=60')
+    expect(answer.headers.get('ratelimit')).toMatch(new RegExp(`^"key";r=${left};t=(60|59)$`))
+  }
+  const refused = await gateway.api.get('/v1/licences/lic_no')
+  expect(refused.status).toBe(429)
+  expect(refused.body).toMatchObject({ code: 'rate_limited', status: 429, type: '/errors/rate_limited' })
+  const wait = Number(refused.headers.get('retry-after'))
+  expect(wait).toBeGreaterThan(50)
+  expect(wait).toBeLessThanOrEqual(60)
+  expect((await gateway.api.get('/v1/licences/lic_no', { key: gateway.keyWith(['read']) })).status).toBe(404)
+})
+
+test('keys that are wrong are limited by the address they come from', async () => {
+  await using gateway = await startGateway({ perKey: 3 })
+  const call = () => gateway.api.get('/v1/licences/lic_no', { key: `lsk_${'0'.repeat(50)}` })
+  for (let count = 0; count < 3; count++) expect((await call()).status).toBe(401)
+  expect((await call()).status).toBe(429)
+  expect((await gateway.api.get('/v1/licences/lic_no')).status).toBe(404)
+})
+
+test('an address has its product requests of a minute', async () => {
+  await using gateway = await startGateway({ perAddress: 5 })
+  for (const left of [4, 3, 2, 1, 0]) {
+    const answer = await activate(gateway, '203.0.113.7', good)
+    expect(answer.status).toBe(201)
+    expect(answer.headers.get('ratelimit-policy')).toBe('"address";q=5;w=60')
+    expect(answer.headers.get('ratelimit')).toContain(`r=${left};`)
+  }
+  const refused = await activate(gateway, '203.0.113.7', good)
+  expect(refused.status).toBe(429)
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
+})
+
+test('who guessed wrong too often waits, whatever comes next, and others do not', async () => {
+  await using gateway = await startGateway({ perAddress: 600, wrongKeysPerAddress: 60 })
+  for (let count = 0; count < 60; count++) expect((await activate(gateway, '203.0.113.7')).status).toBe(404)
+  for (const key of [activation.licence_key, good]) {
+    expect((await activate(gateway, '203.0.113.7', key)).status).toBe(429)
+  }
+  expect((await activate(gateway, '203.0.113.8', good)).status).toBe(201)
+})
+
+test('of wrong keys that come at once no more are looked at than are allowed', async () => {
+  await using gateway = await startGateway({ wrongKeysPerAddress: 10 })
+  const answers = await Promise.all(Array.from({ length: 40 }, () => activate(gateway, '203.0.113.7')))
+  expect(answers.filter(({ status }) => status === 404)).toHaveLength(10)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(30)
+})
+
+test('addresses of one IPv6 network are one caller', async () => {
+  await using gateway = await startGateway({ perAddress: 1 })
+  expect((await activate(gateway, '2001:db8:0:7::1', good)).status).toBe(201)
+  expect((await activate(gateway, '2001:db8:0:7:ffff::2', good)).status).toBe(429)
+  expect((await activate(gateway, '2001:db8:0:8::1', good)).status).toBe(201)
+})
+
+test('unknown routes, wrong methods and preflights tell the rate too', async () => {
+  await using gateway = await startGateway()
+  for (const request of [
+    gateway.api.get('/v1/nothing'),
+    gateway.api.get('/v1/activations'),
+    fetch(`${gateway.url}/v1/activations`, { method: 'OPTIONS' }),
+  ]) {
+    expect((await request).headers.get('ratelimit')).toBeTruthy()
+    expect((await request).headers.get('ratelimit-policy')).toBeTruthy()
+  }
+})

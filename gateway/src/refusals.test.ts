@@ -1,0 +1,170 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { appId, otherAppId, startGateway, strangerAppId } from './testing/gateway.ts'
+import type { TestGateway } from './testing/gateway.ts'
+
+let gateway: TestGateway
+
+beforeAll(async () => {
+  gateway = await startGateway()
+  gateway.answers.catalog.getPlan = async ({ planId }) => {
+    if (planId === planThere) return { id: planId, status: 'active' }
+    throw new ServiceError('not_found', `there is no plan ${planId}`)
+  }
+  gateway.answers.catalog.updatePlan = async () => {
+    throw new ServiceError('already_exists', 'the code is taken', {})
+  }
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const planThere = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ab'
+const planAway = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ac'
+const patch = (planId = planThere, app = appId) => `/v1/apps/${app}/plans/${planId}`
+const tooMuch = JSON.stringify({ name: 'x'.repeat(1024 * 1024) })
+const text = { 'content-type': 'text/plain' }
+const json = { 'content-type': 'application/json' }
+
+/** In the order of decisions.md, section 1: each request breaks one rule and all that come after it. */
+const inOrder: [string, string, string, string, Record<string, string>, (() => string) | null][] = [
+  ['an unknown route', 'POST', `${patch()}/nowhere`, tooMuch, text, null],
+  ['a method that the path does not have', 'PUT', patch(planAway, strangerAppId), tooMuch, text, null],
+  ['a missing key', 'PATCH', patch(planAway, strangerAppId), tooMuch, text, null],
+  [
+    'a scope',
+    'PATCH',
+    patch(planAway, strangerAppId),
+    tooMuch,
+    text,
+    () => gateway.keyWith(['read', 'issue']),
+  ],
+  [
+    'an application of another account',
+    'PATCH',
+    patch(planAway, strangerAppId),
+    tooMuch,
+    text,
+    () => gateway.apiKey,
+  ],
+  ['a plan that is not there', 'PATCH', patch(planAway), tooMuch, text, () => gateway.apiKey],
+  ['a media type', 'PATCH', patch(), tooMuch, text, () => gateway.apiKey],
+  ['a size', 'PATCH', patch(), tooMuch, json, () => gateway.apiKey],
+  ['what is not JSON', 'PATCH', patch(), '{"name":1', json, () => gateway.apiKey],
+  ['an empty body', 'PATCH', patch(), '', json, () => gateway.apiKey],
+  ['a shape', 'PATCH', patch(), '{"name":1}', json, () => gateway.apiKey],
+  ['a state', 'PATCH', patch(), '{"code":"pro"}', json, () => gateway.apiKey],
+]
+const codes = [
+  'not_found',
+  'method_not_allowed',
+  'unauthenticated',
+  'insufficient_scope',
+  'not_found',
+  'not_found',
+  'unsupported_media_type',
+  'payload_too_large',
+  'bad_request',
+  'bad_request',
+  'validation_failed',
+  'already_exists',
+] as const
+
+test.each(inOrder.map((row, index) => [row[0], codes[index]!, row] as const))(
+  '%s is refused with %s before anything that comes after it',
+  async (_title, code, [, method, path, body, headers, key]) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method,
+      body,
+      headers: { ...headers, ...(key && { authorization: `Bearer ${key()}` }) },
+    })
+    const { http, title } = errorCatalogue[code]
+    expect(response.status).toBe(http)
+    expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/)
+    const problem = (await response.json()) as Record<string, unknown>
+    expect(problem).toMatchObject({ type: `/errors/${code}`, title, status: http, code })
+    expect(problem['detail']).toEqual(expect.any(String))
+    expect(problem['request_id']).toBe(response.headers.get('x-request-id'))
+    expect('errors' in problem).toBe(code === 'validation_failed')
+    expect(response.headers.get('www-authenticate')).toBe(code === 'unauthenticated' ? 'Bearer' : null)
+    if (code === 'method_not_allowed') expect(response.headers.get('allow')).toContain('PATCH')
+  },
+)
+
+test('an id that cannot be one is an unknown one, however long and whatever it holds', async () => {
+  for (const id of [
+    'x',
+    'pln_',
+    planThere.toUpperCase(),
+    'lic_01k9zj3v8qe5ktw2m4x6r7n8ab',
+    'a'.repeat(4_000),
+    '%00',
+    '%F0%9F%98%80',
+  ]) {
+    const answer = await gateway.api.get(patch(id))
+    expect(answer.status, id).toBe(404)
+    expect(answer.body, id).toMatchObject({ code: 'not_found' })
+    expect((await gateway.api.get(patch(id), { key: null })).status, id).toBe(401)
+  }
+})
+
+test('a path that is not even percent-encoded text is an unknown one', async () => {
+  const answer = await gateway.api.get('/v1/apps/%zz/plans')
+  expect(answer.status).toBe(404)
+  expect(answer.body).toMatchObject({ code: 'not_found' })
+  expect(answer.headers.get('x-request-id')).toBeTruthy()
+  expect(answer.headers.get('ratelimit')).toBeTruthy()
+})
+
+test('what a service refuses arrives with its code, detail and members', async () => {
+  gateway.answers.catalog.archivePlan = async () => {
+    throw new ServiceError('conflict', 'plan is retired; restore it first', {
+      members: { current: 'retired', allowed: ['restore'] },
+    })
+  }
+  const answer = await gateway.api.post(`${patch()}/archive`)
+  expect(answer.status).toBe(409)
+  expect(answer.body).toEqual({
+    type: '/errors/conflict',
+    title: 'Conflict',
+    status: 409,
+    code: 'conflict',
+    detail: 'plan is retired; restore it first',
+    current: 'retired',
+    allowed: ['restore'],
+    request_id: answer.headers.get('x-request-id'),
+  })
+})
+
+test('a defect of a service says nothing of it', async () => {
+  gateway.answers.catalog.archivePlan = async () => {
+    throw new Error('duplicate key value in 10.0.0.7:5432')
+  }
+  const answer = await gateway.api.post(`${patch()}/archive`)
+  expect(answer.status).toBe(500)
+  expect(answer.body).toMatchObject({ code: 'internal', detail: 'something failed on our side' })
+  expect(JSON.stringify(answer.body)).not.toContain('10.0.0.7')
+})
+
+test('a part that is away is 503 with Retry-After', async () => {
+  gateway.answers.catalog.archivePlan = async () => {
+    throw new ServiceError('unavailable', 'the database is away')
+  }
+  const answer = await gateway.api.post(`${patch()}/archive`)
+  expect(answer.status).toBe(503)
+  expect(answer.body).toMatchObject({ code: 'unavailable' })
+  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+})
+
+test('a key bound to one application finds no other, and makes neither applications nor keys', async () => {
+  const key = gateway.keyWith(['admin', 'read', 'revoke', 'issue'], appId)
+  expect((await gateway.api.get(patch(), { key })).status).not.toBe(404)
+  for (const app of [otherAppId, strangerAppId]) {
+    expect((await gateway.api.get(patch(planThere, app), { key })).status).toBe(404)
+  }
+  for (const path of ['/v1/apps', '/v1/api-keys']) {
+    const answer = await gateway.api.post(path, { key, body: { name: 'x', scopes: ['read'] } })
+    expect(answer.status).toBe(403)
+    expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
+    expect(String(answer.body['detail'])).toContain('admin')
+  }
+})

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Scope } from './admission/api-keys.ts'
+import { pathIds } from './fields/id.ts'
+import type { Route } from './route.ts'
+import { routes } from './routes/table.ts'
+import { appId, otherAppId, startGateway, strangerAppId } from './testing/gateway.ts'
+import type { TestGateway } from './testing/gateway.ts'
+
+const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
+
+// Decisions, section 1, written down once more: the table of routes must not be its own witness.
+const lifecycle = ['suspend', 'reactivate', 'revoke', 'retire'].map(
+  (verb) => `POST /v1/licences/{licence_id}/${verb}`,
+)
+const app = '/v1/apps/{app_id}'
+const expected: Record<string, Scope[]> = {
+  ...Object.fromEntries(lifecycle.map((route) => [route, ['revoke']])),
+  [`POST ${app}/licences`]: ['issue'],
+  [`POST ${app}/licences/import`]: ['issue'],
+  [`POST ${app}/checkout-sessions`]: ['issue'],
+  [`POST ${app}/checkout-sessions/{session_id}/replay`]: ['issue'],
+  [`POST ${app}/sale-events`]: ['issue'],
+  [`GET ${app}/licences`]: ['read'],
+  'GET /v1/licences/{licence_id}': ['read'],
+  'GET /v1/licences/{licence_id}/history': ['read'],
+  [`GET ${app}/checkout-sessions/{session_id}`]: ['read'],
+  'GET /v1/events': ['read'],
+  [`GET ${app}/payments`]: ['read'],
+  [`GET ${app}/refunds`]: ['read'],
+  'GET /v1/fees': ['read'],
+  [`GET ${app}/entitlement-defs`]: ['admin', 'read'],
+  [`GET ${app}/entitlement-defs/{ent_id}`]: ['admin', 'read'],
+  [`GET ${app}/plans`]: ['admin', 'read'],
+  [`GET ${app}/plans/{plan_id}`]: ['admin', 'read'],
+}
+
+const vendorRoutes = routes.filter(({ audience }) => audience === 'vendor')
+
+function pathOf({ path }: Route, application = appId): string {
+  return path.replaceAll(/\{([^}]+)\}/g, (_, name: string) =>
+    name === 'app_id' ? application : `${pathIds[name]!.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`,
+  )
+}
+
+let gateway: TestGateway
+const keys = new Map<Scope, string>()
+
+beforeAll(async () => {
+  gateway = await startGateway()
+  for (const scope of scopes) keys.set(scope, gateway.keyWith([scope]))
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+function send(route: Route, key: string | null, application?: string) {
+  const call = gateway.api[route.method.toLowerCase() as 'get']
+  // A body that no rule accepts: nothing behind the gateway is reached.
+  return call(pathOf(route, application), { key, ...(route.method !== 'GET' && { body: '[' }) })
+}
+
+test('every route named here is in the table', () => {
+  const named = vendorRoutes.map(({ method, path }) => `${method} ${path}`)
+  expect(named).toEqual(expect.arrayContaining(Object.keys(expected)))
+})
+
+describe.each(vendorRoutes.map((route) => [`${route.method} ${route.path}`, route] as const))(
+  '%s',
+  (name, route) => {
+    const allowed = expected[name] ?? ['admin']
+
+    test.each(scopes)('is open to the scopes it needs alone: %s', async (scope) => {
+      const answer = await send(route, keys.get(scope)!)
+      if (allowed.includes(scope)) {
+        expect([401, 403]).not.toContain(answer.status)
+      } else {
+        expect(answer.status).toBe(403)
+        expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
+        for (const needed of allowed) expect(String(answer.body['detail'])).toContain(needed)
+      }
+      expect(answer.headers.get('ratelimit')).toMatch(/^"key";r=\d+;t=\d+$/)
+      expect(answer.headers.get('ratelimit-policy')).toBe('"key";q=100000;w=60')
+    })
+
+    test('answers 401 without a key, and to one that is unknown or malformed', async () => {
+      for (const key of [null, `lsk_${'0'.repeat(50)}`, 'lsk_short', 'x'.repeat(50)]) {
+        const answer = await send(route, key)
+        expect(answer.status).toBe(401)
+        expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+        expect(answer.headers.get('ratelimit')).toBeTruthy()
+      }
+    })
+
+    test('carries no permission for pages of other origins', async () => {
+      const answer = await send(route, keys.get(allowed[0]!)!)
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+    })
+
+    test.runIf(route.path.includes('{app_id}'))(
+      'finds no application that is not the account’s or the key’s',
+      async () => {
+        const bound = gateway.keyWith([allowed[0]!], appId)
+        expect((await send(route, keys.get(allowed[0]!)!, strangerAppId)).status).toBe(404)
+        expect((await send(route, bound, otherAppId)).status).toBe(404)
+        expect((await send(route, bound, appId)).status).not.toBe(403)
+      },
+    )
+  },
+)

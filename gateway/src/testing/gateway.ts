@@ -1,0 +1,173 @@
+import type { DescService } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import { implement, serve } from '@licensing/grpc/server'
+import type { Handlers } from '@licensing/grpc/server'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import { BillingService } from '@licensing/proto/billing'
+import { CatalogService } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
+import { NotifierService } from '@licensing/proto/notifier'
+import { ProductService } from '@licensing/proto/products'
+import { apiClient } from '@licensing/test-support/api-client'
+import type { ApiClient } from '@licensing/test-support/api-client'
+import { hash, randomBytes } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { RateLimits } from '../admission/throttle.ts'
+import type { Scope } from '../admission/api-keys.ts'
+import { buildApp } from '../app.ts'
+import { connectServices } from '../services.ts'
+
+type Answers<S extends DescService> = Partial<Handlers<S>>
+
+/** What the services behind the gateway answer; an RPC without an entry fails as `internal`. */
+export interface StandIns {
+  catalog: Answers<typeof CatalogService>
+  licensing: Answers<typeof LicensingService>
+  products: Answers<typeof ProductService>
+  billing: Answers<typeof BillingService>
+  notifier: Answers<typeof NotifierService>
+}
+
+export interface KnownKey {
+  keyId: string
+  accountId: string
+  scopes: Scope[]
+  applicationId?: string
+}
+
+/** The real gateway on a port, in front of real gRPC servers whose answers a test chooses. */
+export interface TestGateway extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  readonly app: FastifyInstance
+  readonly answers: StandIns
+  /** Names of the RPCs that arrived, in order. */
+  readonly calls: string[]
+  readonly health: Health
+  /** With a key of all four scopes. */
+  readonly api: ApiClient
+  readonly apiKey: string
+  /** Keys that the catalog knows; take one out to revoke it. */
+  readonly keys: Map<string, KnownKey>
+  /** A new key that the catalog knows. */
+  keyWith(scopes: Scope[], applicationId?: string): string
+  /** Ends the catalog: every call of it fails as when the process is away. */
+  endCatalog(): Promise<void>
+}
+
+export const accountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ab'
+export const appId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ab'
+/** Of the same account. */
+export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
+/** Of another account. */
+export const strangerAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
+const strangerId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
+
+export async function startGateway(limits: Partial<RateLimits> = {}): Promise<TestGateway> {
+  await using started = new AsyncDisposableStack()
+  const keys = new Map<string, KnownKey>()
+  const answers: StandIns = {
+    catalog: catalogAnswers(keys),
+    licensing: {},
+    products: {},
+    billing: {},
+    notifier: {},
+  }
+  const calls: string[] = []
+  const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
+  const listen = async (...services: Parameters<typeof serve>[0]['services']) => {
+    const server = await serve({
+      address: { host: '127.0.0.1', port: 0 },
+      services,
+      log,
+      health: new Health(),
+    })
+    started.defer(() => server.stop())
+    return server
+  }
+  const catalog = await listen(standIn(CatalogService, answers.catalog, calls))
+  const licensing = await listen(
+    standIn(LicensingService, answers.licensing, calls),
+    standIn(ProductService, answers.products, calls),
+  )
+  const billing = await listen(standIn(BillingService, answers.billing, calls))
+  const notifier = await listen(standIn(NotifierService, answers.notifier, calls))
+  const services = connectServices({
+    catalog: `127.0.0.1:${catalog.port}`,
+    licensing: `127.0.0.1:${licensing.port}`,
+    billing: `127.0.0.1:${billing.port}`,
+    notifier: `127.0.0.1:${notifier.port}`,
+  })
+  started.defer(() => services.close())
+  const health = new Health()
+  for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
+  const app = await buildApp({
+    services: services.calls,
+    limits: { perKey: 100_000, perAddress: 100_000, wrongKeysPerAddress: 100_000, ...limits },
+    trustProxy: (_address, hop) => hop < 1,
+    health,
+    log,
+  })
+  started.defer(() => app.close())
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+  const keyWith = (scopes: Scope[], applicationId?: string) => {
+    const key = `lsk_${randomBytes(24).toString('hex')}`
+    const keyId = `key_${randomBytes(13).toString('hex')}`
+    keys.set(hashOf(key), { keyId, accountId, scopes, ...(applicationId !== undefined && { applicationId }) })
+    return key
+  }
+  const apiKey = keyWith(['admin', 'read', 'revoke', 'issue'])
+  const running = started.move()
+  return {
+    url,
+    port,
+    app,
+    answers,
+    calls,
+    health,
+    api: apiClient(url, apiKey),
+    apiKey,
+    keys,
+    keyWith,
+    endCatalog: () => catalog.stop(),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+export function hashOf(key: string): string {
+  return hash('sha256', key, 'hex')
+}
+
+function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogService> {
+  return {
+    authenticateKey: async ({ keyHash }) => {
+      const known = keys.get(Buffer.from(keyHash).toString('hex'))
+      if (!known) throw new ServiceError('unauthenticated', 'there is no such key')
+      return known
+    },
+    getApplication: async ({ applicationId }) => {
+      if (applicationId === strangerAppId) return { id: applicationId, accountId: strangerId }
+      if (applicationId === appId || applicationId === otherAppId) return { id: applicationId, accountId }
+      throw new ServiceError('not_found', 'there is no such application')
+    },
+  }
+}
+
+function standIn<S extends DescService>(service: S, answers: Answers<S>, calls: string[]) {
+  const handlers: Record<string, (request: never) => Promise<unknown>> = {}
+  for (const { localName } of service.methods) {
+    handlers[localName] = async (request) => {
+      calls.push(localName)
+      const answer = (answers as Record<string, ((request: never) => Promise<unknown>) | undefined>)[
+        localName
+      ]
+      if (!answer) throw new Error(`no answer is given for ${localName}`)
+      return answer(request)
+    }
+  }
+  return implement(service, handlers as unknown as Handlers<S>)
+}
