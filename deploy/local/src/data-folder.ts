@@ -99,15 +99,22 @@ function dataFolder(path: string, logs: string, lock: FileLock): DataFolder {
   }
 }
 
+/** Programs first, servers last, so that a program that is still at work can finish. */
 async function stopLeftovers(path: string, say: (line: string) => void): Promise<void> {
   await rm(stackFile(path), { force: true })
   const text = await readFile(processesFile(path), 'utf8').catch(() => '[]')
-  for (const noted of (JSON.parse(text) as NotedProcess[]).toReversed()) {
-    if (!(await isRunning(noted))) continue
-    say(`stopping ${noted.name} (process ${noted.pid}), left behind by a launcher that was killed`)
-    // PostgreSQL would wait for its clients on SIGTERM.
-    await stopStranger(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
+  const noted = JSON.parse(text) as NotedProcess[]
+  const isServer = ({ name }: NotedProcess) => name === 'postgres' || name === 'nats'
+  for (const group of [noted.filter((each) => !isServer(each)), noted.filter(isServer)]) {
+    await Promise.all(group.map((each) => stopLeftover(each, say)))
   }
+}
+
+async function stopLeftover(noted: NotedProcess, say: (line: string) => void): Promise<void> {
+  if (!(await isRunning(noted))) return
+  say(`stopping ${noted.name} (process ${noted.pid}), left behind by a launcher that was killed`)
+  // PostgreSQL would wait for its clients on SIGTERM.
+  await stopStranger(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
 }
 
 async function readStackFile(path: string): Promise<StackFile | undefined> {

@@ -57,7 +57,7 @@ export async function untilReady(
       return
     }
     if (response !== undefined) answered = await response.text()
-    await new Promise((resolve) => setTimeout(resolve, 25))
+    await new Promise((resolve) => setTimeout(resolve, 50))
   }
   throw new NotReadyError(
     node,

@@ -46,7 +46,7 @@ const defaultTimeoutMs = 5_000
  * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
  * itself for ever. Calls that the contract marks as idempotent are tried again when the server was away.
  *
- * @param address host:port
+ * @param address host:port, or a target of gRPC such as ipv4:///10.0.0.1:7000,10.0.0.2:7000
  * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })
  */
 export function connectTo<S extends DescService>(
@@ -54,7 +54,7 @@ export function connectTo<S extends DescService>(
   address: string,
   options: { timeoutMs?: number } = {},
 ): Connection<S> {
-  const target = /^[a-z]+:\/\//.test(address) ? address : `dns:///${address}`
+  const target = /^[a-z][a-z0-9]*:\/\//.test(address) ? address : `dns:///${address}`
   const client = new Client(target, credentials.createInsecure(), {
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,

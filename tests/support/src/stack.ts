@@ -155,19 +155,17 @@ async function replicaAddresses(
   return addresses
 }
 
-/** The addresses of all replicas of a service in one, as gRPC's name resolvers take them. */
+/** Where each service is: all of its replicas in one, as gRPC's name resolvers take them. */
 function peers(
   addresses: StackAddresses[],
   replicas: Partial<Record<ServiceName, number>>,
 ): Record<string, string> {
-  const named: Record<string, string> = {}
-  for (const service of DATABASE_SERVICES) {
-    const count = replicas[service] ?? 1
-    if (count === 1) continue
-    const all = addresses.slice(0, count).map(({ grpc }) => grpc[service])
-    named[`${service.toUpperCase()}_ADDRESS`] = `ipv4:///${all.join(',')}`
-  }
-  return named
+  return Object.fromEntries(
+    DATABASE_SERVICES.map((service) => {
+      const all = addresses.slice(0, replicas[service] ?? 1).map(({ grpc }) => grpc[service])
+      return [`${service.toUpperCase()}_ADDRESS`, all.length === 1 ? all.join() : `ipv4:///${all.join(',')}`]
+    }),
+  )
 }
 
 async function demoAccount(api: ApiClient): Promise<{ accountId: string; appId: string }> {
