@@ -1,5 +1,5 @@
 import { apiClient } from '@licensing/test-support/api-client'
-import { startLocalStack, stillRunning } from '@licensing/test-support/local-stack'
+import { dropStackDatabases, startLocalStack, stillRunning } from '@licensing/test-support/local-stack'
 import { eventually } from '@licensing/test-support/poll'
 import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -94,6 +94,16 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
   expect(plans.body).toMatchObject({ data: [{ id: plan.body['id'] }] })
 }, 240_000)
 
+test('a signal before it is up stops it as well', async () => {
+  const dataDir = await givenDataDir()
+  await using stack = startLocalStack({ dataDir })
+  await eventually(() => expect(stack.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })
+  const family = await stack.family()
+  expect(await stack.end('SIGINT')).toBe(0)
+  expect(stack.stdout).not.toContain('ready')
+  expect(await stillRunning(family)).toEqual([])
+}, 240_000)
+
 test('a service that crashes is started again', async () => {
   const dataDir = await givenDataDir()
   await using stack = startLocalStack({ dataDir })
@@ -136,6 +146,7 @@ test('an administrator makes another account of a running stack, and its key wor
 test('with the operator’s own servers and key, nothing is embedded', async () => {
   const dataDir = await givenDataDir()
   const key = `lsk_${'operators-own-key-'.repeat(3)}`
+  onTestFinished(() => dropStackDatabases(dataDir, sharedPostgresUrl()))
   await using stack = startLocalStack({
     dataDir,
     environment: { DATABASE_URL: sharedPostgresUrl(), NATS_URL: sharedNatsUrl(), BOOTSTRAP_API_KEY: key },

@@ -1,4 +1,6 @@
 import { commandLineOf, identityOf, isRunning, type ProcessIdentity } from '@licensing/local/process-table'
+import { dropDatabases } from '@licensing/local/databases'
+import { loadSecrets } from '@licensing/local/secrets'
 import { CHECKOUT } from '@licensing/local/services'
 import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
@@ -62,7 +64,7 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
       const line = await eventually(
         () => {
           const found = /^ready (.*)$/m.exec(stdout)?.[1]
-          if (found !== undefined || child.exitCode !== null) return { found }
+          if (found !== undefined || child.exitCode !== null || child.signalCode !== null) return { found }
           throw new Error(`it is not ready:\n${stderr}`)
         },
         { timeoutMs },
@@ -90,6 +92,12 @@ export async function stillRunning(family: ProcessIdentity[]): Promise<string[]>
   for (const each of family)
     if (await isRunning(each)) left.push(`${each.pid} ${await commandLineOf(each.pid)}`)
   return left
+}
+
+/** Drops what a stack has made on a server that it was told to use. */
+export async function dropStackDatabases(dataDir: string, serverUrl: string): Promise<void> {
+  const { suffix } = await loadSecrets(dataDir, undefined)
+  await dropDatabases({ serverUrl, suffix })
 }
 
 /** Linux alone: reads /proc. */
