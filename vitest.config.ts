@@ -12,7 +12,6 @@ const folders = [
   'services/notifier',
   'gateway',
   'sdk',
-  'portal',
   'deploy/local',
   'deploy/stripe-simulator',
   'tests/support',

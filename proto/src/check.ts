@@ -6,7 +6,8 @@ import { join } from 'node:path'
 
 // buf lint, buf breaking against main, and whether gen/ is what the .proto files say.
 const root = new URL('..', import.meta.url).pathname
-const run = (args: string[]) => execFileSync('buf', args, { cwd: root, stdio: 'inherit' })
+const env = { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH ?? ''}` }
+const run = (args: string[]) => execFileSync('buf', args, { cwd: root, env, stdio: 'inherit' })
 
 run(['lint'])
 run(['format', '--diff', '--exit-code'])

@@ -93,8 +93,8 @@ function checkHealth(client: Client, timeoutMs: number): Promise<void> {
       responseDeserialize,
       { service: '' },
       { deadline: Date.now() + timeoutMs },
-      (error, answer) => {
-        const status = (answer as { status?: string } | undefined)?.status
+      (error: GrpcError | null, answer?: { status?: string }) => {
+        const status = answer?.status
         if (status === 'SERVING') resolve()
         else reject(error ?? new Error(`is ${status ?? 'silent'}`))
       },
