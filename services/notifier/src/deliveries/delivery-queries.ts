@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { plainArray } from '../arrays.ts'
 import type { Sendable } from '../engine/work.ts'
 
 export interface NewDelivery extends Sendable {
@@ -28,14 +29,14 @@ export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], clai
       case when claimed = 1 then ${claim.id}::uuid end,
       case when claimed = 1 then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' end
     from unnest(
-      ${deliveries.map((delivery) => delivery.id)}::text[],
-      ${deliveries.map((delivery) => delivery.accountId)}::text[],
-      ${deliveries.map((delivery) => delivery.applicationId)}::text[],
-      ${deliveries.map((delivery) => delivery.endpointId)}::text[],
-      ${deliveries.map((delivery) => delivery.eventId)}::text[],
-      ${deliveries.map((delivery) => delivery.eventType)}::text[],
-      ${deliveries.map((delivery) => delivery.sequence.toString())}::bigint[],
-      ${deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id)))}::smallint[]
+      ${plainArray(deliveries.map((delivery) => delivery.id))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.accountId))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.applicationId))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.endpointId))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.eventId))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.eventType))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.sequence))}::bigint[],
+      ${plainArray(deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id))))}::smallint[]
     ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, claimed)`
   const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
   await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpointId))], createdAt)
@@ -46,7 +47,7 @@ export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise
   if (endpointIds.length === 0) return
   await sql`
     insert into waiting_endpoints (endpoint_id, look_at)
-    select endpoint_id, ${at} from unnest(${endpointIds.toSorted()}::text[]) as endpoint_id
+    select endpoint_id, ${at} from unnest(${plainArray(endpointIds.toSorted())}::text[]) as endpoint_id
     on conflict (endpoint_id) do update set look_at = excluded.look_at
     where waiting_endpoints.look_at > excluded.look_at`
 }

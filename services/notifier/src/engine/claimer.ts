@@ -20,8 +20,8 @@ export interface ClaimerOptions {
   book: EndpointBook
   /** Starts what was claimed. */
   pump: () => void
-  /** Whether results wait to be written. */
-  isWriting: () => boolean
+  /** Whether results wait for a database that was away. */
+  isBehind: () => boolean
 }
 
 const lookEveryMs = 250
@@ -117,7 +117,7 @@ export class Claimer {
 
   async #free(): Promise<void> {
     // After an outage of the database the results of what was in flight come first: it is not sent again.
-    if (this.#options.isWriting()) return
+    if (this.#options.isBehind()) return
     const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
     expiredClaims.inc(freed)
     if (freed > 0) this.#looking.wake()

@@ -6,11 +6,13 @@ import type { EndpointSettings } from './endpoint-state.ts'
 
 const mostKept = 20_000
 
-/** Settings of endpoints, so that a secret is decrypted once for each generation of its endpoint. */
+/** The newest settings of endpoints that this process has heard of, whatever order it heard them in. */
 export class EndpointBook {
   readonly #keys: EncryptionKeys
   readonly #log: Logger
   readonly #known = new Map<string, EndpointSettings>()
+  /** A disabled endpoint stays disabled. */
+  readonly #closed = new Set<string>()
   readonly #unreadable = new Set<string>()
 
   constructor(keys: EncryptionKeys, log: Logger) {
@@ -18,8 +20,12 @@ export class EndpointBook {
     this.#log = log
   }
 
-  /** Null where the secret cannot be decrypted: then nothing can be sent, and what waits goes on waiting. */
+  /**
+   * Null where nothing can be sent: the endpoint has been disabled, or its secret cannot be decrypted. In the second
+   * case what waits for it goes on waiting.
+   */
   open(row: EndpointRow): EndpointSettings | null {
+    if (this.#closed.has(row.id)) return null
     const known = this.#known.get(row.id)
     if (known && known.generation >= row.generation) return known
     try {
@@ -27,18 +33,26 @@ export class EndpointBook {
       const settings = { id: row.id, url: row.url, secret, generation: row.generation }
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)
-      const [oldest] = this.#known.keys()
-      if (this.#known.size > mostKept && oldest !== undefined) this.#known.delete(oldest)
+      forgetOldest(this.#known)
       return settings
     } catch (error) {
-      if (!this.#unreadable.has(row.id))
+      if (!this.#unreadable.has(row.id)) {
         this.#log.error({ err: error, endpoint_id: row.id }, 'the secret of an endpoint cannot be decrypted')
+      }
       this.#unreadable.add(row.id)
+      forgetOldest(this.#unreadable)
       return null
     }
   }
 
-  forget(endpointId: string): void {
+  close(endpointId: string): void {
     this.#known.delete(endpointId)
+    this.#closed.add(endpointId)
+    forgetOldest(this.#closed)
   }
+}
+
+function forgetOldest(known: Map<string, unknown> | Set<string>): void {
+  const [oldest] = known.keys()
+  if (known.size > mostKept && oldest !== undefined) known.delete(oldest)
 }

@@ -21,8 +21,9 @@ const firstCap = 2
 const mostInFlight = 32
 const slowMs = 1_000
 const memory = 0.2
-// In-memory queue for each slot of the cap: about so many times the time of one attempt is waited here.
-const queuedPerSlot = 8
+// So much work is queued here for an endpoint that answers as usual; no lease runs out in that time.
+const queuedMs = 2_000
+const [leastPerSlot, mostPerSlot] = [8, 64]
 export const queuedWhenSlow = 2
 
 /** One endpoint's part of the engine's memory: its queues, its cap, its standing. Pure: times are given. */
@@ -56,7 +57,9 @@ export class EndpointState {
 
   /** How many more deliveries are of use here: the others are better off where any process can take them. */
   get room(): number {
-    const most = this.standing === 'slow' ? queuedWhenSlow : this.cap * queuedPerSlot
+    if (this.standing === 'slow') return Math.max(0, queuedWhenSlow - this.queued)
+    const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#usualMs) : 0
+    const most = this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
     return Math.max(0, most - this.queued)
   }
 

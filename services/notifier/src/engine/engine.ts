@@ -78,7 +78,7 @@ export class Engine {
       scheduler: this.#scheduler,
       book: this.#book,
       pump: () => this.#pump(),
-      isWriting: () => this.#writer.size > 0,
+      isBehind: () => this.#writer.isBehind,
     })
   }
 
@@ -96,23 +96,23 @@ export class Engine {
   lease(deliveries: Sendable[], endpoints: EndpointRow[]): Lease {
     const claimId = randomUUID()
     const leaseEndsAt = performance.now() + leaseMs
-    const settings = new Map(endpoints.map((row) => [row.id, this.#book.open(row)]))
+    const rows = new Map(endpoints.map((row) => [row.id, row]))
     const room = new Map<string, number>()
     const leased: Sendable[] = []
-    if (!this.#isStopping) {
-      for (const delivery of deliveries) {
-        const { endpointId } = delivery
-        const left = room.get(endpointId) ?? this.#scheduler.room(endpointId)
-        if (left <= 0) this.#claimer.backlogged(endpointId)
-        if (left <= 0 || !settings.get(endpointId)) continue
-        room.set(endpointId, left - 1)
-        leased.push(delivery)
-      }
+    for (const delivery of this.#isStopping ? [] : deliveries) {
+      const { endpointId } = delivery
+      if (!this.#book.open(rows.get(endpointId)!)) continue
+      const left = room.get(endpointId) ?? this.#scheduler.room(endpointId)
+      room.set(endpointId, left - 1)
+      if (left > 0) leased.push(delivery)
+      else this.#claimer.backlogged(endpointId)
     }
     const deliveryIds = new Set(leased.map(({ id }) => id))
     const send = () => {
       for (const delivery of leased) {
-        this.#scheduler.add(settings.get(delivery.endpointId)!, { delivery, claimId, leaseEndsAt })
+        // As it is known now: the endpoint may have changed while the transaction ended.
+        const settings = this.#book.open(rows.get(delivery.endpointId)!)
+        if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
       }
       if (leased.length < deliveries.length) this.#claimer.wake()
       this.#pump()
@@ -230,7 +230,7 @@ export class Engine {
 
   #close(endpointId: string): void {
     this.#scheduler.drop(endpointId)
-    this.#book.forget(endpointId)
+    this.#book.close(endpointId)
     this.#options.sender.forget(endpointId)
   }
 }

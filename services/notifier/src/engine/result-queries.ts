@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { plainArray } from '../arrays.ts'
 
 /** What became of an attempt. */
 export interface Result {
@@ -37,22 +38,21 @@ export interface Advanced {
  * late result of one whose lease ran out is logged too, and an acknowledgement counts whoever got it.
  */
 export async function writeResults(sql: Sql, results: Result[]): Promise<Advanced[]> {
-  // The driver takes an array's type from its first element: booleans go as numbers, times as text.
   return sql<Advanced[]>`
     with result as materialized (
       select *, replay = 1 as is_replay, acknowledged = 1 as delivered from unnest(
-        ${results.map((result) => result.applicationId)}::text[],
-        ${results.map((result) => result.deliveryId)}::text[],
-        ${results.map((result) => result.claimId)}::uuid[],
-        ${results.map((result) => Number(result.isReplay))}::smallint[],
-        ${results.map((result) => result.at.toISOString())}::timestamptz[],
-        ${results.map((result) => result.endedAt.toISOString())}::timestamptz[],
-        ${results.map((result) => result.durationMs)}::int[],
-        ${results.map((result) => Number(result.delivered))}::smallint[],
-        ${results.map((result) => result.responseCode)}::smallint[],
+        ${plainArray(results.map((result) => result.applicationId))}::text[],
+        ${plainArray(results.map((result) => result.deliveryId))}::text[],
+        ${plainArray(results.map((result) => result.claimId))}::uuid[],
+        ${plainArray(results.map((result) => Number(result.isReplay)))}::smallint[],
+        ${plainArray(results.map((result) => result.at.toISOString()))}::timestamptz[],
+        ${plainArray(results.map((result) => result.endedAt.toISOString()))}::timestamptz[],
+        ${plainArray(results.map((result) => result.durationMs))}::int[],
+        ${plainArray(results.map((result) => Number(result.delivered)))}::smallint[],
+        ${plainArray(results.map((result) => result.responseCode))}::smallint[],
         ${results.map((result) => result.error)}::text[],
         ${results.map((result) => result.responseExcerpt)}::text[],
-        ${results.map((result) => result.retryAt?.toISOString() ?? null)}::timestamptz[]
+        ${plainArray(results.map((result) => result.retryAt?.toISOString() ?? null))}::timestamptz[]
       ) as result (application_id, delivery_id, claim_id, replay, at, ended_at, duration_ms, acknowledged,
         response_code, error, response_excerpt, retry_at)
     ), advanced as (

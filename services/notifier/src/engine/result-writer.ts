@@ -7,6 +7,8 @@ const mostRows = 200
 const gatherMs = 3
 const mostFlushes = 2
 const pauseMs = 200
+const longestPauseMs = 2_000
+const mostTries = 3
 
 export interface ResultWriterOptions<Written> {
   write: (results: Result[]) => Promise<Written>
@@ -22,6 +24,7 @@ export class ResultWriter<Written> {
   readonly #options: ResultWriterOptions<Written>
   #queue: Result[] = []
   #running = 0
+  #failing = 0
   #timer: NodeJS.Timeout | undefined
   #drained: (() => void)[] = []
 
@@ -29,9 +32,9 @@ export class ResultWriter<Written> {
     this.#options = options
   }
 
-  /** Results not written yet. */
-  get size(): number {
-    return this.#queue.length + this.#running
+  /** Whether results could not be written and are tried again. */
+  get isBehind(): boolean {
+    return this.#failing > 0
   }
 
   add(result: Result): void {
@@ -42,7 +45,7 @@ export class ResultWriter<Written> {
 
   /** Resolves when all that was added is written. */
   async drain(): Promise<void> {
-    if (this.size === 0) return
+    if (this.#queue.length + this.#running === 0) return
     await new Promise<void>((resolve) => {
       this.#drained.push(resolve)
       this.#flush()
@@ -76,23 +79,35 @@ export class ResultWriter<Written> {
   }
 
   async #write(batch: Result[]): Promise<void> {
-    const { write, written, log } = this.#options
     for (let tries = 1; ; tries += 1) {
-      try {
-        const outcome = await write(batch)
-        flushSize.observe(batch.length)
-        return written(batch, outcome)
-      } catch (error) {
-        const willPass = isDatabaseUnavailable(error) || isRetryable(error)
+      if (await this.#try(batch, tries)) return
+      this.#failing += 1
+      await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, longestPauseMs)))
+      this.#failing -= 1
+    }
+  }
+
+  /** @returns whether the batch is done with */
+  async #try(batch: Result[], tries: number): Promise<boolean> {
+    const { write, written, log } = this.#options
+    try {
+      const outcome = await write(batch)
+      flushSize.observe(batch.length)
+      written(batch, outcome)
+      return true
+    } catch (error) {
+      const willPass = isDatabaseUnavailable(error) || isRetryable(error)
+      if (!willPass || Number.isInteger(Math.log2(tries))) {
         log.warn({ err: error, tries, results: batch.length }, 'results not written')
-        if (!willPass && batch.length > 1) {
-          for (const result of batch) await this.#write([result])
-          return
-        }
-        // It stays leased until its lease ends, and is sent again.
-        if (!willPass && tries >= 3) return
-        await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, 2_000)))
       }
+      if (willPass) return false
+      if (batch.length > 1) {
+        for (const result of batch) await this.#write([result])
+        return true
+      }
+      // Whatever the receiver put into it: the attempt is recorded without. At last its lease ends, and it is sent again.
+      Object.assign(batch[0]!, { responseExcerpt: null, error: null })
+      return tries >= mostTries
     }
   }
 }

@@ -30,9 +30,7 @@ export class Scheduler {
   readonly #slots: number
   readonly #endpoints = new Map<string, EndpointState>()
   /** Endpoints with work that they may start, in turn. */
-  readonly #rings = new Map<string, Set<EndpointState>>(
-    lanes.flatMap((lane) => standings.map((standing) => [`${lane} ${standing}`, new Set<EndpointState>()])),
-  )
+  readonly #rings: Record<Lane, Record<Standing, Set<EndpointState>>> = { first: rings(), later: rings() }
   readonly #busy: Record<Lane | Standing | 'all', number> = {
     first: 0,
     later: 0,
@@ -148,7 +146,7 @@ export class Scheduler {
 
   #nextOf(lane: Lane, standing: Standing, now: number): Pick | undefined {
     if (this.#busy[standing] >= this.#share(standingShares[standing])) return undefined
-    const ring = this.#ring(lane, standing)
+    const ring = this.#rings[lane][standing]
     for (const endpoint of ring) {
       ring.delete(endpoint)
       this.#settle(endpoint, now)
@@ -192,7 +190,7 @@ export class Scheduler {
   /** Puts an endpoint at the end of its ring where it has something to start. */
   #enter(endpoint: EndpointState, lane: Lane): void {
     if (endpoint.queues[lane].length === 0 || endpoint.isAtCap) return
-    this.#ring(lane, endpoint.standing).add(endpoint)
+    this.#rings[lane][endpoint.standing].add(endpoint)
   }
 
   #settle(endpoint: EndpointState, now: number): void {
@@ -202,7 +200,7 @@ export class Scheduler {
     this.#busy[standing] += endpoint.inFlight.size
     if (endpoint.standing === 'slow') this.#queuedSlow -= endpoint.queued
     if (standing === 'slow') this.#queuedSlow += endpoint.queued
-    for (const lane of lanes) this.#ring(lane, endpoint.standing).delete(endpoint)
+    for (const lane of lanes) this.#rings[lane][endpoint.standing].delete(endpoint)
     endpoint.standing = standing
     for (const lane of lanes) this.#enter(endpoint, lane)
   }
@@ -225,11 +223,11 @@ export class Scheduler {
     if (endpoint.standing === 'slow') this.#queuedSlow += change
   }
 
-  #ring(lane: Lane, standing: Standing): Set<EndpointState> {
-    return this.#rings.get(`${lane} ${standing}`)!
-  }
-
   #share(share: number): number {
     return Math.max(1, Math.floor(this.#slots * share))
   }
+}
+
+function rings(): Record<Standing, Set<EndpointState>> {
+  return { proven: new Set(), unknown: new Set(), slow: new Set() }
 }

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { jsonArray, plainArray } from '../arrays.ts'
 
 /** An event as it is kept. */
 export interface StoredEvent {
@@ -21,7 +22,7 @@ export async function takeSequences(sql: Sql, counts: Map<string, number>): Prom
   const rows = await sql<{ accountId: string; before: bigint }[]>`
     insert into account_sequences as known (account_id, last_sequence)
     select account_id, wanted
-    from unnest(${accounts}::text[], ${accounts.map((account) => counts.get(account)!)}::bigint[])
+    from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
       as account (account_id, wanted)
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
     returning account_id as "accountId", last_sequence as before`
@@ -32,12 +33,12 @@ export async function insertEvents(sql: Sql, recordedAt: Date, events: StoredEve
   await sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent)
     select ${recordedAt}, event.* from unnest(
-      ${events.map((event) => event.accountId)}::text[],
-      ${events.map((event) => event.sequence.toString())}::bigint[],
-      ${events.map((event) => event.applicationId)}::text[],
-      ${events.map((event) => event.id)}::text[],
-      ${events.map((event) => event.body)}::text[],
-      ${events.map((event) => event.traceParent)}::text[]
+      ${plainArray(events.map((event) => event.accountId))}::text[],
+      ${plainArray(events.map((event) => event.sequence))}::bigint[],
+      ${plainArray(events.map((event) => event.applicationId))}::text[],
+      ${plainArray(events.map((event) => event.id))}::text[],
+      ${jsonArray(events.map((event) => event.body))}::text[],
+      ${plainArray(events.map((event) => event.traceParent))}::text[]
     ) as event`
 }
 

@@ -27,7 +27,7 @@ export interface TestProcesses extends AsyncDisposable {
   natsServer: Awaited<ReturnType<typeof startOwnNats>>
   of: { accountId: string; applicationId: string }
   register(url: string): Promise<string>
-  happen(count: number): Promise<Event[]>
+  happen(count: number, traceParent?: string): Promise<Event[]>
   countOf(status: string): Promise<number>
 }
 
@@ -82,12 +82,12 @@ export async function startProcesses(options: {
       const { endpoint } = await channel.calls.createEndpoint({ ...of, url, subscribedEvents: '*' })
       return endpoint!.id
     },
-    async happen(count) {
+    async happen(count, traceParent) {
       const value = { licenceId: newId('lic'), status: 'revoked' }
       const events = Array.from({ length: count }, () =>
         givenEvent({ ...of, payload: { case: 'licenceRevoked', value } }),
       )
-      await publish(nats, events)
+      await publish(nats, events, { ...(traceParent && { traceParent }) })
       return events
     },
     async countOf(status) {
