@@ -198,7 +198,11 @@ describe('a plan archived between opening and payment', () => {
     expect(await licencesOf(house, vendor)).toHaveLength(1)
     await handled(house)
     await eventually(() =>
-      expect(told(house, vendor)).toEqual(['licence.created', 'payment.provision_failed', 'payment.succeeded']),
+      expect(told(house, vendor)).toEqual([
+        'licence.created',
+        'payment.provision_failed',
+        'payment.succeeded',
+      ]),
     )
   })
 
@@ -217,7 +221,10 @@ describe('opening a checkout', () => {
   test('needs a known plan with a price, a connected processor, and an active plan, in this order', async () => {
     const vendor = await house.givenVendor({ connect: false, price: null })
     const noPlan = openCheckout(house, vendor, { planId: 'pln_01k00000000000000000000000' })
-    await expect(noPlan).rejects.toMatchObject({ code: 'validation_failed', errors: [{ pointer: '/plan_id' }] })
+    await expect(noPlan).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/plan_id' }],
+    })
     await expect(openCheckout(house, vendor)).rejects.toMatchObject({
       code: 'validation_failed',
       errors: [{ pointer: '/plan_id' }],
@@ -242,7 +249,9 @@ describe('opening a checkout', () => {
       method: 'POST',
     })
     const session = await openCheckout(house, vendor)
-    const { data } = await house.simulator.control<{ data: unknown[] }>('requests').catch(() => ({ data: [] }))
+    const { data } = await house.simulator
+      .control<{ data: unknown[] }>('requests')
+      .catch(() => ({ data: [] }))
     expect(data).toBeDefined()
     await pay(house, session)
     await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))

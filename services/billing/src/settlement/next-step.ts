@@ -1,5 +1,6 @@
 import { addMonths } from '../calendar.ts'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'
+import type { DisputeRow } from '../facts/dispute-facts.ts'
 import type { InvoiceRow } from '../facts/subscription-facts.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import { countingRefunds, creditEarnedAt, creditLostAt, laneOf, refundsOf } from './refund-sums.ts'
@@ -128,14 +129,20 @@ function provisioning(story: Story): LicenceStep | undefined {
 
 type Consequence = Exclude<LicenceStep, { do: 'provision' }>
 
+/**
+ * All that is due. The processor's clock counts in seconds: within one, they stand in the order in which they can follow
+ * one another.
+ */
 function consequences(story: Story, failuresBeforeSuspend: number): Consequence[] {
   const { session } = story
   if (session.status !== 'provisioned') return []
   return [
     ...renewals(story),
     ...failures(story, failuresBeforeSuspend),
-    ...story.payments.flatMap((payment) => disputeSteps(story, payment)),
+    ...story.payments.flatMap((payment) => inquiries(story, payment)),
     ...story.payments.flatMap((payment) => refundSteps(story, payment)),
+    ...story.payments.flatMap((payment) => chargebacks(story, payment)),
+    ...story.payments.flatMap((payment) => endedInquiries(story, payment)),
     ...(story.subscriptionEndedAt && !session.subscription_ended
       ? [{ do: 'end_subscription' as const, at: story.subscriptionEndedAt }]
       : []),
@@ -161,22 +168,30 @@ function failures(story: Story, failuresBeforeSuspend: number): Consequence[] {
   return [{ do: 'suspend_for_failures', ...found }]
 }
 
-function disputeSteps(story: Story, payment: PaymentRow): Consequence[] {
-  return story.disputes
-    .filter((dispute) => dispute.payment_ref === payment.payment_ref)
-    .flatMap((dispute): Consequence[] => {
-      if (dispute.inquiry && !dispute.suspended) {
-        return [{ do: 'suspend_for_inquiry', dispute, at: dispute.opened_at }]
-      }
-      const steps: Consequence[] = []
-      if (dispute.inquiry_closed_at && !dispute.resumed) {
-        steps.push({ do: 'resume_from_inquiry', dispute, at: dispute.inquiry_closed_at })
-      }
-      if (dispute.chargeback_at && !story.refunds.get(dispute.dispute_ref)?.processed) {
-        steps.push({ do: 'process_chargeback', payment, dispute, at: dispute.chargeback_at })
-      }
-      return steps
-    })
+function disputesOf(story: Story, payment: PaymentRow): DisputeRow[] {
+  return story.disputes.filter((dispute) => dispute.payment_ref === payment.payment_ref)
+}
+
+function inquiries(story: Story, payment: PaymentRow): Consequence[] {
+  return disputesOf(story, payment)
+    .filter((dispute) => dispute.inquiry && !dispute.suspended)
+    .map((dispute) => ({ do: 'suspend_for_inquiry', dispute, at: dispute.opened_at }))
+}
+
+function endedInquiries(story: Story, payment: PaymentRow): Consequence[] {
+  return disputesOf(story, payment).flatMap((dispute): Consequence[] =>
+    dispute.inquiry_closed_at && !dispute.resumed
+      ? [{ do: 'resume_from_inquiry', dispute, at: dispute.inquiry_closed_at }]
+      : [],
+  )
+}
+
+function chargebacks(story: Story, payment: PaymentRow): Consequence[] {
+  return disputesOf(story, payment).flatMap((dispute): Consequence[] =>
+    dispute.chargeback_at && !story.refunds.get(dispute.dispute_ref)?.processed
+      ? [{ do: 'process_chargeback', payment, dispute, at: dispute.chargeback_at }]
+      : [],
+  )
 }
 
 function refundSteps(story: Story, payment: PaymentRow): Consequence[] {
@@ -194,7 +209,13 @@ function refundSteps(story: Story, payment: PaymentRow): Consequence[] {
  * is paid for. A chargeback always does.
  */
 function isOldCycle(story: Story, payment: PaymentRow, at: Date): boolean {
-  return story.payments.some((later) => later.paid_at > payment.paid_at && later.paid_at <= at)
+  return story.payments.some((other) => isLaterCycle(other, payment) && other.paid_at <= at)
+}
+
+function isLaterCycle(one: PaymentRow, other: PaymentRow): boolean {
+  if (one.invoice_ref === null) return false
+  if (other.invoice_ref === null) return true
+  return (one.period_end ?? one.paid_at) > (other.period_end ?? other.paid_at)
 }
 
 /** What a replay of the session would do, or why there is nothing to replay. */

@@ -91,7 +91,10 @@ export async function licenceOf(
   return (await licensing.getLicence({ accountId, licenceId })).licence!
 }
 
-export async function licencesOf({ licensing }: Pick<Harness, 'licensing'>, vendor: Vendor): Promise<Licence[]> {
+export async function licencesOf(
+  { licensing }: Pick<Harness, 'licensing'>,
+  vendor: Vendor,
+): Promise<Licence[]> {
   return (await licensing.listLicences({ ...scope(vendor), ...firstPage })).licences
 }
 
