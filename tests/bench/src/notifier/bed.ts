@@ -24,7 +24,7 @@ export interface Vendor {
   partition: number
 }
 
-export async function startBed() {
+export async function startBed(environment: Record<string, string> = {}) {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
   const server = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
@@ -50,6 +50,7 @@ export async function startBed() {
         WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
         WEBHOOK_CA_FILE: caFile,
         LOG_LEVEL: 'warn',
+        ...environment,
       },
       folder.path,
     ),

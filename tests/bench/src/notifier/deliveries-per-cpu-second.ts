@@ -35,9 +35,7 @@ async function measured(
 
 /** The notifier, under a burst of events of eight vendors. */
 export async function ours(bed: Bed, events: number): Promise<Cost> {
-  const vendors = await Promise.all(
-    Array.from({ length: 8 }, (_, i) => bed.givenVendor(i, [`/of/${i}`])),
-  )
+  const vendors = await Promise.all(Array.from({ length: 8 }, (_, i) => bed.givenVendor(i, [`/of/${i}`])))
   const burst = async (count: number) => {
     const [before] = await bed.sql<{ count: number }[]>`select count(*)::int as count from attempts`
     for (let done = 0; done < count; done += 500) {
@@ -48,7 +46,7 @@ export async function ours(bed: Bed, events: number): Promise<Cost> {
     for (;;) {
       const [now] = await bed.sql<{ count: number }[]>`select count(*)::int as count from attempts`
       if (now!.count >= before!.count + count) return
-      await pause(50)
+      await pause(250)
     }
   }
   await burst(2_000)

@@ -57,7 +57,9 @@ async function record({ sql }: Bed, accountId: string): Promise<void> {
       sequence: Number(row!.last),
       account_id: accountId,
       application_id: `app_${accountId}`,
-      data: { object: { licence_id: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' } },
+      data: {
+        object: { licence_id: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' },
+      },
       previous: null,
     })
     await tx`insert into per_row.events (id, account_id, sequence, body) values (${id}, ${accountId}, ${row!.last}, ${body})`

@@ -1,0 +1,57 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { quantile } from '../report.ts'
+import { startBed } from './bed.ts'
+import type { Bed } from './bed.ts'
+
+export interface Delays {
+  p50Ms: number
+  p99Ms: number
+}
+
+/** How long healthy endpoints wait for events that come at a steady rate, while this share of all endpoints is dead. */
+export async function delays(
+  bed: Bed,
+  options: { endpoints: number; deadShare: number; perSecond: number; seconds: number },
+): Promise<Delays> {
+  const { endpoints, deadShare, perSecond, seconds } = options
+  const vendors = await Promise.all(
+    Array.from({ length: endpoints }, (_, i) => {
+      const isDead = i % 10 < deadShare * 10
+      return bed
+        .givenVendor(i % 8, [`/${isDead ? 'dead' : 'well'}/${i}`])
+        .then((vendor) => ({ ...vendor, isDead }))
+    }),
+  )
+  const sentAt = new Map<string, number>()
+  const publishing: Promise<unknown>[] = []
+  const startedAt = Date.now()
+  for (let n = 0; n < perSecond * seconds; n += 1) {
+    const dueInMs = startedAt + (n * 1000) / perSecond - Date.now()
+    if (dueInMs > 1) await pause(dueInMs)
+    const vendor = vendors[n % endpoints]!
+    const at = Date.now()
+    publishing.push(
+      bed.publish(vendor).then((id) => {
+        if (!vendor.isDead) sentAt.set(id, at)
+      }),
+    )
+  }
+  await Promise.all(publishing)
+  for (;;) {
+    const arrivals = await bed.arrivals()
+    const waits = [...sentAt].flatMap(([id, at]) => {
+      const arrivedAt = arrivals.get(id)
+      return arrivedAt === undefined ? [] : [arrivedAt - at]
+    })
+    if (waits.length === sentAt.size) return { p50Ms: quantile(waits, 0.5), p99Ms: quantile(waits, 0.99) }
+    await pause(200)
+  }
+}
+
+if (import.meta.main) {
+  const options = { endpoints: 100, perSecond: 200, seconds: 15 }
+  for (const deadShare of [0, 0.3, 0.6]) {
+    await using bed = await startBed()
+    console.log({ deadShare, ...(await delays(bed, { ...options, deadShare })) })
+  }
+}
