@@ -61,7 +61,8 @@ export function connectTo<S extends DescService>(
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.max_reconnect_backoff_ms': 1_000,
     'grpc.dns_min_time_between_resolutions_ms': 2_000,
-    'grpc.max_receive_message_length': 16 * 1024 * 1024,
+    // A revocation list of 100,000 licences has 8 MiB.
+    'grpc.max_receive_message_length': 64 * 1024 * 1024,
     'grpc.service_config': JSON.stringify(serviceConfig(service)),
   })
   const calls: Record<string, unknown> = {}

@@ -86,8 +86,8 @@ test('two tokens never have the same id, and without max_seats there are none', 
 test('nothing that an activation answers holds anything of the vendor’s', async () => {
   const licence = await givenKey({ externalRef: 'customer-of-the-vendor', domains: ['*.example.com'] })
   const { grant } = await activate(harness.products, licence)
-  const { $typeName, ...fields } = grant!
-  expect(Object.keys(fields).sort()).toEqual([
+  expect(Object.keys(grant!).sort()).toEqual([
+    '$typeName',
     'activationId',
     'checkIntervalSeconds',
     'expiresAt',
