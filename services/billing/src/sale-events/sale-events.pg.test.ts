@@ -1,0 +1,135 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { eventually } from '@licensing/test-support/poll'
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness, Vendor } from '../testing/harness.ts'
+import { feesOf, handled, licenceOf, licencesOf, paymentsOf, scope, told } from '../testing/shop.ts'
+
+let house: Harness
+beforeAll(async () => {
+  house = await startHarness()
+})
+afterAll(() => house[Symbol.asyncDispose]())
+
+const occurredAt = timestampFromDate(new Date(Date.UTC(2027, 0, 31, 9)))
+
+type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>
+
+function record(vendor: Vendor, sale: Sale = {}) {
+  const body = {
+    saleId: 'order-1',
+    externalRef: 'cust-1',
+    amount: 4900n,
+    currency: 'usd',
+    ...('priceId' in sale ? {} : { planId: vendor.planId }),
+    ...sale,
+  }
+  const bodyHash = createHash('sha256')
+    .update(JSON.stringify(body, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)))
+    .digest()
+  return house.billing.recordSaleEvent({ ...scope(vendor), occurredAt, bodyHash, ...body })
+}
+
+describe('a sale of another shop', () => {
+  test('provisions like a checkout, costs no fee, and emits no payment.succeeded', async () => {
+    const vendor = await house.givenVendor({ price: null })
+    const { saleEvent, created } = await record(vendor)
+    expect(created).toBe(true)
+    expect(saleEvent).toMatchObject({
+      id: expect.stringMatching(/^sale_/),
+      saleId: 'order-1',
+      status: 'provisioned',
+    })
+    expect(await licenceOf(house, vendor, saleEvent!.licenceId!)).toMatchObject({
+      status: 'active',
+      externalRef: 'cust-1',
+    })
+    expect(await paymentsOf(house, vendor)).toMatchObject([
+      { saleId: 'order-1', licenceId: saleEvent!.licenceId, amount: 4900n, feeMinor: 0n, occurredAt },
+    ])
+    expect(await feesOf(house, vendor)).toEqual([])
+    await handled(house)
+    await eventually(() => expect(told(house, vendor)).toEqual(['licence.created']))
+  })
+
+  test('sent again answers the same and does nothing twice; with another body it is refused', async () => {
+    const vendor = await house.givenVendor()
+    const [first, ...others] = await Promise.all(Array.from({ length: 8 }, () => record(vendor)))
+    const all = [first!, ...others]
+    expect(all.filter(({ created }) => created)).toHaveLength(1)
+    expect(new Set(all.map(({ saleEvent }) => saleEvent!.id)).size).toBe(1)
+    expect(await licencesOf(house, vendor)).toHaveLength(1)
+    await expect(record(vendor, { amount: 1n })).rejects.toMatchObject({ code: 'idempotency_mismatch' })
+    await handled(house)
+    expect(told(house, vendor)).toEqual(['licence.created'])
+  })
+
+  test('lasts as its price has it, unless it says itself', async () => {
+    const vendor = await house.givenVendor({ price: { periodMonths: 1 } })
+    const byPrice = await record(vendor, { priceId: vendor.priceId })
+    const { expiresOn } = await licenceOf(house, vendor, byPrice.saleEvent!.licenceId!)
+    expect(Number(expiresOn!.seconds)).toBe(Date.UTC(2027, 1, 28, 9) / 1000)
+    const said = timestampFromDate(new Date(Date.UTC(2030, 0, 1)))
+    const own = await record(vendor, { saleId: 'order-2', externalRef: 'cust-2', expiresOn: said })
+    expect((await licenceOf(house, vendor, own.saleEvent!.licenceId!)).expiresOn).toEqual(said)
+  })
+
+  test('on a retired plan is told as failed, once, and provisioned when it is sent again after the restore', async () => {
+    const vendor = await house.givenVendor()
+    await house.changePlan(vendor.planId, 'retired')
+    const failed = await record(vendor)
+    expect(failed).toMatchObject({ created: true, saleEvent: { status: 'provision_failed' } })
+    expect(failed.saleEvent!.licenceId).toBeUndefined()
+    expect(await record(vendor)).toMatchObject({ created: false, saleEvent: { status: 'provision_failed' } })
+    await house.changePlan(vendor.planId, 'active')
+    expect(await record(vendor)).toMatchObject({ created: false, saleEvent: { status: 'provisioned' } })
+    await handled(house)
+    await eventually(() =>
+      expect(told(house, vendor)).toEqual(['licence.created', 'payment.provision_failed']),
+    )
+    expect(house.events.of(vendor.accountId)).toContainEqual({
+      type: 'payment.provision_failed',
+      session_id: failed.saleEvent!.id,
+      plan_id: vendor.planId,
+      amount: 4900,
+      currency: 'usd',
+      reason: 'plan_archived',
+    })
+  })
+
+  test.each([
+    ['an unknown plan', { planId: 'pln_01k00000000000000000000000' }, '/plan_id'],
+    ['an unknown price', { priceId: 'price_unknown' }, '/price_id'],
+  ])('of %s is refused', async (_, sale, pointer) => {
+    const vendor = await house.givenVendor()
+    await expect(record(vendor, sale)).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer }],
+    })
+    expect(await paymentsOf(house, vendor)).toEqual([])
+  })
+
+  test('is known by its application: another may use the same id', async () => {
+    const one = await house.givenVendor()
+    const other = await house.givenVendor()
+    const first = await record(one)
+    const second = await record(other, { amount: 1n })
+    expect(second.created).toBe(true)
+    expect(second.saleEvent!.licenceId).not.toBe(first.saleEvent!.licenceId)
+  })
+
+  test('is unavailable, and not half done, while licensing is away', async () => {
+    const vendor = await house.givenVendor()
+    house.licensingProcess.freeze()
+    try {
+      await expect(record(vendor)).rejects.toMatchObject({ code: 'unavailable' })
+    } finally {
+      house.licensingProcess.resume()
+    }
+    expect(await paymentsOf(house, vendor)).toEqual([])
+    const { created } = await record(vendor)
+    expect(created).toBe(true)
+    expect(await licencesOf(house, vendor)).toHaveLength(1)
+  })
+})
