@@ -2,7 +2,7 @@ import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
 import { readSeconds } from './deliveries/backoff.ts'
 import { parseNetworks } from './sending/address.ts'
-import { parseEncryptionKeys } from './signing/secret.ts'
+import { parseEncryptionKeys } from '@licensing/database/encryption'
 
 export const notifierConfig = z.object({
   ...serviceConfig,

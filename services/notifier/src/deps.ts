@@ -1,7 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import type { Clock } from './clock.ts'
 import type { Engine } from './engine/engine.ts'
-import type { EncryptionKeys } from './signing/secret.ts'
+import type { EncryptionKeys } from '@licensing/database/encryption'
 
 /** What the RPC handlers are given. */
 export interface NotifierDeps {

@@ -18,7 +18,7 @@ import { createConnector } from './sending/connector.ts'
 import { createResolver, createSystemLookup } from './sending/resolver.ts'
 import { Sender } from './sending/sender.ts'
 import { webhookUrlProblem } from './sending/webhook-url.ts'
-import type { EncryptionKeys } from './signing/secret.ts'
+import type { EncryptionKeys } from '@licensing/database/encryption'
 import { keepPartitions, startUpkeep } from './upkeep/upkeep.ts'
 
 export interface NotifierOptions {

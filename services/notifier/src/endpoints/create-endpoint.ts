@@ -3,7 +3,8 @@ import { newId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
 import type { CreateEndpointRequest, CreateEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
-import { encryptSecret, newSecret } from '../signing/secret.ts'
+import { encrypt } from '@licensing/database/encryption'
+import { newSecret } from '../signing/secret.ts'
 import { endpointMessage } from './endpoint.ts'
 import { insertEndpoint } from './endpoint-queries.ts'
 import { readSubscription } from './subscription.ts'
@@ -22,7 +23,7 @@ export async function createEndpoint(
   const secret = newSecret()
   const createdAt = clock.now()
   const subscribedEvents = subscription.types
-  const encryptedSecret = encryptSecret(secret, id, keys)
+  const encryptedSecret = encrypt(secret, id, keys)
   await insertEndpoint(sql, {
     id,
     accountId,

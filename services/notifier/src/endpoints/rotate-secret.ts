@@ -1,7 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EndpointRequest, RotateSecretResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
-import { encryptSecret, newSecret } from '../signing/secret.ts'
+import { encrypt } from '@licensing/database/encryption'
+import { newSecret } from '../signing/secret.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import { changeSecret, lockEndpoint } from './endpoint-queries.ts'
 
@@ -12,7 +13,7 @@ export async function rotateSecret(
 ): Promise<MessageInitShape<typeof RotateSecretResponseSchema>> {
   const { endpointId } = request
   const secret = newSecret()
-  const changed = await changeSecret(sql, request, encryptSecret(secret, endpointId, keys))
+  const changed = await changeSecret(sql, request, encrypt(secret, endpointId, keys))
   if (!changed) {
     throw (await lockEndpoint(sql, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
   }

@@ -1,7 +1,7 @@
 import type { Logger } from '@licensing/process/log'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import type { EncryptionKeys } from '../signing/secret.ts'
-import { decryptSecret } from '../signing/secret.ts'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { decrypt } from '@licensing/database/encryption'
 import type { EndpointSettings } from './endpoint-state.ts'
 
 const mostKept = 20_000
@@ -29,7 +29,7 @@ export class EndpointBook {
     const known = this.#known.get(row.id)
     if (known && known.generation >= row.generation) return known
     try {
-      const secret = decryptSecret(row.encryptedSecret, row.id, this.#keys)
+      const secret = decrypt(row.encryptedSecret, row.id, this.#keys)
       const settings = { id: row.id, url: row.url, secret, generation: row.generation }
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)

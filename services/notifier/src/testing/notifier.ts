@@ -23,7 +23,7 @@ import type { NotifierOptions } from '../notifier.ts'
 import { startNotifier } from '../notifier.ts'
 import { parseNetworks } from '../sending/address.ts'
 import { notifierService } from '../service.ts'
-import { parseEncryptionKeys } from '../signing/secret.ts'
+import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { givenEvent, publish } from './events.ts'
 
 export type Options = Partial<
