@@ -104,15 +104,18 @@ test('a signal before it is up stops it as well', async () => {
   expect(await stillRunning(family)).toEqual([])
 }, 240_000)
 
-test('a service that crashes is started again', async () => {
+test('services and servers that crash are started again', async () => {
   const dataDir = await givenDataDir()
   await using stack = startLocalStack({ dataDir })
   const { gateway, app_id } = await stack.ready()
   const noted: { name: string; pid: number }[] = JSON.parse(
     await readFile(join(dataDir, 'processes.json'), 'utf8'),
   )
-  for (const { name, pid } of noted) if (name === 'catalog' || name === 'nats') process.kill(pid, 'SIGKILL')
-  await eventually(() => expect(stack.stderr).toMatch(/catalog ended \(SIGKILL\)/))
+  for (const { name, pid } of noted)
+    if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
+  for (const name of ['catalog', 'nats', 'postgres']) {
+    await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
+  }
   const api = apiClient(gateway, stack.apiKey())
   await eventually(
     async () => expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
