@@ -7,6 +7,8 @@ import type { CatalogService } from '@licensing/proto/catalog'
 /** What handlers need; made once, in main.ts. */
 export interface LicensingDeps {
   sql: Database
+  /** Where lists are read: a pool whose every statement is planned for its own values. */
+  lists: Database
   outbox: Outbox
   catalog: ServiceClient<typeof CatalogService>
   log: Logger

@@ -1,4 +1,3 @@
-import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
@@ -12,6 +11,7 @@ import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
 import { licensingConfig } from './config.ts'
+import { connectPools } from './pools.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { takePlanEvents } from './plans/plan-events.ts'
 import { productDeps } from './products/product-deps.ts'
@@ -24,13 +24,11 @@ await runProcess(
   'licensing',
   () => readConfig(licensingConfig),
   async ({ log, health, onStop }, config) => {
-    const sql = connect(config.DATABASE_URL, {
-      name: 'licensing',
-      max: config.DATABASE_CONNECTIONS,
-      // A large archive holds its licences for a while: those who want them must not hold all connections.
-      lockTimeoutMs: 4_000,
-    })
-    onStop('database', () => sql.end({ timeout: 5 }))
+    const { sql, lists } = connectPools(config)
+    onStop(
+      'database',
+      async () => void (await Promise.all([sql.end({ timeout: 5 }), lists.end({ timeout: 5 })])),
+    )
     health.add('database', async () => void (await sql`select 1`))
     const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }
     await migrate(sql, [outboxMigrations, consumerMigrations, migrations])
@@ -44,7 +42,7 @@ await runProcess(
 
     const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
     onStop('catalog channel', () => catalog.close())
-    const deps = { sql, outbox, catalog: catalog.calls, log }
+    const deps = { sql, lists, outbox, catalog: catalog.calls, log }
     const consumer = startConsumer({
       sql,
       nats,

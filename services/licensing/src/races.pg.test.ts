@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startHarness } from './testing/harness.ts'
 import type { Harness } from './testing/harness.ts'
 import {
@@ -21,6 +21,9 @@ import {
   verbOn,
 } from './testing/makers.ts'
 import { anew, provision } from './testing/payments.ts'
+
+// Hundreds of calls each, on a machine that may be busy.
+vi.setConfig({ testTimeout: 300_000 })
 
 // Every race runs against two replicas of the service on one database, RACE_ROUNDS times.
 let harness: Harness

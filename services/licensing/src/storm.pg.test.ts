@@ -1,5 +1,5 @@
 import { constantFrom, sample } from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { expireLicences } from './sweeps/expire-licences.ts'
 import { startHarness } from './testing/harness.ts'
@@ -21,6 +21,9 @@ import {
   verbOn,
 } from './testing/makers.ts'
 import { anew, inDays, provision, renew, suspendFor } from './testing/payments.ts'
+
+// Hundreds of calls each, on a machine that may be busy.
+vi.setConfig({ testTimeout: 300_000 })
 
 let harness: Harness
 let other: Harness

@@ -9,7 +9,7 @@ import { licenceStatuses } from './licence.ts'
 import { findLicences } from './list-queries.ts'
 
 export async function listLicences(
-  { sql }: LicensingDeps,
+  { lists }: LicensingDeps,
   request: ListLicencesRequest,
 ): Promise<MessageInitShape<typeof ListLicencesResponseSchema>> {
   const { status, seenSince } = request
@@ -17,7 +17,7 @@ export async function listLicences(
     throw invalid('/status', `must be one of ${licenceStatuses.join(', ')}`)
   }
   const limit = pageLimit(request.limit)
-  const rows = await findLicences(sql, {
+  const rows = await findLicences(lists, {
     ...request,
     limit: limit + 1,
     seenSince: seenSince && timestampDate(seenSince),

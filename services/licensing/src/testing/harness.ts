@@ -19,6 +19,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { LicensingDeps } from '../dependencies.ts'
+import { connectPools } from '../pools.ts'
 import { licensingService } from '../service.ts'
 
 /** The service, reached through its real client. */
@@ -65,12 +66,12 @@ export async function startHarness(): Promise<Harness> {
 
 async function startService(databaseUrl: string, catalogPort: number): Promise<Service> {
   await using started = new AsyncDisposableStack()
-  const sql = connect(databaseUrl, { name: 'licensing', max: 20 })
-  started.defer(() => sql.end({ timeout: 5 }))
+  const { sql, lists } = connectPools({ DATABASE_URL: databaseUrl, DATABASE_CONNECTIONS: 20 })
+  started.defer(async () => void (await Promise.all([sql.end({ timeout: 5 }), lists.end({ timeout: 5 })])))
   const toCatalog = connectTo(CatalogService, `127.0.0.1:${catalogPort}`)
   started.defer(() => toCatalog.close())
   const { log, ...listen } = serveOn()
-  const deps = { sql, outbox: createOutbox(sql, () => {}), catalog: toCatalog.calls, log }
+  const deps = { sql, lists, outbox: createOutbox(sql, () => {}), catalog: toCatalog.calls, log }
   const services = [licensingService(deps)]
   const server = await serve({ ...listen, log, services, isUnavailable: isDatabaseUnavailable })
   started.defer(() => server.stop())

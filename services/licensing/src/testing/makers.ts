@@ -179,4 +179,4 @@ export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
 }
 
 /** How many times a race is run. */
-export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 30)
+export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 20)
