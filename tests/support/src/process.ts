@@ -2,6 +2,7 @@ import { startNode, untilReady, type NodeProcess } from '@licensing/local/node-p
 import { mainOf, type ServiceName } from '@licensing/local/services'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { startServiceContainer } from './service-container.ts'
 
 /** One of our services as a process of its own, that a test can stop, kill and start again. */
 export interface TestProcess extends AsyncDisposable {
@@ -20,32 +21,43 @@ export interface TestProcess extends AsyncDisposable {
   /** SIGSTOP: alive, but answers nothing; `resume` lets it go on. */
   freeze(): void
   resume(): void
-  /** Starts it again, with changes to its environment, and returns when it is ready. */
-  start(changes?: Record<string, string>): Promise<void>
+  /** Starts it again, with changes to its environment or another release, and returns when it is ready. */
+  start(changes?: Record<string, string>, release?: string): Promise<void>
   /** Returns when /readyz answers 200; throws when that takes longer than `timeoutMs` (30 s). */
   untilReady(timeoutMs?: number): Promise<void>
 }
 
+export interface ServiceOptions {
+  /** How long to wait for /readyz, 30 s when absent; 0 returns at once. */
+  waitMs?: number
+  name?: string
+  /** A folder of bundles, or with TEST_IMAGES the tag of the images; what is in this checkout when absent. */
+  release?: string
+}
+
 /**
- * Starts a service of the house and returns when it is ready.
+ * Starts a service of the house and returns when it is ready: its sources, or with TEST_IMAGES (a tag, such as
+ * `local`) its image.
  *
  * @param environment all of it, as the service's config describes it
  * @param folder where its log goes
- * @param options.waitMs how long to wait for /readyz, 30 s when absent; 0 returns at once
  */
 export async function startService(
   service: ServiceName,
   environment: Record<string, string>,
   folder: string,
-  options: { waitMs?: number; name?: string } = {},
+  options: ServiceOptions = {},
 ): Promise<TestProcess> {
+  const tag = process.env['TEST_IMAGES']
+  if (tag) return startServiceContainer(service, tag, environment, folder, options)
   const { waitMs = 30_000, name = service } = options
   let current = environment
+  let release = options.release
   const operationsUrl = () =>
     `http://${(service === 'gateway' ? current['HTTP_ADDRESS'] : undefined) ?? current['METRICS_ADDRESS']}`
   const logFile = join(folder, `${name}.log`)
-  const launch = () =>
-    startNode(name, mainOf(service), { PATH: process.env['PATH'] ?? '', ...current }, logFile)
+  const main = () => (release === undefined ? mainOf(service) : join(release, service, 'dist/src/main.mjs'))
+  const launch = () => startNode(name, main(), { PATH: process.env['PATH'] ?? '', ...current }, logFile)
   let node: NodeProcess = await launch()
   const ready = async (timeoutMs: number) => untilReady(node, `${operationsUrl()}/readyz`, timeoutMs)
   try {
@@ -73,9 +85,10 @@ export async function startService(
     kill: (signal = 'SIGKILL') => node.server.stop({ signal }),
     freeze: () => void process.kill(node.server.pid, 'SIGSTOP'),
     resume: () => void process.kill(node.server.pid, 'SIGCONT'),
-    start: async (changes = {}) => {
-      await node.server.stop()
+    start: async (changes = {}, next = release) => {
+      await node.server.stop({ graceMs: 30_000 })
       current = { ...current, ...changes }
+      release = next
       node = await launch()
       if (waitMs > 0) await ready(waitMs)
     },

@@ -23,6 +23,8 @@ export interface StackOptions {
   receiver?: Pick<HttpsReceiver, 'caFile'>
   /** A Stripe simulator whose events arrive at the gateway. */
   simulator?: boolean
+  /** What its services run at first; see `startService`. */
+  release?: string
   /** A PostgreSQL as its superuser; that of the test run when absent. */
   postgresUrl?: string
 }
@@ -97,6 +99,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
       own.map((addresses, index) =>
         startService(service, environmentOf(service, addresses), folder.path, {
           name: `${service}-${index + 1}`,
+          ...(options.release !== undefined && { release: options.release }),
         }),
       ),
     )
