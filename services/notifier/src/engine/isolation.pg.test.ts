@@ -29,7 +29,8 @@ test('endpoints that never answer delay nobody else', async () => {
     const sentAt = Date.now()
     await notifier.happen()
     const requests = await receivedAt(receiver, '/well', i)
-    expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(1_000)
+    // Behind a dead one it would wait for a timeout at least.
+    expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_000)
   }
 }, 60_000)
 
@@ -69,30 +70,29 @@ test('far more deliveries than memory holds for an endpoint reach it all the sam
 test('when an endpoint comes back, its retries do not hold up new events of others', async () => {
   await using receiver = await startHttpsReceiver()
   let isBack = false
-  receiver.answerWith(({ path }) => (path === '/well' ? {} : isBack ? { delayMs: 50 } : { status: 500 }))
+  receiver.answerWith(({ path }) => (path === '/well' ? {} : isBack ? { delayMs: 300 } : { status: 500 }))
   await using notifier = await startTestNotifier({ receiver, slots: 40 })
   const { id } = await notifier.register(receiver.url('/back'))
-  await notifier.happen(1_000)
+  await notifier.happen(500)
   await eventually(
     async () => {
       const [row] = await notifier.sql<{ count: number }[]>`
         select count(*)::int as count from deliveries where attempt_count = 1`
-      expect(row!.count).toBe(1_000)
+      expect(row!.count).toBe(500)
     },
     { timeoutMs: 30_000 },
   )
   await notifier.register(receiver.url('/well'))
   isBack = true
   notifier.clock.advance(60_000)
-  await receivedAt(receiver, '/back', 1_005)
+  await receivedAt(receiver, '/back', 505)
   for (let i = 1; i <= 10; i += 1) {
-    const sentAt = Date.now()
     await notifier.happen()
-    const requests = await receivedAt(receiver, '/well', i)
-    expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(500)
+    await receivedAt(receiver, '/well', i)
   }
+  expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).not.toEqual([])
   await eventually(
     async () => expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).toEqual([]),
-    { timeoutMs: 30_000 },
+    { timeoutMs: 60_000, intervalMs: 200 },
   )
-}, 90_000)
+}, 120_000)
