@@ -80,7 +80,11 @@ export async function startNotifier(
       streamReplicas: options.streamReplicas,
       service: 'notifier',
       handle: takeInEvents({ engine, clock, alertQueued: () => alerts.wake() }),
-      isTransient: (error) => isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error),
+      isTransient: (error) => {
+        // Events wait then, rather than go to the dead letters.
+        if (isPartitionMissing(error)) upkeep.makePartitions()
+        return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
+      },
     }),
   )
 
@@ -94,7 +98,7 @@ export async function startNotifier(
   }
 }
 
-/** Events wait then, rather than go to the dead letters: the upkeep makes the partition, or has raised the alarm. */
+/** As after the clock was set far ahead. */
 function isPartitionMissing(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('no partition of relation')
 }

@@ -18,8 +18,16 @@ export interface Claim {
   deliveryIds: ReadonlySet<string>
 }
 
+const mostInserted = 5_000
+
 /** What is not claimed at once waits, and is due now. */
 export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
+  for (let from = 0; from < deliveries.length; from += mostInserted) {
+    await insertSome(sql, deliveries.slice(from, from + mostInserted), claim)
+  }
+}
+
+async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
   const { recordedAt, createdAt } = deliveries[0]!
   await sql`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at,

@@ -2,6 +2,9 @@ import type { Sql } from '@licensing/database/connect'
 import type { Claim, NewDelivery } from './delivery-queries.ts'
 import { lookAt } from './delivery-queries.ts'
 
+// More at a time than a person asks for.
+const mostReplaysDue = 1_000
+
 /** A delivery that is to be sent again; its body is null when it is past retention. */
 export type ReplayedDelivery = Omit<NewDelivery, 'body'> & { body: string | null }
 
@@ -39,7 +42,7 @@ export async function requestReplay(
 ): Promise<{ isClaimed: boolean; attemptCount: number }> {
   const [row] = await tx<{ claimId: string | null; attemptCount: number }[]>`
     update deliveries
-    set replays_due = replays_due + 1, due_at = least(due_at, ${now}),
+    set replays_due = least(replays_due + 1, ${mostReplaysDue}::int), due_at = least(due_at, ${now}),
       claim_id = case when ${claim.deliveryIds.has(id)} and claim_id is null then ${claim.id}::uuid else claim_id end,
       claimed_until = case when ${claim.deliveryIds.has(id)} and claim_id is null
         then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' else claimed_until end

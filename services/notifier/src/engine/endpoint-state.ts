@@ -24,7 +24,7 @@ const memory = 0.2
 // So much work is queued here for an endpoint that answers as usual; no lease runs out in that time.
 const queuedMs = 2_000
 const [leastPerSlot, mostPerSlot] = [8, 64]
-export const queuedWhenSlow = 2
+const queuedWhenPenalised = 2
 
 /** One endpoint's part of the engine's memory: its queues, its cap, its standing. Pure: times are given. */
 export class EndpointState {
@@ -55,12 +55,16 @@ export class EndpointState {
     return this.inFlight.size >= this.cap
   }
 
-  /** How many more deliveries are of use here: the others are better off where any process can take them. */
-  get room(): number {
-    if (this.standing === 'slow') return Math.max(0, queuedWhenSlow - this.queued)
+  /** How many deliveries are of use here: others are better off where any process can take them. */
+  get mostQueued(): number {
+    if (this.#isPenalised) return queuedWhenPenalised
+    if (this.standing === 'slow') return this.cap
     const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#usualMs) : 0
-    const most = this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
-    return Math.max(0, most - this.queued)
+    return this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
+  }
+
+  get room(): number {
+    return Math.max(0, this.mostQueued - this.queued)
   }
 
   push(work: Work): void {

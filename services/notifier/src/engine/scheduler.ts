@@ -1,5 +1,5 @@
 import type { EndpointSettings, Ending, Standing } from './endpoint-state.ts'
-import { EndpointState, queuedWhenSlow } from './endpoint-state.ts'
+import { EndpointState } from './endpoint-state.ts'
 import { leaseMarginMs } from './lease-times.ts'
 import type { Lane, Work } from './work.ts'
 import { laneOf } from './work.ts'
@@ -129,7 +129,8 @@ export class Scheduler {
       this.#settle(endpoint, now)
       let kept = 0
       const isOfUse = (work: Work) =>
-        work.leaseEndsAt - now >= leaseMarginMs && (endpoint.standing !== 'slow' || ++kept <= queuedWhenSlow)
+        work.leaseEndsAt - now >= leaseMarginMs &&
+        (endpoint.standing !== 'slow' || ++kept <= endpoint.mostQueued)
       back.push(...this.#takeBack(endpoint, (work) => !isOfUse(work)))
       const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
       if (isIdle && now - endpoint.usedAt > forgottenAfterMs) this.#endpoints.delete(endpoint.id)

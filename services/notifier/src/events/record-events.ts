@@ -12,6 +12,9 @@ import { envelope } from './envelope.ts'
 import { insertEvents, takeSequences } from './event-queries.ts'
 import type { StoredEvent } from './event-queries.ts'
 
+// W3C trace context.
+const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
 type RecordedEvent = StoredEvent & { type: string }
 
 /**
@@ -54,16 +57,13 @@ export async function recordEvents(
       applicationId,
       sequence,
       body,
-      traceParent: traceParent ?? null,
+      traceParent: traceParent !== undefined && isTraceParent.test(traceParent) ? traceParent : null,
       type: webhook.type,
     }
   })
   const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
   const fresh = engine.lease(deliveries, endpoints)
-  await Promise.all([
-    insertEvents(tx, recordedAt, events),
-    deliveries.length > 0 && insertDeliveries(tx, deliveries, fresh.claim),
-  ])
+  await Promise.all([insertEvents(tx, recordedAt, events), insertDeliveries(tx, deliveries, fresh.claim)])
   return fresh.send
 }
 

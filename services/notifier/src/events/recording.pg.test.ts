@@ -184,3 +184,27 @@ test('the events of an account are read in order, from where a consumer left off
   expect(bound.map(({ sequence }) => sequence)).toEqual([2, 4, 6])
   expect(await envelopes(newId('acct'))).toEqual([])
 })
+
+test('events that come when the clock was set months ahead wait for their partition, no longer', async () => {
+  await using notifier = await startTestNotifier()
+  notifier.clock.advance(200 * 86_400_000)
+  await notifier.happen(3)
+  await eventually(async () => {
+    const { envelopes } = await notifier.calls.listEvents({ accountId: notifier.of.accountId, after: 0n })
+    expect(envelopes).toHaveLength(3)
+  })
+})
+
+test('one event goes to very many endpoints', async () => {
+  const of = givenVendor()
+  await notifier.sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    select 'whe_' || i, ${of.accountId}, ${of.applicationId}, 'https://example.com', '', now()
+    from generate_series(1, 12000) as i`
+  await publish(notifier.nats, [revoked(of)])
+  await eventually(async () => {
+    const [row] = await notifier.sql<{ count: number }[]>`
+      select count(distinct endpoint_id)::int as count from deliveries where application_id = ${of.applicationId}`
+    expect(row!.count).toBe(12_000)
+  })
+})

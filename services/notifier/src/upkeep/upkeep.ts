@@ -36,17 +36,26 @@ export function startUpkeep(options: {
   log: Logger
   /** Brings gauges of this process up to date. */
   measure: () => void
-}): { stop(): Promise<void> } {
+}): { makePartitions(): void; stop(): Promise<void> } {
   const { sql, clock, log, measure } = options
   const failed = (part: string) => (error: unknown) => log.error({ err: error, part }, 'upkeep failed')
+  const partitions = new Loop(
+    () => keepPartitions(sql, clock.now(), log),
+    partitionsEveryMs,
+    failed('partitions'),
+  )
   const loops = [
-    new Loop(() => keepPartitions(sql, clock.now(), log), partitionsEveryMs, failed('partitions')),
+    partitions,
     new Loop(() => giveUpLeftovers(sql), leftoversEveryMs, failed('leftovers')),
     new Loop(() => watchDue(sql, clock, measure), gaugesEveryMs, failed('gauges')),
     new Loop(() => restore(sql, log), headsEveryMs, failed('heads')),
   ]
   for (const loop of loops) loop.start()
-  return { stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))) }
+  return {
+    /** Out of turn: one is missing. */
+    makePartitions: () => partitions.wake(),
+    stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))),
+  }
 }
 
 /** Makes partitions ahead and drops those past retention; raises an alarm when either falls behind. */
