@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
-import { newId } from '@licensing/database/ids'
+import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
@@ -41,6 +41,7 @@ export function licenceIssuer(deps: LicensingDeps): IssueLicence {
     laneOf: (licence) => licence.planId,
   })
   return async (request) => {
+    if (!isId('pln', request.planId)) throw planUnknown(request)
     const licence = newLicence(request)
     let outcome = await mintAtOnce(licence)
     if (outcome.kind === 'plan_unknown') {

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
-import { newId } from '@licensing/database/ids'
+import { isId, newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ProvisionLicenceRequest, ProvisionLicenceResponseSchema } from '@licensing/proto/licensing'
@@ -35,6 +35,7 @@ export async function provisionLicence(
 ): Promise<MessageInitShape<typeof ProvisionLicenceResponseSchema>> {
   const problem = problemOf(request.externalRef)
   if (problem) throw invalid('/external_ref', problem)
+  if (!isId('pln', request.planId)) throw planUnknown(request)
   const attempt = () => deps.outbox.transaction((tx) => provision(tx, request))
   let row = await attempt()
   if (row === 'plan_unknown') {

@@ -46,15 +46,17 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<number> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return 0
   const by = { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` }
   let suspended = 0
-  for (;;) {
+  for (let afterId = ''; ;) {
     const selection = tx`
       select l.id, l.status, l.status_reason from licences l
-      where l.plan_id = ${copy.id} and l.status = 'active'
+      where l.plan_id = ${copy.id} and l.status = 'active' and l.id > ${afterId}
       order by l.id limit ${suspendedAtOnce} for update`
     const changed = await changeLicencesUncounted(tx, selection, transitions.planArchived, by)
     await append(tx, ...changed.map((licence) => licenceEvent('licenceSuspended', licence)))
     suspended += changed.length
-    if (changed.length < suspendedAtOnce) break
+    const last = changed.at(-1)
+    if (!last || changed.length < suspendedAtOnce) break
+    afterId = last.id
   }
   if (suspended > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, suspended)
   return suspended

@@ -1,0 +1,101 @@
+/**
+ * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
+ * which a database may be made. Rounds in turn, the best of each counts.
+ */
+import { create } from '@bufbuild/protobuf'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { outboxMigrations } from '@licensing/events/migrations'
+import { createOutbox } from '@licensing/events/outbox'
+import { connectTo } from '@licensing/grpc/client'
+import { createLogger } from '@licensing/process/log'
+import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
+import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { licenceIssuer } from '../src/licences/issue-licence.ts'
+import { mintLicences } from '../src/licences/issue-queries.ts'
+import { newLicenceKey } from '../src/licences/licence-key.ts'
+import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
+import { connectPools } from '../src/pools.ts'
+
+const callers = Number(process.env['CALLERS'] ?? 64)
+const rounds = 5
+const roundMs = 2_000
+
+await using database = await createTestDatabase(process.env['DATABASE_URL'])
+const { sql, lists } = connectPools({ DATABASE_URL: database.url, DATABASE_CONNECTIONS: 20 })
+const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }
+await migrate(sql, [outboxMigrations, migrations])
+const outbox = createOutbox(sql, () => {})
+const catalog = connectTo(CatalogService, '127.0.0.1:1')
+const issue = licenceIssuer({ sql, lists, outbox, catalog: catalog.calls, log: createLogger('bench') })
+
+const [accountId, applicationId, planId] = [newId('acct'), newId('app'), newId('pln')]
+const entitlements = [{ key: 'export', kind: 'feature', value: 'true', default: 'false' }]
+const plan = create(PlanCopySchema, {
+  id: planId,
+  accountId,
+  applicationId,
+  status: 'active',
+  version: 1n,
+  entitlements,
+})
+await outbox.transaction((tx) => applyPlanCopies(tx, [plan]))
+
+/** Runs `work` over and over in so many loops at a time. */
+async function rate(
+  loops: number,
+  work: () => Promise<number>,
+): Promise<{ perSecond: number; cpuUs: number }> {
+  const [started, cpu] = [performance.now(), process.cpuUsage()]
+  let done = 0
+  const loop = async () => {
+    while (performance.now() - started < roundMs) done += await work()
+  }
+  await Promise.all(Array.from({ length: loops }, loop))
+  const { user, system } = process.cpuUsage(cpu)
+  return { perSecond: (done / (performance.now() - started)) * 1000, cpuUs: (user + system) / done }
+}
+
+let unique = 0
+const newLicence = () => ({
+  id: newId('lic'),
+  key: newLicenceKey(),
+  accountId,
+  applicationId,
+  planId,
+  actor: 'key_1',
+  externalRef: `customer-${(unique += 1) % 10_000}`,
+  domains: [],
+  maxActivations: null,
+  maxSeats: null,
+  expiresOn: null,
+  idempotencyKey: newId('evt'),
+  bodyHash: '00'.repeat(32),
+})
+const measures = {
+  'bare statement, one licence each': () =>
+    rate(callers, async () => (await mintLicences(sql, [newLicence()], 'skip')).size),
+  'bare statement, batches': () =>
+    rate(1, async () => (await mintLicences(sql, Array.from({ length: callers }, newLicence), 'skip')).size),
+  'the handler': () =>
+    rate(callers, async () => {
+      const { idempotencyKey, externalRef } = newLicence()
+      const request = { accountId, applicationId, actor: 'key_1', planId, idempotencyKey, externalRef }
+      await issue(create(IssueLicenceRequestSchema, { ...request, bodyHash: new Uint8Array(32) }))
+      return 1
+    }),
+}
+
+const best = new Map<string, { perSecond: number; cpuUs: number }>()
+for (let round = 0; round < rounds; round += 1) {
+  for (const [name, measure] of Object.entries(measures)) {
+    const result = await measure()
+    if (result.perSecond > (best.get(name)?.perSecond ?? 0)) best.set(name, result)
+  }
+}
+for (const [name, { perSecond, cpuUs }] of best) {
+  console.log(`${name}: ${perSecond.toFixed(0)}/s, ${cpuUs.toFixed(0)} µs of this process’s CPU each`)
+}
+catalog.close()
+await Promise.all([sql.end(), lists.end()])
