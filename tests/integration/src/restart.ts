@@ -16,10 +16,10 @@ export async function restartOneAtATime(
   for (const component of order) {
     for (const process of stack.processes[component]) {
       if (load.failures.length > 0) return
-      await load.more(20)
+      await load.more(25)
       if (component === 'gateway') await load.without(process.operationsUrl, () => restart(process))
       else await restart(process)
-      await load.more(20)
+      await load.more(25)
       // Says after which of them something broke.
       if (load.failures.length > 0) load.failures.unshift(`while ${process.name} was restarted:`)
     }

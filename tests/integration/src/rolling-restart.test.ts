@@ -18,7 +18,7 @@ test('every component is restarted one by one under load: no request fails, no e
   })
   expect(endpoint.status).toBe(201)
 
-  const load = await startLoad(stack)
+  const load = await startLoad(stack, 6)
   await restartOneAtATime(stack, load, (process) => process.start())
   const changes = await load.stop()
   expect(load.failures).toEqual([])

@@ -1,0 +1,75 @@
+import { CHECKOUT } from '@licensing/local/services'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const components = ['gateway', 'catalog', 'licensing', 'billing', 'notifier']
+
+/** The commit to upgrade from: UPGRADE_FROM, else the one before this; undefined outside of a clone. */
+export async function earlierCommit(): Promise<string | undefined> {
+  const wanted = process.env['UPGRADE_FROM'] ?? 'HEAD~1'
+  try {
+    const { stdout } = await run('git', ['rev-parse', '--verify', `${wanted}^{commit}`], { cwd: CHECKOUT })
+    return stdout.trim()
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Builds what was there at a commit, from its own sources, lock file and Dockerfile.
+ *
+ * @returns the release as `startService` takes it: a folder of bundles, or with `images` a tag
+ */
+export async function buildRelease(
+  commit: string,
+  folder: TemporaryFolder,
+  images: boolean,
+): Promise<string> {
+  const source = join(folder.path, commit)
+  await mkdir(source)
+  const archive = join(folder.path, `${commit}.tar`)
+  await run('git', ['archive', '--output', archive, commit], { cwd: CHECKOUT })
+  await run('tar', ['-xf', archive, '-C', source])
+  if (images) {
+    const tag = commit.slice(0, 12)
+    for (const target of components) await buildImage(source, target, tag)
+    return tag
+  }
+  const { packageManager } = await readPackage(source)
+  const install = ['--yes', packageManager, 'install', '--frozen-lockfile', '--prefer-offline']
+  await run('npx', [...install, '--prod', '--filter', '@licensing/images...'], { cwd: source })
+  await run(process.execPath, ['deploy/images/src/bundle.ts'], { cwd: source })
+  return join(source, 'deploy/images/dist')
+}
+
+/** The release of this checkout as it is, with changes that are not committed. */
+export async function buildThisRelease(images: boolean): Promise<string> {
+  const given = process.env['TEST_IMAGES']
+  if (images) {
+    if (given) return given
+    for (const target of components) await buildImage(CHECKOUT, target, 'test')
+    return 'test'
+  }
+  await run(process.execPath, ['deploy/images/src/bundle.ts'], { cwd: CHECKOUT })
+  return join(CHECKOUT, 'deploy/images/dist')
+}
+
+async function buildImage(context: string, target: string, tag: string): Promise<void> {
+  const name = `licensing/${target}:${tag}`
+  await run('docker', ['build', '-f', 'deploy/images/Dockerfile', '--target', target, '-t', name, '.'], {
+    cwd: context,
+    env: { ...process.env, DOCKER_BUILDKIT: '1' },
+    maxBuffer: 64 * 1024 * 1024,
+  })
+}
+
+async function readPackage(folder: string): Promise<{ packageManager: string }> {
+  const { default: parsed } = (await import(join(folder, 'package.json'), { with: { type: 'json' } })) as {
+    default: { packageManager: string }
+  }
+  return parsed
+}
