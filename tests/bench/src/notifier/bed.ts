@@ -65,6 +65,7 @@ export async function startBed(environment: Record<string, string> = {}) {
   return {
     sql,
     notifier,
+    databaseUrl: server.url(),
     postgresPid: server.pid,
     authority,
     url: (path: string) => `https://localhost:${port}${path}`,

@@ -1,8 +1,9 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { startBed } from './bed.ts'
 import type { Bed } from './bed.ts'
 import { cpuSeconds } from './cpu-time.ts'
-import { runPerRow } from './per-row.ts'
 
 /** CPU time of deliveries, in the notifier and in PostgreSQL, from the published event to the written attempt. */
 export interface Cost {
@@ -55,8 +56,22 @@ export async function ours(bed: Bed, events: number): Promise<Cost> {
 
 /** What a sender costs that claims, logs and updates row by row, over the same HTTP client to the same receiver. */
 export async function perRow(bed: Bed, deliveries: number): Promise<Cost> {
-  await runPerRow(bed, 500)
-  return measured(bed, process.pid, deliveries, () => runPerRow(bed, deliveries))
+  const child = fork(new URL('per-row.ts', import.meta.url), [
+    bed.databaseUrl,
+    bed.url('/per-row'),
+    bed.authority,
+  ])
+  await once(child, 'message')
+  const run = async (count: number) => {
+    child.send(count)
+    await once(child, 'message')
+  }
+  try {
+    await run(500)
+    return await measured(bed, child.pid!, deliveries, () => run(deliveries))
+  } finally {
+    child.kill('SIGKILL')
+  }
 }
 
 if (import.meta.main) {

@@ -1,49 +1,50 @@
 import { createHmac, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import postgres from 'postgres'
 import { Pool } from 'undici'
-import type { Bed } from './bed.ts'
+
+// Run as a process of its own with the database, the receiver's URL and its authority; does as many deliveries as a
+// message asks for, and answers when they are done.
 
 const inFlight = 64
 const secret = 'whsec_of_the_baseline'
-let made = false
+const [databaseUrl = '', receiverUrl = '', authority = ''] = process.argv.slice(2)
+const sql = postgres(databaseUrl, { max: 20, onnotice: () => {} })
 
 /**
  * The usual way: a row for each event and each delivery, written when it comes; then claim one, send it, insert its
  * attempt, update it. The same columns and indexes as ours where the same is asked of them.
  */
-export async function runPerRow(bed: Bed, deliveries: number): Promise<void> {
-  const { sql } = bed
-  if (!made) {
-    await sql`create schema per_row`
-    await sql`create table per_row.events (id text primary key, account_id text not null, sequence bigint not null,
-      body text not null, created_at timestamptz not null default now(), unique (account_id, sequence))`
-    await sql`create table per_row.sequences (account_id text primary key, last bigint not null)`
-    await sql`create table per_row.deliveries (id text primary key, application_id text not null,
-      endpoint_id text not null, event_id text not null, event_type text not null, status text not null,
-      attempt_count int not null default 0, due_at timestamptz, claimed_until timestamptz,
-      created_at timestamptz not null default now())`
-    await sql`create index on per_row.deliveries (application_id, id)`
-    await sql`create index on per_row.deliveries (endpoint_id, id)`
-    await sql`create index on per_row.deliveries (application_id, event_type, id)`
-    await sql`create index on per_row.deliveries (application_id, status, id)`
-    await sql`create index on per_row.deliveries (due_at) where status = 'pending'`
-    await sql`create table per_row.attempts (delivery_id text not null, attempt int not null, at timestamptz not null,
-      response_code int, duration_ms int not null, response_excerpt text, primary key (delivery_id, attempt))`
-    made = true
-  }
-  const url = new URL(bed.url('/per-row'))
-  const pool = new Pool(url.origin, { connections: inFlight, connect: { ca: bed.authority } })
+async function makeTables(): Promise<void> {
+  await sql`create schema per_row`
+  await sql`create table per_row.events (id text primary key, account_id text not null, sequence bigint not null,
+    body text not null, created_at timestamptz not null default now(), unique (account_id, sequence))`
+  await sql`create table per_row.sequences (account_id text primary key, last bigint not null)`
+  await sql`create table per_row.deliveries (id text primary key, application_id text not null,
+    endpoint_id text not null, event_id text not null, event_type text not null, status text not null,
+    attempt_count int not null default 0, due_at timestamptz, claimed_until timestamptz,
+    created_at timestamptz not null default now())`
+  await sql`create index on per_row.deliveries (application_id, id)`
+  await sql`create index on per_row.deliveries (endpoint_id, id)`
+  await sql`create index on per_row.deliveries (application_id, event_type, id)`
+  await sql`create index on per_row.deliveries (application_id, status, id)`
+  await sql`create index on per_row.deliveries (due_at) where status = 'pending'`
+  await sql`create table per_row.attempts (delivery_id text not null, attempt int not null, at timestamptz not null,
+    response_code int, duration_ms int not null, response_excerpt text, primary key (delivery_id, attempt))`
+}
+
+async function run(pool: Pool, path: string, deliveries: number): Promise<void> {
   let left = deliveries
   const worker = async (_: unknown, index: number) => {
     while (left-- > 0) {
-      await record(bed, `acct_${index % 8}`)
-      await sendOne(bed, pool, url.pathname)
+      await record(`acct_${index % 8}`)
+      await sendOne(pool, path)
     }
   }
   await Promise.all(Array.from({ length: inFlight }, worker))
-  await pool.close()
 }
 
-async function record({ sql }: Bed, accountId: string): Promise<void> {
+async function record(accountId: string): Promise<void> {
   const id = `evt_${randomUUID()}`
   await sql.begin(async (tx) => {
     const [row] = await tx<{ last: string }[]>`
@@ -69,7 +70,7 @@ async function record({ sql }: Bed, accountId: string): Promise<void> {
   })
 }
 
-async function sendOne({ sql }: Bed, pool: Pool, path: string): Promise<void> {
+async function sendOne(pool: Pool, path: string): Promise<void> {
   const [claimed] = await sql<{ id: string; body: string; event_id: string; attempt_count: number }[]>`
     update per_row.deliveries d set claimed_until = now() + interval '30 seconds'
     from per_row.events e
@@ -100,4 +101,14 @@ async function sendOne({ sql }: Bed, pool: Pool, path: string): Promise<void> {
   await sql`
     update per_row.deliveries set status = 'delivered', attempt_count = attempt_count + 1, due_at = null,
       claimed_until = null where id = ${claimed.id}`
+}
+
+await makeTables()
+const url = new URL(receiverUrl)
+const pool = new Pool(url.origin, { connections: inFlight, connect: { ca: authority } })
+process.send?.('ready')
+for (;;) {
+  const [deliveries] = (await once(process, 'message')) as [number]
+  await run(pool, url.pathname, deliveries)
+  process.send?.('done')
 }
