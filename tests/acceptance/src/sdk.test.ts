@@ -100,7 +100,7 @@ test('a revoked licence is refused within the check interval, through the list, 
   const licence = await givenLicence()
   const store = memoryStore()
   const withoutRefresh: typeof fetch = (url, init) =>
-    String(url).endsWith('/refresh') ? Promise.reject(new Error('no refresh')) : fetch(url, init)
+    new Request(url).url.endsWith('/refresh') ? Promise.reject(new Error('no refresh')) : fetch(url, init)
   const options = { licenceKey: licence.key, fingerprint: 'one', store, fetch: withoutRefresh }
   using product = installedProduct(options)
   await product.activate()
