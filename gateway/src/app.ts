@@ -96,7 +96,6 @@ function addHooks(app: FastifyInstance, { log }: GatewayDeps, gate: Gate, unknow
   })
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    if (stopping) reply.header('connection', 'close')
     const { span, context } = startSpan(request)
     request.span = span
     request.context = { requestId: request.id }
@@ -105,6 +104,11 @@ function addHooks(app: FastifyInstance, { log }: GatewayDeps, gate: Gate, unknow
         letIn(gate, unknown, request, reply).then(() => done(), done)
       }),
     )
+  })
+  // Also what came in before the stop: a connection that is kept alive would hold the server open.
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (stopping) reply.header('connection', 'close')
+    done(null, payload)
   })
   app.addHook('onResponse', (request, reply, done) => {
     recordAnswer(log, request, reply, request.span)

@@ -18,6 +18,8 @@ interface Entry {
 /** A revoked key is refused everywhere within 2 seconds: half of that for the cache, the rest for the question. */
 const freshMs = 1_000
 const askMs = 900
+/** How long a key that is not known yet may take: there is no older answer to fall back on. */
+const firstAskMs = 5_000
 /** How long a key that was good is believed while the catalog is away. */
 const staleMs = 5 * 60_000
 const askAgainMs = 1_000
@@ -28,7 +30,7 @@ export class ApiKeys {
   readonly #authenticateKey: Services['catalog']['authenticateKey']
   readonly #known = new LRUCache<string, Entry>({ max: mostKeys })
   readonly #refused = new LRUCache<string, true>({ max: mostKeys, ttl: freshMs })
-  readonly #asked = new Map<string, Promise<Principal>>()
+  readonly #asked = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
 
   constructor(catalog: Pick<Services['catalog'], 'authenticateKey'>) {
     this.#authenticateKey = catalog.authenticateKey
@@ -46,20 +48,24 @@ export class ApiKeys {
     return this.#askOnce(keyHash)
   }
 
+  // A question that has been under way for long may have been answered before a revocation: it is not waited for.
   #askOnce(keyHash: string): Promise<Principal> {
+    const nowMs = Date.now()
     const asked = this.#asked.get(keyHash)
-    if (asked) return asked
-    const asking = this.#ask(keyHash).finally(() => this.#asked.delete(keyHash))
-    this.#asked.set(keyHash, asking)
-    return asking
+    if (asked && nowMs - asked.sinceMs < freshMs) return asked.answer
+    const answer = this.#ask(keyHash, nowMs).finally(() => {
+      if (this.#asked.get(keyHash)?.answer === answer) this.#asked.delete(keyHash)
+    })
+    this.#asked.set(keyHash, { sinceMs: nowMs, answer })
+    return answer
   }
 
-  async #ask(keyHash: string): Promise<Principal> {
-    const askedMs = Date.now()
+  async #ask(keyHash: string, askedMs: number): Promise<Principal> {
+    const timeoutMs = this.#known.has(keyHash) ? askMs : firstAskMs
     try {
       const principal = await this.#authenticateKey(
         { keyHash: Buffer.from(keyHash, 'base64') },
-        { timeoutMs: askMs },
+        { timeoutMs },
       )
       this.#known.set(keyHash, { principal, askedMs, waitUntilMs: 0 })
       return principal

@@ -1,0 +1,174 @@
+import { createConnection } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { appId, startGateway } from '../testing/gateway.ts'
+import type { TestGateway } from '../testing/gateway.ts'
+
+let gateway: TestGateway
+
+beforeAll(async () => {
+  gateway = await startGateway()
+  gateway.answers.catalog.createApplication = async ({ name }) => ({ id: appId, name })
+  gateway.answers.catalog.listApplications = async () => ({ applications: [], hasMore: false })
+  gateway.answers.licensing.importLicences = async ({ items }) => ({ items: [], created: items.length })
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+/** What comes back for these bytes on a connection of their own. */
+function exchange(bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = createConnection(gateway.port, '127.0.0.1', () => socket.write(bytes))
+    let text = ''
+    socket.on('data', (chunk) => (text += chunk.toString()))
+    socket.on('close', () => resolve(text))
+    socket.on('error', reject)
+  })
+}
+
+test('what is not HTTP is answered with a problem too', async () => {
+  for (const bytes of [
+    'nonsense\r\n\r\n',
+    'GET / HTTP/9\r\n\r\n',
+    `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`,
+  ]) {
+    const [head, body] = (await exchange(bytes)).split('\r\n\r\n')
+    expect(head).toMatch(/^HTTP\/1\.1 4\d\d /)
+    expect(head).toMatch(/content-type: application\/problem\+json/i)
+    expect(JSON.parse(body!)).toMatchObject({
+      code: 'bad_request',
+      type: '/errors/bad_request',
+      request_id: expect.any(String),
+    })
+  }
+})
+
+test('a path that is known answers other methods with 405 and the ones it has', async () => {
+  for (const method of ['PUT', 'DELETE', 'PATCH', 'PROPFIND']) {
+    const response = await fetch(`${gateway.url}/v1/apps`, { method })
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'OPTIONS', 'POST'])
+    expect(await response.json()).toMatchObject({ code: 'method_not_allowed' })
+  }
+})
+
+test('HEAD is GET without the body', async () => {
+  const answer = await fetch(`${gateway.url}/v1/apps`, {
+    method: 'HEAD',
+    headers: { authorization: `Bearer ${gateway.apiKey}` },
+  })
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toMatch(/json/)
+  expect(await answer.text()).toBe('')
+  expect((await fetch(`${gateway.url}/v1/apps`, { method: 'HEAD' })).status).toBe(401)
+  expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'HEAD' })).status).toBe(404)
+})
+
+test('OPTIONS tells the methods of a path that is known', async () => {
+  const known = await fetch(`${gateway.url}/v1/apps`, { method: 'OPTIONS' })
+  expect(known.status).toBe(204)
+  expect(known.headers.get('allow')).toContain('POST')
+  expect((await fetch(`${gateway.url}/v1/nothing`, { method: 'OPTIONS' })).status).toBe(404)
+})
+
+test('a request id is the caller’s where it is 1 to 128 visible characters', async () => {
+  const idFor = async (sent: string) =>
+    (await gateway.api.get('/v1/apps', { headers: { 'x-request-id': sent } })).headers.get('x-request-id')
+  for (const good of ['a', '!~', 'x'.repeat(128)]) expect(await idFor(good)).toBe(good)
+  for (const bad of ['', 'a b', 'x'.repeat(129), 'é']) expect(await idFor(bad)).toMatch(/^[0-9a-f-]{36}$/)
+})
+
+test('only JSON is taken as a body, whatever its parameters', async () => {
+  const send = async (type: string | undefined, body: string | Buffer = '{"name":"x"}') => {
+    const response = await fetch(`${gateway.url}/v1/apps`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.apiKey}`,
+        ...(type !== undefined && { 'content-type': type }),
+      },
+      body,
+    })
+    return response.status
+  }
+  for (const type of [
+    'application/json',
+    'Application/JSON',
+    'application/json; charset=utf-8',
+    'application/json;charset="UTF-8"',
+  ]) {
+    expect(await send(type), type).toBe(201)
+  }
+  for (const type of [
+    'text/plain',
+    'application/jsonp',
+    'application/x-www-form-urlencoded',
+    'application/merge-patch+json',
+    'json',
+    undefined,
+  ]) {
+    expect(await send(type), type).toBe(415)
+  }
+  expect(await send('application/json', Buffer.from('{"name":"\xff"}', 'latin1'))).toBe(400)
+  expect(await send('text/plain', '')).toBe(400)
+})
+
+test('a body over 1 MiB is refused, an import over 2 MiB, and the answer arrives every time', async () => {
+  const padded = (bytes: number) => `{"name":"x"${' '.repeat(bytes - 12)}}`
+  const status = async (path: string, body: string) => (await gateway.api.post(path, { body })).status
+  expect(await status('/v1/apps', padded(1024 * 1024))).toBe(201)
+  for (let times = 0; times < 10; times++) {
+    expect(await status('/v1/apps', padded(1024 * 1024 + 1))).toBe(413)
+    expect(await status('/v1/apps', padded(6 * 1024 * 1024))).toBe(413)
+  }
+  const imported = (bytes: number) => {
+    const text = JSON.stringify({ items: [{ legacy_key: 'k', external_ref: 'c', plan_id: 'p' }] })
+    return text + ' '.repeat(bytes - text.length)
+  }
+  const path = `/v1/apps/${appId}/licences/import`
+  expect(await status(path, imported(2 * 1024 * 1024))).toBe(200)
+  expect(await status(path, imported(2 * 1024 * 1024 + 1))).toBe(413)
+})
+
+test('a body that is sent in chunks is measured too', async () => {
+  const body = new ReadableStream({
+    start(controller) {
+      for (let times = 0; times < 20; times++) controller.enqueue(Buffer.alloc(64 * 1024, 32))
+      controller.close()
+    },
+  })
+  const response = await fetch(`${gateway.url}/v1/apps`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body,
+    duplex: 'half',
+  } as RequestInit)
+  expect(response.status).toBe(413)
+})
+
+test('a page’s limit and cursor are checked, and a cursor leads on to where the page ended', async () => {
+  const list = (query: string) =>
+    gateway.api.get<{ data: unknown[]; next_cursor: string | null }>(`/v1/apps?${query}`)
+  for (const limit of ['0', '201', '-1', '1.0', '1e1', ' 1', '+1', '', 'x', '1&limit=2']) {
+    expect((await list(`limit=${limit}`)).status, limit).toBe(422)
+  }
+  for (const cursor of [
+    'x',
+    '',
+    'MQ',
+    Buffer.from('1lic_01k9zj3v8qe5ktw2m4x6r7n8ab').toString('base64url'),
+  ]) {
+    const answer = await list(`cursor=${cursor}&limit=0`)
+    expect(answer.status, cursor).toBe(400)
+    expect(answer.body).toMatchObject({ code: 'bad_request' })
+  }
+  const asked: { limit: number; beforeId: string }[] = []
+  gateway.answers.catalog.listApplications = async ({ limit, beforeId }) => {
+    asked.push({ limit, beforeId })
+    return { applications: [{ id: appId, name: 'x' }], hasMore: beforeId === '' }
+  }
+  const first = await list('')
+  expect(first.body.next_cursor).toEqual(expect.any(String))
+  expect((await list(`limit=200&cursor=${first.body.next_cursor}`)).body.next_cursor).toBeNull()
+  expect(asked).toEqual([
+    { limit: 50, beforeId: '' },
+    { limit: 200, beforeId: appId },
+  ])
+})

@@ -1,0 +1,39 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { startGateway } from './testing/gateway.ts'
+
+test('a gateway that stops finishes what it has in hand and takes no more', async () => {
+  await using gateway = await startGateway()
+  const gate = Promise.withResolvers<void>()
+  gateway.answers.notifier.listEvents = async () => {
+    await gate.promise
+    return { envelopes: [], nextAfter: 7n }
+  }
+  const inHand = gateway.api.get('/v1/events')
+  await eventually(() => gateway.calls.includes('listEvents'))
+  const closed = gateway.app.close()
+  await eventually(() =>
+    fetch(`${gateway.url}/healthz`).then(
+      () => false,
+      () => true,
+    ),
+  )
+  gate.resolve()
+  const answer = await inHand
+  expect(answer.status).toBe(200)
+  expect(answer.body).toEqual({ data: [], next_after: 7 })
+  expect(answer.headers.get('connection')).toBe('close')
+  const answeredAt = Date.now()
+  await closed
+  // And not when the caller's kept connection has timed out.
+  expect(Date.now() - answeredAt).toBeLessThan(5_000)
+})
+
+test('it is ready as long as each of its parts is', async () => {
+  await using gateway = await startGateway()
+  const ready = async () => (await fetch(`${gateway.url}/readyz`)).status
+  expect(await ready()).toBe(200)
+  await gateway.endCatalog()
+  expect(await ready()).toBe(503)
+  expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200)
+})
