@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { eventually } from '@licensing/test-support/poll'
 import { startHarness } from './testing/harness.ts'
 import type { Harness } from './testing/harness.ts'
 import {
@@ -37,6 +38,8 @@ afterAll(async () => {
   await other[Symbol.asyncDispose]()
   await harness[Symbol.asyncDispose]()
 })
+
+const waitingForLocks = async () => (await harness.sql`select 1 from pg_locks where not granted`).count
 
 const rounds = Array.from({ length: raceRounds }, (_, round) => round)
 const either = (place: number): Harness => (place % 2 === 0 ? harness : other)
@@ -280,6 +283,27 @@ test('an archive gets through while others keep issuing on the plan', async () =
   await Promise.all(issuers)
   expect(await countedOn(harness, plan)).toBe(0n)
   await restore(harness, plan)
+})
+
+test('who mints or reactivates on a plan that is just being archived waits for the outcome, and is refused', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicenceIn(harness, 'suspended', plan.id)
+  const { accountId, applicationId } = harness
+  const items = [{ legacyKey: anew('waits'), externalRef: 'customer', planId: plan.id }]
+  const { calls } = await harness.sql.begin(async (tx) => {
+    await tx`update plans set status = 'retired' where id = ${plan.id}`
+    const calls = [
+      issue(harness, { planId: plan.id }),
+      provision(harness, { planId: plan.id, externalRef: anew('buyer') }),
+      harness.licensing.reactivateLicence(verbOn(harness, licence)),
+      harness.licensing
+        .importLicences({ accountId, applicationId, actor, items })
+        .then(({ items: [item] }) => Promise.reject(item!.error ?? new Error(item!.result))),
+    ].map((call) => call.catch((error: { code: string }) => error.code))
+    await eventually(async () => expect(await waitingForLocks()).toBe(calls.length))
+    return { calls }
+  })
+  expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))
 })
 
 test('an archive that takes its time holds up nobody who issues on another plan', async () => {
