@@ -1,5 +1,5 @@
 import { Pool } from 'undici'
-import { quantile } from './report.ts'
+import { median, quantile } from './report.ts'
 
 export interface LoadResult {
   perSecond: number
@@ -16,6 +16,13 @@ export interface LoadRequest {
   body?: string
 }
 
+export interface LoadOptions {
+  connections?: number
+  seconds?: number
+  /** Goes on after `seconds` until this is true. */
+  until?: () => boolean
+}
+
 /**
  * Sends requests over kept connections, one at a time on each, for `seconds`.
  *
@@ -25,7 +32,7 @@ export async function load(
   url: string,
   expected: number,
   next: (n: number) => LoadRequest,
-  { connections = 64, seconds = 4 }: { connections?: number; seconds?: number } = {},
+  { connections = 64, seconds = 4, until }: LoadOptions = {},
 ): Promise<LoadResult> {
   const pool = new Pool(url, { connections, pipelining: 1 })
   const timesMs: number[] = []
@@ -34,7 +41,7 @@ export async function load(
   const startedMs = performance.now()
   const endMs = startedMs + seconds * 1000
   const worker = async () => {
-    while (performance.now() < endMs) {
+    while (performance.now() < endMs || until?.() === false) {
       const { method, path, headers, body } = next(n++)
       const sentMs = performance.now()
       const answer = await pool.request({ method, path, ...(headers && { headers }), ...(body && { body }) })
@@ -52,6 +59,26 @@ export async function load(
     p99Ms: quantile(timesMs, 0.99),
     wrong,
   }
+}
+
+/**
+ * Milliseconds that each of several kinds of call takes alone, the median. They take turns, so that what else the
+ * machine does meets them all alike.
+ */
+export async function takingTurns(
+  kinds: ReadonlyMap<string, () => Promise<unknown>>,
+  rounds: number,
+): Promise<Map<string, number>> {
+  const times = new Map([...kinds.keys()].map((name) => [name, [] as number[]]))
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [name, call] of kinds) {
+      const startedMs = performance.now()
+      await call()
+      // The first round warms caches and connections.
+      if (round > 0) times.get(name)!.push(performance.now() - startedMs)
+    }
+  }
+  return new Map([...times].map(([name, each]) => [name, median(each)]))
 }
 
 /** Calls `work` in `lanes` loops at a time for `seconds`. @returns calls per second */

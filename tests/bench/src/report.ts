@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
+import { benchScale } from './bench-scale.ts'
 
 /** One measured figure, beside the floor that it is compared with. */
 export interface Figure {
@@ -31,6 +32,21 @@ export function atLeast(name: string, value: number, unit: string, floor: Figure
 export function atMost(name: string, value: number, unit: string, floor: Figure, goal: number): Figure {
   const ratio = value / floor.value
   return { name, value, unit, floor: floor.name, ratio, goal: `≤ ${goal}`, reached: ratio <= goal }
+}
+
+/** A figure that has to stay under a limit of its own. */
+export function under(name: string, value: number, unit: string, limit: number): Figure {
+  return { name, value, unit, goal: `≤ ${limit} ${unit}`, reached: value <= limit }
+}
+
+/** A figure that has to reach a level of its own. */
+export function over(name: string, value: number, unit: string, level: number): Figure {
+  return { name, value, unit, goal: `≥ ${level} ${unit}`, reached: value >= level }
+}
+
+/** A figure beside another without a goal. */
+export function beside(name: string, value: number, unit: string, floor: Figure): Figure {
+  return { name, value, unit, floor: floor.name, ratio: value / floor.value }
 }
 
 export function median(values: number[]): number {
@@ -69,7 +85,8 @@ export async function writeReport(sections: Section[]): Promise<string> {
   await mkdir(results, { recursive: true })
   const file = new URL('latest.local.json', results)
   const machine = { cores: cpus().length, model: cpus()[0]?.model, node: process.version }
-  await writeFile(file, `${JSON.stringify({ at: new Date().toISOString(), machine, sections }, null, 2)}\n`)
+  const run = { at: new Date().toISOString(), scale: benchScale, machine, sections }
+  await writeFile(file, `${JSON.stringify(run, null, 2)}\n`)
   return file.pathname
 }
 

@@ -1,13 +1,17 @@
 import { issueAndDetail } from './issue-and-detail.ts'
+import { products } from './products.ts'
 import { printSection, writeReport } from './report.ts'
 import type { Section } from './report.ts'
+import { scale } from './scale.ts'
 
 // `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
 const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
+  scale,
+  products,
 }
 
-const wanted = process.argv.slice(2)
+const wanted = process.argv.slice(2).filter((argument) => argument !== '--profile')
 const unknown = wanted.filter((name) => !Object.hasOwn(sections, name))
 if (unknown.length > 0) {
   process.stderr.write(

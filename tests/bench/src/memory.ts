@@ -1,0 +1,22 @@
+import type { Stack } from '@licensing/test-support/stack'
+import { under } from './report.ts'
+import type { Figure } from './report.ts'
+import { residentMiB } from './setting.ts'
+
+const mostMiB = 250
+
+/** Looks at the resident memory of every process of a stack each second, until it is asked for the figures. */
+export function watchMemory(stack: Stack): { figures: () => Figure[] } & Disposable {
+  const peaks = new Map<string, number>()
+  const look = async () => {
+    for (const [name, size] of Object.entries(await residentMiB(stack))) {
+      peaks.set(name, Math.max(peaks.get(name) ?? 0, size))
+    }
+  }
+  // A process that is being started again is looked at the next time.
+  const timer = setInterval(() => void look().catch(() => undefined), 1_000)
+  return {
+    figures: () => [...peaks].map(([name, size]) => under(`resident memory, ${name}`, size, 'MiB', mostMiB)),
+    [Symbol.dispose]: () => clearInterval(timer),
+  }
+}

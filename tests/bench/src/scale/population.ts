@@ -1,0 +1,105 @@
+import type { Database } from '@licensing/database/connect'
+import type { Stack } from '@licensing/test-support/stack'
+import { givenDefinitions, givenPlan } from '../vendor.ts'
+
+/** A vendor with many licences. */
+export interface Population {
+  count: number
+  /** Most licences, of every status. */
+  commonPlan: string
+  /** A tenth of all, every one active. */
+  archivePlan: string
+  /** A tenth of all, every one active. */
+  duePlan: string
+  /** Ten active licences. */
+  planOfTen: string
+  /** None yet. */
+  emptyPlan: string
+  /** Some fifty licences were seen running since then. */
+  recently: string
+  /** A tenth of those ever seen. */
+  lately: string
+  /** All that were ever seen were seen since then. */
+  longAgo: string
+}
+
+const statuses = [
+  ...Array.from({ length: 80 }, () => 'active'),
+  ...Array.from({ length: 8 }, () => 'suspended'),
+  ...Array.from({ length: 5 }, () => 'revoked'),
+  ...Array.from({ length: 4 }, () => 'expired'),
+  ...Array.from({ length: 2 }, () => 'retired'),
+  'downgraded',
+]
+
+/** The id of licence number n: ids grow with n, and those that services make later are greater. */
+export function licenceId(n: number): string {
+  return `lic_0${String(n).padStart(25, '0')}`
+}
+
+/** Its licence key. */
+export function licenceKey(n: number): string {
+  const digits = String(n).padStart(10, '0')
+  return `BENCH-00000-00000-${digits.slice(0, 5)}-${digits.slice(5)}`
+}
+
+/** Puts `count` licences into licensing's database, with what belongs to each: its history, host and last call. */
+export async function givenPopulation(stack: Stack, sql: Database, count: number): Promise<Population> {
+  await givenDefinitions(stack)
+  const plans = {
+    commonPlan: await givenPlan(stack, 'common'),
+    archivePlan: await givenPlan(stack, 'to-be-archived'),
+    duePlan: await givenPlan(stack, 'to-fall-due'),
+    planOfTen: await givenPlan(stack, 'of-ten'),
+    emptyPlan: await givenPlan(stack, 'empty'),
+  }
+  await sql.begin(async (tx) => {
+    await tx`set local statement_timeout = 0`
+    // Indexes are built after the rows: a third of the time.
+    const indexes = await tx<{ name: string; definition: string }[]>`
+      select indexname as name, indexdef as definition from pg_indexes
+      where schemaname = current_schema() and tablename in ('licences', 'licence_activity')
+        and indexname not in (select conname from pg_constraint)`
+    for (const { name } of indexes) await tx`drop index ${tx(name)}`
+    await tx`
+      insert into licences (id, key, account_id, application_id, plan_id, status, status_reason, external_ref,
+        snapshot_id, seen, idempotency_key)
+      select id, 'BENCH-00000-00000-' || substr(digits, 1, 5) || '-' || substr(digits, 6, 5), ${stack.accountId},
+        ${stack.appId}, plan_id, status, case status when 'suspended' then 'manual' end,
+        'customer-' || n % ${Math.max(10, count / 10)}, (select snapshot_id from plans where id = ${plans.commonPlan}),
+        n % 2 = 0, 'bench-' || n
+      from (
+        select n, 'lic_0' || lpad(n::text, 25, '0') as id, lpad(n::text, 10, '0') as digits, plan_id,
+          case plan_id when ${plans.commonPlan} then (${statuses}::text[])[1 + n * 7919 % 100] else 'active' end
+            as status
+        from generate_series(1, ${count}::bigint) n cross join lateral (select case
+          when n <= 10 then ${plans.planOfTen}::text when n % 10 = 1 then ${plans.archivePlan}::text
+          when n % 10 = 2 then ${plans.duePlan}::text else ${plans.commonPlan}::text end as plan_id) plan
+      ) numbered`
+    await tx`
+      insert into licence_history (licence_id, type, to_status, actor)
+      select id, 'issued', 'active', 'bench' from licences where account_id = ${stack.accountId} order by id`
+    // One host that a fifth of all run on, and one for every ten besides.
+    await tx`
+      insert into licence_hosts (application_id, host, licence_id)
+      select ${stack.appId}, case when n % 5 = 0 then 'common.example.com' else 'host-' || n / 10 || '.example.com' end,
+        'lic_0' || lpad(n::text, 25, '0')
+      from generate_series(1, ${count}::bigint) n`
+    // When a licence was seen has nothing to do with its age.
+    await tx`
+      insert into licence_activity (licence_id, application_id, last_seen_at)
+      select 'lic_0' || lpad(n::text, 25, '0'), ${stack.appId},
+        now() - (n * 7919 % ${count}::bigint) * interval '10 seconds'
+      from generate_series(2, ${count}::bigint, 2) n`
+    await tx`
+      insert into plan_counts (plan_id, shard, active)
+      select plan_id, abs(hashtext(id)) % 16, count(*) from licences
+      where account_id = ${stack.accountId} and status = 'active' group by 1, 2`
+    for (const { definition } of indexes) await tx.unsafe(definition)
+  })
+  for (const table of ['licences', 'licence_history', 'licence_hosts', 'licence_activity', 'plan_counts']) {
+    await sql`vacuum analyze ${sql(table)}`
+  }
+  const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString()
+  return { count, ...plans, recently: ago(100 * 10), lately: ago(count), longAgo: ago(count * 10 + 3_600) }
+}
