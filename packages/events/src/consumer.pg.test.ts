@@ -122,6 +122,34 @@ test('a second copy of an event in the stream has no second effect', async () =>
   await consumer.stop()
 })
 
+test('what a consumer returns is called after the commit of its own batch, and not when that was rolled back', async () => {
+  await using given = await givenSender()
+  await whenChanged(given.sql, 'acct_a', 1, 3)
+  const seen: number[] = []
+  let failures = 1
+  const consumer = startConsumer({
+    sql: given.sql,
+    nats: given.nats,
+    service: 'test',
+    source: 'licensing',
+    streamReplicas: 1,
+    log,
+    handle: async (tx, events) => {
+      await recordEffects(tx, events)
+      // Seen from outside only when it is committed.
+      const committed = () => void effects(given.sql).then((rows) => seen.push(rows.length))
+      failures -= 1
+      if (failures < 0) return committed
+      await tx`select 1 / 0`
+    },
+    isTransient: () => true,
+  })
+  await eventually(() => expect(Math.max(0, ...seen)).toBe(3))
+  expect(seen.every((rows) => rows > 0)).toBe(true)
+  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: [1, 2, 3] })
+  await consumer.stop()
+})
+
 test('a stream that was lost and made anew is read from its start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 3)
