@@ -3,12 +3,16 @@ import { products } from './products.ts'
 import { printSection, writeReport } from './report.ts'
 import type { Section } from './report.ts'
 import { scale } from './scale.ts'
+import { webhooksIsolation } from './webhooks-isolation.ts'
+import { webhooksSpeed } from './webhooks-speed.ts'
 
 // `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
 const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
   scale,
   products,
+  'webhooks-isolation': webhooksIsolation,
+  'webhooks-speed': webhooksSpeed,
 }
 
 const wanted = process.argv.slice(2).filter((argument) => argument !== '--profile')

@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { connect as openDatabase } from '@licensing/database/connect'
 import { connectTo } from '@licensing/grpc/client'
 import { startNats } from '@licensing/local/nats'
 import { freePort } from '@licensing/local/ports'
@@ -9,11 +10,8 @@ import { NotifierService } from '@licensing/proto/notifier'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { connect } from 'nats'
-import { fork } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
-import postgres from 'postgres'
+import { startReceiver } from './start-receiver.ts'
 
 /** One notifier on servers of its own, with a receiver in a process of its own. */
 export type Bed = Awaited<ReturnType<typeof startBed>>
@@ -29,13 +27,9 @@ export async function startBed(environment: Record<string, string> = {}) {
   const folder = started.use(await makeTemporaryFolder())
   const server = started.use(await startPostgres({ dataDir: `${folder.path}/postgres`, durable: true }))
   const natsServer = started.use(await startNats({ dataDir: `${folder.path}/nats`, durable: true }))
-  const receiver = fork(new URL('receiver.ts', import.meta.url))
-  started.defer(() => receiver.disconnect())
-  const [{ port, authority }] = (await once(receiver, 'message')) as [{ port: number; authority: string }]
-  const caFile = `${folder.path}/authority.pem`
-  await writeFile(caFile, authority)
+  const receiver = started.use(await startReceiver(folder.path))
 
-  const sql = postgres(server.url(), { max: 20, onnotice: () => {} })
+  const sql = openDatabase(server.url(), { name: 'bench', max: 20, statementTimeoutMs: 600_000 })
   started.defer(() => sql.end({ timeout: 1 }))
   const notifier = started.use(
     await startService(
@@ -48,7 +42,7 @@ export async function startBed(environment: Record<string, string> = {}) {
         CATALOG_ADDRESS: `127.0.0.1:${await freePort()}`,
         ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
         WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
-        WEBHOOK_CA_FILE: caFile,
+        WEBHOOK_CA_FILE: receiver.caFile,
         LOG_LEVEL: 'warn',
         ...environment,
       },
@@ -67,14 +61,14 @@ export async function startBed(environment: Record<string, string> = {}) {
     notifier,
     databaseUrl: server.url(),
     postgresPid: server.pid,
-    authority,
-    url: (path: string) => `https://localhost:${port}${path}`,
+    natsPid: natsServer.pid,
+    authority: receiver.authority,
+    url: receiver.url,
     /** A vendor with endpoints at these paths. */
     async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
       const of = { accountId: `acct_${randomUUID()}`, applicationId: `app_${randomUUID()}` }
       for (const path of paths) {
-        const url = `https://localhost:${port}${path}`
-        await channel.calls.createEndpoint({ ...of, url, subscribedEvents: '*' })
+        await channel.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
       }
       return { ...of, partition }
     },
@@ -93,11 +87,7 @@ export async function startBed(environment: Record<string, string> = {}) {
       return id
     },
     /** When the receiver had the first delivery of each event, in milliseconds since the epoch. */
-    async arrivals(): Promise<Map<string, number>> {
-      receiver.send('seen')
-      const [{ seen }] = (await once(receiver, 'message')) as [{ seen: [string, number][] }]
-      return new Map(seen)
-    },
+    arrivals: () => receiver.arrivals(),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

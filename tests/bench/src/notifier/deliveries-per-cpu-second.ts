@@ -1,37 +1,38 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import { startBed } from './bed.ts'
 import type { Bed } from './bed.ts'
 import { cpuSeconds } from './cpu-time.ts'
 
-/** CPU time of deliveries, in the notifier and in PostgreSQL, from the published event to the written attempt. */
+/** CPU time of deliveries, in the sender, in PostgreSQL and in NATS, from the published event to the written attempt. */
 export interface Cost {
   deliveries: number
   seconds: number
   nodeMicroseconds: number
   postgresMicroseconds: number
+  natsMicroseconds: number
 }
 
-export const perCpuSecond = ({ nodeMicroseconds, postgresMicroseconds }: Cost) =>
-  1e6 / (nodeMicroseconds + postgresMicroseconds)
+export const perCpuSecond = ({ nodeMicroseconds, postgresMicroseconds, natsMicroseconds }: Cost) =>
+  1e6 / (nodeMicroseconds + postgresMicroseconds + natsMicroseconds)
 
-async function measured(
+/** What `deliveries` cost that `work` makes: it ends when the last is written. */
+export async function measured(
   bed: Bed,
   pid: number,
   deliveries: number,
   work: () => Promise<unknown>,
 ): Promise<Cost> {
-  const pids = [pid, bed.postgresPid]
+  const pids = [pid, bed.postgresPid, bed.natsPid]
   const before = await Promise.all(pids.map(cpuSeconds))
   const startedAt = performance.now()
   await work()
   const seconds = (performance.now() - startedAt) / 1000
   const after = await Promise.all(pids.map(cpuSeconds))
-  const [nodeMicroseconds, postgresMicroseconds] = after.map(
+  const [nodeMicroseconds, postgresMicroseconds, natsMicroseconds] = after.map(
     (value, i) => ((value - before[i]!) * 1e6) / deliveries,
-  ) as [number, number]
-  return { deliveries, seconds, nodeMicroseconds, postgresMicroseconds }
+  ) as [number, number, number]
+  return { deliveries, seconds, nodeMicroseconds, postgresMicroseconds, natsMicroseconds }
 }
 
 /** The notifier, under a burst of events of eight vendors. */
@@ -50,7 +51,7 @@ export async function ours(bed: Bed, events: number): Promise<Cost> {
       await pause(250)
     }
   }
-  await burst(2_000)
+  await burst(Math.min(2_000, events))
   return measured(bed, bed.notifier.pid, events, () => burst(events))
 }
 
@@ -72,11 +73,4 @@ export async function perRow(bed: Bed, deliveries: number): Promise<Cost> {
   } finally {
     child.kill('SIGKILL')
   }
-}
-
-if (import.meta.main) {
-  const count = Number(process.argv[2] ?? 20_000)
-  await using bed = await startBed()
-  const [batched, single] = [await ours(bed, count), await perRow(bed, Math.round(count / 5))]
-  console.log({ ours: batched, perRow: single, ratio: perCpuSecond(batched) / perCpuSecond(single) })
 }

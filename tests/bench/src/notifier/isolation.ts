@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { quantile } from '../report.ts'
-import { startBed } from './bed.ts'
 import type { Bed } from './bed.ts'
 
 export interface Delays {
@@ -16,7 +15,8 @@ export async function delays(
   const { endpoints, deadShare, perSecond, seconds } = options
   const vendors = await Promise.all(
     Array.from({ length: endpoints }, (_, i) => {
-      const isDead = i % 10 < deadShare * 10
+      // Spread evenly over all.
+      const isDead = Math.floor((i + 1) * deadShare) > Math.floor(i * deadShare)
       return bed
         .givenVendor(i % 8, [`/${isDead ? 'dead' : 'well'}/${i}`])
         .then((vendor) => ({ ...vendor, isDead }))
@@ -45,13 +45,5 @@ export async function delays(
     })
     if (waits.length === sentAt.size) return { p50Ms: quantile(waits, 0.5), p99Ms: quantile(waits, 0.99) }
     await pause(200)
-  }
-}
-
-if (import.meta.main) {
-  const options = { endpoints: 100, perSecond: 200, seconds: 15 }
-  for (const deadShare of [0, 0.3, 0.6]) {
-    await using bed = await startBed()
-    console.log({ deadShare, ...(await delays(bed, { ...options, deadShare })) })
   }
 }

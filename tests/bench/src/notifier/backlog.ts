@@ -1,0 +1,60 @@
+import { connect } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { randomUUID } from 'node:crypto'
+import { claimDue } from '../../../../services/notifier/src/engine/claim-queries.ts'
+import { median } from '../report.ts'
+import type { Bed, Vendor } from './bed.ts'
+
+const claimed = 32
+
+/** Makes `count` deliveries due to the vendor's only endpoint, of one event. @returns the endpoint's id */
+export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Promise<string> {
+  const { sql } = bed
+  const { accountId, applicationId } = vendor
+  const eventId = `evt_${randomUUID()}`
+  const [endpoint] = await sql<{ id: string }[]>`
+    select id from endpoints where application_id = ${applicationId} limit 1`
+  const endpointId = endpoint!.id
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    values (date_trunc('second', now()), ${accountId}, 1, ${applicationId}, ${eventId}, '{"type":"licence.suspended"}')`
+  await sql`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      created_at, retry_at, due_at)
+    select 'dlv_0' || lpad(n::text, 25, '0'), ${accountId}, ${applicationId}, ${endpointId}, ${eventId},
+      'licence.suspended', e.recorded_at, 1, now(), at, at
+    from generate_series(1, ${count}::bigint) n
+    cross join lateral (select now() - interval '1 hour' + n * interval '1 millisecond' as at) due
+    cross join (select recorded_at from events where account_id = ${accountId} and id = ${eventId}) e`
+  await sql`
+    insert into waiting_endpoints (endpoint_id, look_at)
+    select endpoint_id, min(due_at) from deliveries where endpoint_id = ${endpointId} group by 1
+    on conflict (endpoint_id) do update set look_at = excluded.look_at`
+  await sql`vacuum analyze deliveries`
+  return endpointId
+}
+
+/** Milliseconds that a claim of this endpoint's deliveries takes, the median of `times`, while nobody else claims. */
+export async function claimCost(bed: Bed, endpointId: string, times: number): Promise<number> {
+  const sql = connect(bed.databaseUrl, { name: 'claims', max: 1 })
+  const others = await sql<{ id: string }[]>`
+    select endpoint_id as id from waiting_endpoints where endpoint_id <> ${endpointId}`
+  const took: number[] = []
+  for (let time = 0; time <= times; time += 1) {
+    const startedMs = performance.now()
+    const { claimed: got } = await transaction(sql, (tx) =>
+      claimDue(tx, {
+        now: new Date(),
+        except: others.map(({ id }) => id),
+        room: () => claimed,
+        most: claimed,
+        claimId: randomUUID(),
+        leaseMs: 600_000,
+      }),
+    )
+    if (got.length !== claimed) throw new Error(`claimed ${got.length} instead of ${claimed}`)
+    if (time > 0) took.push(performance.now() - startedMs)
+  }
+  await sql.end()
+  return median(took)
+}

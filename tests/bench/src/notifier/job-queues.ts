@@ -1,0 +1,112 @@
+import { Logger, makeWorkerUtils, run } from 'graphile-worker'
+import { PgBoss } from 'pg-boss'
+import type { Bed } from './bed.ts'
+import { measured } from './deliveries-per-cpu-second.ts'
+import type { Cost } from './deliveries-per-cpu-second.ts'
+import { envelope, inFlight, signedPosts, times } from './signed-post.ts'
+
+const insertedAtOnce = 500
+
+/** No queue and no database: signed posts alone. */
+export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
+  const { post, close } = signedPosts(bed, '/bare')
+  const one = () => post(envelope())
+  await times(Math.min(1_000, deliveries), one)
+  const cost = await measured(bed, process.pid, deliveries, () => times(deliveries, one))
+  await close()
+  return cost
+}
+
+/** graphile-worker as its performance page sets it up: a local queue, and completions in batches. */
+export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost> {
+  const { post, close } = signedPosts(bed, '/graphile-worker')
+  const quiet = new Logger(() => () => {})
+  const utils = await makeWorkerUtils({ connectionString: bed.databaseUrl, logger: quiet })
+  await utils.migrate()
+  const queue = countDown()
+  const runner = await run({
+    preset: {
+      worker: {
+        connectionString: bed.databaseUrl,
+        maxPoolSize: 20,
+        concurrentJobs: inFlight,
+        localQueue: { size: insertedAtOnce, refetchDelay: { durationMs: 5 } },
+        completeJobBatchDelay: 0,
+        failJobBatchDelay: 0,
+        logger: quiet,
+      },
+    },
+    taskList: {
+      deliver: async (payload) => {
+        await post(payload as { id: string; body: string })
+        queue.one()
+      },
+    },
+    noHandleSignals: true,
+  })
+  const burst = async (count: number) => {
+    const done = queue.until(count)
+    for (let at = 0; at < count; at += insertedAtOnce) {
+      const size = Math.min(insertedAtOnce, count - at)
+      await utils.addJobs(
+        Array.from({ length: size }, () => ({ identifier: 'deliver', payload: envelope() })),
+      )
+    }
+    await done
+  }
+  await burst(Math.min(500, deliveries))
+  const cost = await measured(bed, process.pid, deliveries, () => burst(deliveries))
+  await runner.stop()
+  await utils.release()
+  await close()
+  return cost
+}
+
+/** pg-boss as its guide sets it up for throughput: jobs fetched in batches, told by notifications. */
+export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
+  const { post, close } = signedPosts(bed, '/pg-boss')
+  const boss = new PgBoss({ connectionString: bed.databaseUrl, max: 20 })
+  boss.on('error', (error) => process.stderr.write(`pg-boss: ${String(error)}\n`))
+  await boss.start()
+  await boss.createQueue('deliver')
+  const queue = countDown()
+  const options = { batchSize: inFlight, localConcurrency: 4, pollingIntervalSeconds: 0.5 }
+  await boss.work<{ id: string; body: string }>('deliver', options, async (jobs) => {
+    await Promise.all(jobs.map(({ data }) => post(data)))
+    for (const _ of jobs) queue.one()
+  })
+  const burst = async (count: number) => {
+    const done = queue.until(count)
+    for (let at = 0; at < count; at += insertedAtOnce) {
+      const size = Math.min(insertedAtOnce, count - at)
+      await boss.insert(
+        'deliver',
+        Array.from({ length: size }, () => ({ data: envelope() })),
+      )
+    }
+    await done
+  }
+  await burst(Math.min(500, deliveries))
+  const cost = await measured(bed, process.pid, deliveries, () => burst(deliveries))
+  await boss.stop({ graceful: true, timeout: 5_000 })
+  await close()
+  return cost
+}
+
+/** Resolves when as many have been counted as were asked for. */
+function countDown() {
+  let left = 0
+  let finish = () => {}
+  return {
+    until(count: number): Promise<void> {
+      left = count
+      return new Promise((resolve) => {
+        finish = resolve
+      })
+    },
+    one(): void {
+      left -= 1
+      if (left === 0) finish()
+    },
+  }
+}

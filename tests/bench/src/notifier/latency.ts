@@ -1,0 +1,111 @@
+import { connect } from '@licensing/database/connect'
+import { eventually } from '@licensing/test-support/poll'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { Stack } from '@licensing/test-support/stack'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Pool } from 'undici'
+import { scaled, scaledSeconds } from '../bench-scale.ts'
+import { load } from '../load.ts'
+import { quantile } from '../report.ts'
+import type { Figure } from '../report.ts'
+import { startSetting } from '../setting.ts'
+import { givenDefinitions, givenLicences, givenPlan, withKey } from '../vendor.ts'
+import { startReceiver } from './start-receiver.ts'
+import type { Receiver } from './start-receiver.ts'
+
+/** From the answer to a suspend to the event's arrival at the vendor, idle and at half of the most that the house takes. */
+export async function latency(): Promise<Figure[]> {
+  await using folder = await makeTemporaryFolder()
+  using receiver = await startReceiver(folder.path)
+  await using setting = await startSetting({ receiver })
+  const { stack } = setting
+  await givenDefinitions(stack)
+  const planId = await givenPlan(stack, 'pro')
+  const endpoint = await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, {
+    body: { url: receiver.url('/latency'), subscribed_events: '*' },
+  })
+  if (endpoint.status !== 201) throw new Error(`no endpoint: ${JSON.stringify(endpoint.body)}`)
+
+  const idlePace = 20
+  const idle = await givenLicences(stack, planId, scaled(400, 20), 'idle')
+  const idleWaits = await waits(stack, receiver, idle, idlePace)
+
+  const seconds = scaledSeconds(8)
+  const most = await mostPerSecond(stack, planId, seconds)
+  const half = await givenLicences(stack, planId, Math.ceil((most / 2) * seconds), 'half')
+  const halfWaits = await waits(stack, receiver, half, most / 2)
+  const figures = (name: string, values: number[]): Figure[] => [
+    { name: `answer to arrival, ${name}, p50`, value: quantile(values, 0.5), unit: 'ms' },
+    { name: `answer to arrival, ${name}, p99`, value: quantile(values, 0.99), unit: 'ms' },
+  ]
+  return [
+    ...figures(`idle (${idlePace}/s)`, idleWaits),
+    { name: 'most suspends, closed loop', value: most, unit: '/s' },
+    ...figures(`half load (${Math.round(most / 2)}/s)`, halfWaits),
+  ]
+}
+
+async function mostPerSecond(stack: Stack, planId: string, seconds: number): Promise<number> {
+  // Suspends and reactivates in turn, each licence in a loop of its own.
+  const ids = await givenLicences(stack, planId, 32, 'most')
+  const next = new Map(ids.map((id) => [id, 'suspend']))
+  const headers = withKey(stack)
+  const free = [...ids]
+  const { perSecond } = await load(
+    stack.gatewayUrl,
+    200,
+    () => {
+      const id = free.shift()!
+      free.push(id)
+      const verb = next.get(id)!
+      next.set(id, verb === 'suspend' ? 'reactivate' : 'suspend')
+      return { method: 'POST', path: `/v1/licences/${id}/${verb}`, headers }
+    },
+    { connections: 32, seconds },
+  )
+  return perSecond
+}
+
+/** Suspends each licence at this pace. @returns milliseconds from each answer to the arrival */
+async function waits(
+  stack: Stack,
+  receiver: Receiver,
+  licenceIds: string[],
+  perSecond: number,
+): Promise<number[]> {
+  const pool = new Pool(stack.gatewayUrl, { connections: 64, pipelining: 1 })
+  const answeredAt = new Map<string, number>()
+  const headers = withKey(stack)
+  const suspend = async (id: string) => {
+    const answer = await pool.request({ method: 'POST', path: `/v1/licences/${id}/suspend`, headers })
+    await answer.body.dump()
+    if (answer.statusCode !== 200) throw new Error(`suspend was answered ${answer.statusCode}`)
+    answeredAt.set(id, Date.now())
+  }
+  const startedAt = Date.now()
+  const sent: Promise<void>[] = []
+  for (const [n, id] of licenceIds.entries()) {
+    const dueInMs = startedAt + (n * 1000) / perSecond - Date.now()
+    if (dueInMs > 1) await pause(dueInMs)
+    sent.push(suspend(id))
+  }
+  await Promise.all(sent)
+  await pool.close()
+  const sql = connect(stack.databaseUrls.notifier, { name: 'bench', max: 1 })
+  const found = await eventually(
+    async () => {
+      const events = await sql<{ id: string; licence: string }[]>`
+        select id, body::json -> 'data' -> 'object' ->> 'licence_id' as licence from events
+        where body like '%"type":"licence.suspended"%'`
+      const arrivals = await receiver.arrivals()
+      const wanted = events.filter(({ licence }) => answeredAt.has(licence))
+      if (wanted.length < licenceIds.length || wanted.some(({ id }) => !arrivals.has(id))) {
+        throw new Error('not every event has arrived')
+      }
+      return wanted.map(({ id, licence }) => arrivals.get(id)! - answeredAt.get(licence)!)
+    },
+    { timeoutMs: 120_000, intervalMs: 250 },
+  )
+  await sql.end()
+  return found
+}

@@ -1,0 +1,32 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+
+/** The receiver, in a process of its own. */
+export interface Receiver extends Disposable {
+  url: (path: string) => string
+  /** PEM of the authority that signed its certificate, and the file it is in. */
+  authority: string
+  caFile: string
+  /** When it had the first delivery of each event, in milliseconds since the epoch. */
+  arrivals: () => Promise<Map<string, number>>
+}
+
+/** @param folder where its authority's certificate goes */
+export async function startReceiver(folder: string): Promise<Receiver> {
+  const child = fork(new URL('receiver.ts', import.meta.url))
+  const [{ port, authority }] = (await once(child, 'message')) as [{ port: number; authority: string }]
+  const caFile = `${folder}/authority.pem`
+  await writeFile(caFile, authority)
+  return {
+    url: (path) => `https://localhost:${port}${path}`,
+    authority,
+    caFile,
+    arrivals: async () => {
+      child.send('seen')
+      const [{ seen }] = (await once(child, 'message')) as [{ seen: [string, number][] }]
+      return new Map(seen)
+    },
+    [Symbol.dispose]: () => child.disconnect(),
+  }
+}
