@@ -139,7 +139,7 @@ test('a body that is sent in chunks is measured too', async () => {
     headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
     body,
     duplex: 'half',
-  } as RequestInit)
+  })
   expect(response.status).toBe(413)
 })
 

@@ -4,6 +4,17 @@ import type { FastifyInstance } from 'fastify'
 import type { StaticDocumentSpec } from '@fastify/swagger'
 import type { OpenApiDocument } from '../openapi/document.ts'
 
+// The reference puts styles on its elements. No upgrade to https: the gateway may be looked at over plain HTTP.
+const contentSecurityPolicy = [
+  "default-src 'self'",
+  "img-src 'self' data:",
+  "style-src 'self' 'unsafe-inline'",
+  "object-src 'none'",
+  "base-uri 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
 /** `/docs`: the OpenAPI document for people. Everything it loads comes from here. */
 export async function mountReference(app: FastifyInstance, document: OpenApiDocument): Promise<void> {
   const specification: StaticDocumentSpec = { document: document as StaticDocumentSpec['document'] }
@@ -11,12 +22,14 @@ export async function mountReference(app: FastifyInstance, document: OpenApiDocu
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     uiConfig: {
+      // Without a bar on top that would load the document of any other address.
+      layout: 'BaseLayout',
       docExpansion: 'list',
       deepLinking: true,
       persistAuthorization: false,
       tryItOutEnabled: false,
     },
     theme: { title: 'Licensing API' },
-    staticCSP: true,
+    staticCSP: contentSecurityPolicy,
   })
 }
