@@ -30,8 +30,8 @@ create table revocations (
 );
 
 -- Whatever revokes a licence, it is in the list when that commits. The last lock of a transaction but for the outbox.
--- The version is looked up, not counted in a row: 100,000 revoked in one statement would make as many dead versions of
--- that row, each searched through by the next (over 30 s against 2 s).
+-- The version is looked up, not counted in a row: many revoked in one statement would make as many dead versions of
+-- that row, each searched through by the next (30,000 took 72 s against 9 s so, where the update alone takes 8 s).
 create function list_revocation() returns trigger language plpgsql as $$
 begin
   insert into revocation_lists (application_id) values (new.application_id) on conflict do nothing;
