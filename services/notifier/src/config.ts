@@ -29,8 +29,6 @@ export const notifierConfig = z.object({
   SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),
 })
 
-export type NotifierConfig = z.output<typeof notifierConfig>
-
 /** A parser that throws, as a zod transformation. */
 function reading<In, Out>(parse: (text: In) => Out): (text: In, context: z.RefinementCtx<In>) => Out {
   return (text, context) => {

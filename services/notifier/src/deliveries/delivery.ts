@@ -3,7 +3,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
 
-export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** A delivery as a reader sees it: what waits for a disabled endpoint has failed, marked so already or not. */
 export interface Delivery {

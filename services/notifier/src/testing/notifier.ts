@@ -26,14 +26,14 @@ import { notifierService } from '../service.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { givenEvent, publish } from './events.ts'
 
-export type Options = Partial<
+type Options = Partial<
   Pick<NotifierOptions, 'backoffSeconds' | 'slots' | 'alertEmail' | 'sendMail' | 'allowedNetworks'>
 > & {
   receiver?: Pick<HttpsReceiver, 'caFile'>
 }
 
 /** A clock that tests move. */
-export class TestClock implements Clock {
+class TestClock implements Clock {
   #offsetMs = 0
 
   now(): Date {
