@@ -1,3 +1,4 @@
+import { billing } from './billing.ts'
 import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
 import { printSection, writeReport } from './report.ts'
@@ -10,6 +11,7 @@ import { webhooksSpeed } from './webhooks-speed.ts'
 const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
   scale,
+  billing,
   products,
   'webhooks-isolation': webhooksIsolation,
   'webhooks-speed': webhooksSpeed,
