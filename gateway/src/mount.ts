@@ -45,20 +45,21 @@ export function mount(app: FastifyInstance, route: Route): void {
 }
 
 /**
- * The refusal that comes first: of a body that breaks a rule and a path that leads nowhere, the path; of one wrong
- * licence key too many and the wrong key, the limit.
+ * The refusal that comes first: of a body that breaks a rule and a path that leads nowhere or a token that is not its
+ * own, the path or the token; of one wrong licence key too many and the wrong key, the limit.
  */
 export async function firstRefusal(
-  error: ServiceError,
+  thrown: ServiceError,
   { throttle }: Gate,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<ServiceError> {
   const { route } = request.routeOptions.config
-  if (!route) return error
+  if (!route) return thrown
+  let error = thrown
   if (request.call && !request.handled && route.exists && errorCatalogue[error.code].http < 500) {
     const missing = await refusalOf(() => route.exists!(request.call!))
-    if (missing?.code === 'not_found') return missing
+    if (missing?.code === 'not_found' || missing?.code === 'unauthenticated') error = missing
   }
   if (guesses(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
     const limited = await refusalOf(() => throttle.wrongKey(reply, callerAt(request.ip)))

@@ -168,3 +168,22 @@ test('a key bound to one application finds no other, and makes neither applicati
     expect(String(answer.body['detail'])).toContain('admin')
   }
 })
+
+test('a token that is not the activation’s is refused before a body that breaks a rule, and counts as a wrong one', async () => {
+  await using strict = await startGateway({ wrongKeysPerAddress: 2 })
+  const activation = '/v1/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const refresh = (token: string | null, body = '{') =>
+    strict.api.post(`${activation}/refresh`, { key: token, body })
+  strict.answers.products.checkActivation = async ({ token }) => {
+    if (token === 'freed') throw new ServiceError('not_found', 'there is no such activation')
+    if (token !== 'good') throw new ServiceError('unauthenticated', 'send this activation’s own token')
+    return {}
+  }
+  expect((await refresh('good')).status).toBe(400)
+  expect((await refresh('good', '{}')).status).toBe(422)
+  expect((await refresh('freed', '{}')).status).toBe(404)
+  const forged = await refresh('forged', '{}')
+  expect(forged.status).toBe(401)
+  expect(forged.headers.get('www-authenticate')).toBe('Bearer')
+  expect((await refresh('forged', '{}')).status).toBe(429)
+})

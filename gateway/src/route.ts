@@ -69,7 +69,7 @@ export interface Route {
   answerHeaders: Readonly<Record<string, string>>
   /** Errors beyond those that every route of its kind can have. */
   errors: readonly ErrorCode[]
-  /** Asks for the resource in the path: a body that breaks a rule is answered after a path that leads nowhere. */
+  /** Asks for the resource in the path, and whether the token is its own: a body that breaks a rule is answered after a path that leads nowhere. */
   exists?(call: Call): Promise<unknown>
   handle(call: Call): Promise<Answer>
 }

@@ -1,10 +1,21 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { keylessRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
+import type { Services } from '../../services.ts'
 import { activateBody, callHomeBody, grantJson, grantSchema } from './activation-json.ts'
 
 const tag = 'Installed products'
 const one = '/v1/activations/{activation_id}'
+
+interface ActivationCall {
+  services: Services
+  token: string
+  params: { readonly activation_id: string }
+}
+
+function checkActivation({ services, params, token }: ActivationCall) {
+  return services.products.checkActivation({ activationId: params.activation_id, token })
+}
 
 export const activationRoutes: Route[] = [
   keylessRoute({
@@ -45,6 +56,7 @@ export const activationRoutes: Route[] = [
     body: callHomeBody,
     answer: grantSchema,
     errors: ['licence_refused'],
+    exists: checkActivation,
     handle: async (call) => ({
       body: grantJson(await call.services.products.refreshActivation(callHome(call))),
     }),
@@ -58,6 +70,7 @@ export const activationRoutes: Route[] = [
     description: 'Answered whatever the licence’s status is.',
     audience: 'activation',
     body: callHomeBody,
+    exists: checkActivation,
     handle: async (call) => {
       await call.services.products.recordCallHome(callHome(call))
       return {}
@@ -70,6 +83,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'Free the place that this installation takes',
     audience: 'activation',
+    exists: checkActivation,
     handle: async ({ services, params, token }) => {
       await services.products.deactivate({ activationId: params.activation_id, token })
       return {}

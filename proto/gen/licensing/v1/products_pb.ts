@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/products.proto.
  */
 export const file_licensing_v1_products: GenFile = /*@__PURE__*/
-  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSJiCg9BY3RpdmF0ZVJlcXVlc3QSEwoLbGljZW5jZV9rZXkYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiyQEKClRva2VuR3JhbnQSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBXRva2VuGAMgASgJEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXJlZnJlc2hfYWZ0ZXIYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KFmNoZWNrX2ludGVydmFsX3NlY29uZHMYBiABKAUiTAoQQWN0aXZhdGVSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50Eg8KB2NyZWF0ZWQYAiABKAgiZwoYUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiOQoRRGVhY3RpdmF0ZVJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSJkChVHZXRSZXZvY2F0aW9uc1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoFc2luY2UYAiABKANIAIgBARIVCg1pZl9ub25lX21hdGNoGAMgASgJQggKBl9zaW5jZSJmCgtSZXZvY2F0aW9ucxIPCgd2ZXJzaW9uGAEgASgDEg8KB3Jldm9rZWQYAiADKAkSEQoJc2lnbmF0dXJlGAMgASgJEgwKBGV0YWcYBCABKAkSFAoMbm90X21vZGlmaWVkGAUgASgIIi8KFUdldFNpZ25pbmdLZXlzUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSIgCgtTaWduaW5nS2V5cxIRCglqd2tzX2pzb24YASABKAkiRQoXTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoKbGVnYWN5X2tleRgCIAEoCSI7ChhNaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2USEgoKbGljZW5jZV9pZBgBIAEoCRILCgNrZXkYAiABKAky8AQKDlByb2R1Y3RTZXJ2aWNlEk4KCEFjdGl2YXRlEh0ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVxdWVzdBoeLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlc3BvbnNlIgOQAgISWgoRUmVmcmVzaEFjdGl2YXRpb24SJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQiA5ACAhJVCg5SZWNvcmRDYWxsSG9tZRImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiA5ACAhJFCgpEZWFjdGl2YXRlEh8ubGljZW5zaW5nLnYxLkRlYWN0aXZhdGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5ElUKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyIDkAIBElUKDkdldFNpZ25pbmdLZXlzEiMubGljZW5zaW5nLnYxLkdldFNpZ25pbmdLZXlzUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5TaWduaW5nS2V5cyIDkAIBEmYKEE1pZ3JhdGVMZWdhY3lLZXkSJS5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QaJi5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlIgOQAgJiBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp]);
+  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSJiCg9BY3RpdmF0ZVJlcXVlc3QSEwoLbGljZW5jZV9rZXkYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiyQEKClRva2VuR3JhbnQSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBXRva2VuGAMgASgJEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXJlZnJlc2hfYWZ0ZXIYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KFmNoZWNrX2ludGVydmFsX3NlY29uZHMYBiABKAUiTAoQQWN0aXZhdGVSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50Eg8KB2NyZWF0ZWQYAiABKAgiZwoYUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiOQoRRGVhY3RpdmF0ZVJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSI+ChZDaGVja0FjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiZAoVR2V0UmV2b2NhdGlvbnNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKBXNpbmNlGAIgASgDSACIAQESFQoNaWZfbm9uZV9tYXRjaBgDIAEoCUIICgZfc2luY2UiZgoLUmV2b2NhdGlvbnMSDwoHdmVyc2lvbhgBIAEoAxIPCgdyZXZva2VkGAIgAygJEhEKCXNpZ25hdHVyZRgDIAEoCRIMCgRldGFnGAQgASgJEhQKDG5vdF9tb2RpZmllZBgFIAEoCCIvChVHZXRTaWduaW5nS2V5c1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiIAoLU2lnbmluZ0tleXMSEQoJandrc19qc29uGAEgASgJIkUKF01pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKCmxlZ2FjeV9rZXkYAiABKAkiOwoYTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlEhIKCmxpY2VuY2VfaWQYASABKAkSCwoDa2V5GAIgASgJMsYFCg5Qcm9kdWN0U2VydmljZRJOCghBY3RpdmF0ZRIdLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlcXVlc3QaHi5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXNwb25zZSIDkAICEloKEVJlZnJlc2hBY3RpdmF0aW9uEiYubGljZW5zaW5nLnYxLlJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBoYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50IgOQAgISVQoOUmVjb3JkQ2FsbEhvbWUSJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgISRQoKRGVhY3RpdmF0ZRIfLmxpY2Vuc2luZy52MS5EZWFjdGl2YXRlUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRJUCg9DaGVja0FjdGl2YXRpb24SJC5saWNlbnNpbmcudjEuQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAIBElUKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyIDkAIBElUKDkdldFNpZ25pbmdLZXlzEiMubGljZW5zaW5nLnYxLkdldFNpZ25pbmdLZXlzUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5TaWduaW5nS2V5cyIDkAIBEmYKEE1pZ3JhdGVMZWdhY3lLZXkSJS5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QaJi5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlIgOQAgJiBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message licensing.v1.ActivateRequest
@@ -167,6 +167,28 @@ export const DeactivateRequestSchema: GenMessage<DeactivateRequest> = /*@__PURE_
   messageDesc(file_licensing_v1_products, 4);
 
 /**
+ * @generated from message licensing.v1.CheckActivationRequest
+ */
+export type CheckActivationRequest = Message<"licensing.v1.CheckActivationRequest"> & {
+  /**
+   * @generated from field: string activation_id = 1;
+   */
+  activationId: string;
+
+  /**
+   * @generated from field: string token = 2;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message licensing.v1.CheckActivationRequest.
+ * Use `create(CheckActivationRequestSchema)` to create a new message.
+ */
+export const CheckActivationRequestSchema: GenMessage<CheckActivationRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 5);
+
+/**
  * @generated from message licensing.v1.GetRevocationsRequest
  */
 export type GetRevocationsRequest = Message<"licensing.v1.GetRevocationsRequest"> & {
@@ -195,7 +217,7 @@ export type GetRevocationsRequest = Message<"licensing.v1.GetRevocationsRequest"
  * Use `create(GetRevocationsRequestSchema)` to create a new message.
  */
 export const GetRevocationsRequestSchema: GenMessage<GetRevocationsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 5);
+  messageDesc(file_licensing_v1_products, 6);
 
 /**
  * @generated from message licensing.v1.Revocations
@@ -234,7 +256,7 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
  * Use `create(RevocationsSchema)` to create a new message.
  */
 export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 6);
+  messageDesc(file_licensing_v1_products, 7);
 
 /**
  * @generated from message licensing.v1.GetSigningKeysRequest
@@ -251,7 +273,7 @@ export type GetSigningKeysRequest = Message<"licensing.v1.GetSigningKeysRequest"
  * Use `create(GetSigningKeysRequestSchema)` to create a new message.
  */
 export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 7);
+  messageDesc(file_licensing_v1_products, 8);
 
 /**
  * @generated from message licensing.v1.SigningKeys
@@ -270,7 +292,7 @@ export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
  * Use `create(SigningKeysSchema)` to create a new message.
  */
 export const SigningKeysSchema: GenMessage<SigningKeys> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 8);
+  messageDesc(file_licensing_v1_products, 9);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyRequest
@@ -292,7 +314,7 @@ export type MigrateLegacyKeyRequest = Message<"licensing.v1.MigrateLegacyKeyRequ
  * Use `create(MigrateLegacyKeyRequestSchema)` to create a new message.
  */
 export const MigrateLegacyKeyRequestSchema: GenMessage<MigrateLegacyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 9);
+  messageDesc(file_licensing_v1_products, 10);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyResponse
@@ -314,7 +336,7 @@ export type MigrateLegacyKeyResponse = Message<"licensing.v1.MigrateLegacyKeyRes
  * Use `create(MigrateLegacyKeyResponseSchema)` to create a new message.
  */
 export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 10);
+  messageDesc(file_licensing_v1_products, 11);
 
 /**
  * Installed products: called with a licence key or an activation's token, never with an API key.
@@ -352,6 +374,16 @@ export const ProductService: GenService<{
   deactivate: {
     methodKind: "unary";
     input: typeof DeactivateRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * Only says whether the activation is there and the token its own.
+   *
+   * @generated from rpc licensing.v1.ProductService.CheckActivation
+   */
+  checkActivation: {
+    methodKind: "unary";
+    input: typeof CheckActivationRequestSchema;
     output: typeof EmptySchema;
   },
   /**

@@ -219,3 +219,14 @@ test('another replica takes the token, also with another issuer and life', async
   expect(decodeJwt(refreshed.token).iss).toBe('elsewhere')
   await harness.products.refreshActivation(callOf(refreshed))
 })
+
+test('whether a token is its activation’s own can be asked without a call-home', async () => {
+  const [one, other] = [await givenInstalled(), await givenInstalled()]
+  const check = (activationId: string, token: string) =>
+    harness.products.checkActivation({ activationId, token })
+  await check(one.grant.activationId, one.grant.token)
+  await expect(check(one.grant.activationId, other.grant.token)).rejects.toMatchObject({
+    code: 'unauthenticated',
+  })
+  await expect(check(newId('act'), one.grant.token)).rejects.toMatchObject({ code: 'not_found' })
+})

@@ -1,6 +1,7 @@
 import { implement } from '@licensing/grpc/server'
 import { ProductService } from '@licensing/proto/products'
 import { activator } from './activate.ts'
+import { authenticate } from './authenticate.ts'
 import type { ProductDeps } from './dependencies.ts'
 import { revocationLists } from './get-revocations.ts'
 import { getSigningKeys } from './get-signing-keys.ts'
@@ -16,6 +17,10 @@ export function productService(deps: ProductDeps) {
       return {}
     },
     deactivate: (request) => deactivate(deps, request),
+    checkActivation: async (request) => {
+      await authenticate(deps, request)
+      return {}
+    },
     getRevocations: revocationLists(deps),
     getSigningKeys: (request) => getSigningKeys(deps, request),
     migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
