@@ -21,7 +21,7 @@ import {
   statusOf,
   verbOn,
 } from './testing/makers.ts'
-import { anew, provision } from './testing/payments.ts'
+import { anew, provision, suspendFor } from './testing/payments.ts'
 
 // Hundreds of calls each, on a machine that may be busy.
 vi.setConfig({ testTimeout: 300_000 })
@@ -304,6 +304,21 @@ test('who mints or reactivates on a plan that is just being archived waits for t
     return { calls }
   })
   expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))
+})
+
+test('a consequence that waited while a payment took the licence to a retired plan looks at that plan', async () => {
+  const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await suspendFor(harness, licence, 'dispute_inquiry')
+  await archive(harness, next)
+  const { resuming } = await harness.sql.begin(async (tx) => {
+    await tx`update licences set plan_id = ${next.id} where id = ${licence.id}`
+    const resuming = harness.licensing.resumeFromInquiry(causeOn(harness, licence, 'dp'))
+    await eventually(async () => expect(await waitingForLocks()).toBe(1))
+    return { resuming }
+  })
+  expect(await resuming).toMatchObject({ status: 'suspended', planId: next.id })
+  expect(await countedOn(harness, next)).toBe(0n)
 })
 
 test('an archive that takes its time holds up nobody who issues on another plan', async () => {

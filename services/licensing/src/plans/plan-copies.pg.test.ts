@@ -97,6 +97,17 @@ test('a restore reactivates none; a second archive suspends what was reactivated
   expect(await activeOn(harness, plan)).toBe(0n)
 })
 
+test('a plan that is edited after its restore does not suspend again what was reactivated', async () => {
+  const { plan, licences } = await given(1)
+  await archive(harness, plan)
+  await restore(harness, plan)
+  await harness.licensing.reactivateLicence(verbOn(harness, licences[0]!))
+  const { archiveVersion } = plan
+  await sync(planCopy(harness, { id: plan.id, version: plan.version + 1n, archiveVersion }))
+  expect(await statusOf(harness, licences[0]!)).toBe('active')
+  expect(await harness.licensing.archivePlan({ plan })).toMatchObject({ suspendedLicences: 1n })
+})
+
 test('several thousand licences are suspended in one archive', async () => {
   const plan = await givenPlan(harness)
   for (let batch = 0; batch < 11; batch += 1) {
