@@ -158,14 +158,16 @@ create table refund_facts (
   created_at timestamptz(3) not null,
   -- As the processor last had it; only moves on.
   status text not null check (status in ('pending', 'succeeded', 'failed', 'canceled')),
-  -- Whether it ever succeeded; failing later does not take that back.
+  -- Whether it ever succeeded; failing later does not take that back. When, as far as an event told it.
   succeeded boolean not null,
+  succeeded_at timestamptz(3),
   failed_at timestamptz(3),
   -- Inferred from the charge's total, until the refund itself is told.
   derived boolean not null default false,
   -- Part of what had been inferred before it was told: it counts for nothing itself.
   covered boolean not null default false,
-  -- When to act on it: at once if the processor's own records confirm that nothing earlier is missing.
+  -- When to act on it: at once if the processor's own records confirm that nothing earlier is missing, else when
+  -- nothing more has come of the payment for a moment.
   ripe_at timestamptz(3) not null,
   primary key (merchant, refund_ref)
 );
@@ -179,10 +181,13 @@ create table dispute_facts (
   amount bigint not null,
   currency text collate "C" not null,
   opened_at timestamptz(3) not null,
-  status text not null,
-  status_at timestamptz(3) not null,
+  status text not null check (status in ('open', 'won', 'lost', 'closed')),
+  -- The stages that it has passed, and when, as far as an event told it.
+  opening_told boolean not null,
   inquiry boolean not null,
+  inquiry_closed boolean not null,
   inquiry_closed_at timestamptz(3),
+  chargeback boolean not null,
   chargeback_at timestamptz(3),
   ripe_at timestamptz(3) not null,
   -- What has been drawn from it; a chargeback is in `refunds`.
@@ -248,6 +253,7 @@ create table refunds (
 );
 create index refunds_newest on refunds (application_id, id);
 create index refunds_by_payment on refunds (payment_id);
+create index refunds_by_ref on refunds (merchant, ref);
 
 -- The ledger: rows are added and never changed. `fee_periods` is its projection.
 create table fee_entries (
@@ -330,3 +336,4 @@ create table processor_events (
   constraint processor_events_once unique (processor, event_id)
 );
 create index processor_events_due on processor_events (next_at) where handled_at is null;
+create index processor_events_new on processor_events (merchant) where handled_at is null and attempts = 0;

@@ -2,6 +2,7 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import type { DisputeFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
 import type { Subject } from './record-fact.ts'
+import { waitTogether } from './ripeness.ts'
 
 export interface DisputeRow {
   dispute_ref: string
@@ -11,7 +12,9 @@ export interface DisputeRow {
   opened_at: Date
   status: DisputeFact['status']
   inquiry: boolean
+  inquiry_closed: boolean
   inquiry_closed_at: Date | null
+  chargeback: boolean
   chargeback_at: Date | null
   suspended: boolean
   resumed: boolean
@@ -27,20 +30,26 @@ export async function recordDispute(
   const paymentRef =
     chargeRef === undefined ? fact.paymentRef : await learnCharge(tx, merchant, chargeRef, fact.paymentRef)
   if (paymentRef === undefined) return {}
+  const toldAt = fact.toldAt ?? null
+  const closed = fact.stage === 'inquiry_closed'
+  const chargeback = fact.stage === 'chargeback'
   const inquiry = fact.stage !== 'chargeback' || fact.wasInquiry
-  await tx`
+  const [row] = await tx<{ news: boolean }[]>`
     insert into dispute_facts as d (merchant, dispute_ref, payment_ref, charge_ref, amount, currency, opened_at,
-      status, status_at, inquiry, inquiry_closed_at, chargeback_at, ripe_at)
+      status, opening_told, inquiry, inquiry_closed, inquiry_closed_at, chargeback, chargeback_at, ripe_at)
     values (${merchant}, ${disputeRef}, ${paymentRef}, ${chargeRef ?? null}, ${fact.amount}, ${fact.currency},
-      ${fact.openedAt}, ${fact.status}, ${fact.at}, ${inquiry},
-      ${fact.stage === 'inquiry_closed' ? fact.at : null}, ${fact.stage === 'chargeback' ? fact.at : null},
-      ${ripeAt})
+      ${fact.openedAt}, ${fact.status}, ${fact.opening}, ${inquiry}, ${closed}, ${closed ? toldAt : null},
+      ${chargeback}, ${chargeback ? toldAt : null}, ${ripeAt})
     on conflict (merchant, dispute_ref) do update set
       status = case when d.status = 'open' then excluded.status else d.status end,
       inquiry = d.inquiry or excluded.inquiry,
+      inquiry_closed = d.inquiry_closed or excluded.inquiry_closed,
       inquiry_closed_at = least(d.inquiry_closed_at, excluded.inquiry_closed_at),
+      chargeback = d.chargeback or excluded.chargeback,
       chargeback_at = least(d.chargeback_at, excluded.chargeback_at),
-      ripe_at = least(d.ripe_at, excluded.ripe_at)`
+      opening_told = d.opening_told or excluded.opening_told
+    returning (xmax = 0) as news`
+  if (row!.news) await waitTogether(tx, merchant, paymentRef, ripeAt)
   return { paymentRef }
 }
 
@@ -50,8 +59,8 @@ export async function findRipeDisputes(
   paymentRefs: string[],
 ): Promise<DisputeRow[]> {
   return sql<DisputeRow[]>`
-    select dispute_ref, payment_ref, amount, currency, opened_at, status, inquiry, inquiry_closed_at,
-      chargeback_at, suspended, resumed
+    select dispute_ref, payment_ref, amount, currency, opened_at, status, inquiry, inquiry_closed,
+      inquiry_closed_at, chargeback, chargeback_at, suspended, resumed
     from dispute_facts
     where merchant = ${merchant} and payment_ref = any(${paymentRefs}) and ripe_at <= clock_timestamp()
     order by opened_at, dispute_ref`

@@ -1,7 +1,8 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import type { RefundFact } from '../processors/facts.ts'
+import type { ChargeFact, RefundFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
 import type { Subject } from './record-fact.ts'
+import { waitTogether } from './ripeness.ts'
 
 export interface RefundFactRow {
   refund_ref: string
@@ -11,6 +12,7 @@ export interface RefundFactRow {
   created_at: Date
   status: RefundFact['status']
   succeeded: boolean
+  succeeded_at: Date | null
   failed_at: Date | null
 }
 
@@ -26,21 +28,25 @@ export async function recordRefund(
   if (paymentRef === undefined) return {}
   const covered = await adoptDerived(tx, merchant, paymentRef, fact)
   const succeeded = fact.status === 'succeeded' || fact.hadSucceeded
-  const failedAt = fact.status === 'failed' || fact.status === 'canceled' ? fact.at : null
-  await tx`
+  const toldAt = fact.toldAt ?? null
+  const succeededAt = fact.status === 'succeeded' ? toldAt : null
+  const failedAt = fact.status === 'failed' || fact.status === 'canceled' ? toldAt : null
+  const [row] = await tx<{ news: boolean }[]>`
     insert into refund_facts as r (merchant, refund_ref, payment_ref, charge_ref, amount, currency, created_at,
-      status, succeeded, failed_at, covered, ripe_at)
+      status, succeeded, succeeded_at, failed_at, covered, ripe_at)
     values (${merchant}, ${refundRef}, ${paymentRef}, ${chargeRef ?? null}, ${fact.amount}, ${fact.currency},
-      ${fact.createdAt}, ${fact.status}, ${succeeded}, ${failedAt}, ${covered}, ${ripeAt})
+      ${fact.createdAt}, ${fact.status}, ${succeeded}, ${succeededAt}, ${failedAt}, ${covered}, ${ripeAt})
     on conflict (merchant, refund_ref) do update set
       status = case
         when r.status in ('failed', 'canceled') or excluded.status = 'pending' then r.status
         else excluded.status
       end,
       succeeded = r.succeeded or excluded.succeeded,
+      succeeded_at = least(r.succeeded_at, excluded.succeeded_at),
       failed_at = least(r.failed_at, excluded.failed_at),
-      charge_ref = coalesce(r.charge_ref, excluded.charge_ref),
-      ripe_at = least(r.ripe_at, excluded.ripe_at)`
+      charge_ref = coalesce(r.charge_ref, excluded.charge_ref)
+    returning (xmax = 0) as news`
+  if (row!.news) await waitTogether(tx, merchant, paymentRef, ripeAt)
   return { paymentRef }
 }
 
@@ -84,21 +90,20 @@ async function adoptDerived(
 export async function deriveRefund(
   tx: Transaction,
   merchant: string,
-  charge: { charge_ref: string; payment_ref: string; currency: string; refunded: bigint },
-  at: Date,
+  charge: ChargeFact,
+  paymentRef: string,
 ): Promise<void> {
   const told = await tx<{ amount: bigint }[]>`
     select amount from refund_facts
-    where merchant = ${merchant} and payment_ref = ${charge.payment_ref} and not covered
+    where merchant = ${merchant} and payment_ref = ${paymentRef} and not covered
     for update`
   const missing = charge.refunded - sum(told.map((row) => row.amount))
   if (missing <= 0n) return
-  const refundRef = `${charge.charge_ref}:${charge.refunded}`
   await tx`
     insert into refund_facts (merchant, refund_ref, payment_ref, charge_ref, amount, currency, created_at, status,
       succeeded, derived, ripe_at)
-    values (${merchant}, ${refundRef}, ${charge.payment_ref}, ${charge.charge_ref}, ${missing}, ${charge.currency},
-      ${at}, 'succeeded', true, true, now())
+    values (${merchant}, ${`${charge.chargeRef}:${charge.refunded}`}, ${paymentRef}, ${charge.chargeRef},
+      ${missing}, ${charge.currency}, ${charge.toldAt}, 'succeeded', true, true, clock_timestamp())
     on conflict do nothing`
 }
 
@@ -106,15 +111,16 @@ function sum(amounts: bigint[]): bigint {
   return amounts.reduce((total, amount) => total + amount, 0n)
 }
 
-/** The refunds of payments that are to be acted on, in the order in which they were made. */
+/** The refunds of payments that are to be acted on, in the order in which they came to be. */
 export async function findRipeRefunds(
   sql: Sql,
   merchant: string,
   paymentRefs: string[],
 ): Promise<RefundFactRow[]> {
   return sql<RefundFactRow[]>`
-    select refund_ref, payment_ref, amount, currency, created_at, status, succeeded, failed_at from refund_facts
+    select refund_ref, payment_ref, amount, currency, created_at, status, succeeded, succeeded_at, failed_at
+    from refund_facts
     where merchant = ${merchant} and payment_ref = any(${paymentRefs}) and ripe_at <= clock_timestamp()
       and not covered
-    order by created_at, refund_ref`
+    order by coalesce(succeeded_at, created_at), created_at, refund_ref`
 }

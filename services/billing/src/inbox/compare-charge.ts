@@ -1,8 +1,7 @@
-import { transaction } from '@licensing/database/transaction'
 import type { BillingDeps } from '../deps.ts'
+import { findCharges } from '../facts/charge-facts.ts'
 import { recordFact } from '../facts/record-fact.ts'
-import { deriveRefund } from '../facts/refund-facts.ts'
-import { ripen } from '../facts/subjects.ts'
+import { graceMs, ripen } from '../facts/ripeness.ts'
 import type { Found } from './look-up.ts'
 
 /**
@@ -10,43 +9,23 @@ import type { Found } from './look-up.ts'
  * other events, still on their way, will tell, so that all of it takes effect in the order in which it happened.
  */
 export async function compareCharge(
-  { sql, processor }: BillingDeps,
+  { sql, processor, log }: BillingDeps,
   merchant: string,
-  { chargeRef, paymentRef }: { chargeRef: string | undefined; paymentRef: string },
+  paymentRef: string,
 ): Promise<Found> {
-  const now = new Date()
+  const ripeAt = new Date(Date.now() + graceMs)
   try {
-    const ref = chargeRef ?? (await processor.findCharge(merchant, { paymentRef }))?.chargeRef
-    const records = ref === undefined ? undefined : await processor.chargeRecords(merchant, ref)
+    const known = (await findCharges(sql, merchant, [paymentRef])).get(paymentRef)?.charge_ref
+    const chargeRef = known ?? (await processor.findCharge(merchant, { paymentRef }))?.chargeRef
+    const records = chargeRef === undefined ? undefined : await processor.chargeRecords(merchant, chargeRef)
     if (!records) return 'absent'
     for (const fact of [records.charge, ...records.refunds, ...records.disputes]) {
-      await recordFact(sql, merchant, fact, now)
+      await recordFact(sql, merchant, fact, ripeAt)
     }
-  } catch {
+    await ripen(sql, merchant, paymentRef)
+    return 'known'
+  } catch (error) {
+    log.info({ err: error, merchant, payment: paymentRef }, 'charge not compared')
     return 'failing'
   }
-  await ripen(sql, merchant, paymentRef)
-  return 'known'
-}
-
-/** Takes the charge's total for what no refund has told, where the processor has no list of them. */
-export async function inferRefund(
-  { sql }: BillingDeps,
-  merchant: string,
-  charge: { chargeRef: string; paymentRef: string; currency: string; refunded: bigint },
-  at: Date,
-): Promise<void> {
-  await transaction(sql, (tx) =>
-    deriveRefund(
-      tx,
-      merchant,
-      {
-        charge_ref: charge.chargeRef,
-        payment_ref: charge.paymentRef,
-        currency: charge.currency,
-        refunded: charge.refunded,
-      },
-      at,
-    ),
-  )
 }

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
 import { alertVendor } from '../alerts/alert-vendor.ts'
 import { markDisconnected } from '../connections/connection-queries.ts'
@@ -5,20 +6,22 @@ import { paymentStates, readSession } from '../checkout-sessions/session-queries
 import type { BillingDeps } from '../deps.ts'
 import { recordFact } from '../facts/record-fact.ts'
 import type { Subject } from '../facts/record-fact.ts'
-import { nextRipe, sessionsOf } from '../facts/subjects.ts'
+import { deriveRefund } from '../facts/refund-facts.ts'
+import { awaitingAction, graceMs, nextRipe } from '../facts/ripeness.ts'
+import { sessionsOf } from '../facts/subjects.ts'
 import { findInvoices } from '../facts/subscription-facts.ts'
-import type { Fact } from '../processors/facts.ts'
+import type { ChargeFact, Fact } from '../processors/facts.ts'
 import { settle } from '../settlement/settle.ts'
 import { paymentRefsOf } from '../settlement/story.ts'
-import { compareCharge, inferRefund } from './compare-charge.ts'
+import { compareCharge } from './compare-charge.ts'
+import { isNewsWaiting } from './inbox-queries.ts'
 import type { InboxEvent } from './inbox-queries.ts'
 import { lookUpSession } from './look-up.ts'
 
-// What comes out of order comes within moments; a fact that may have a forerunner waits this long for it, unless the
-// processor's own records show that there is none.
-const graceMs = 1_500
 // A checkout may be told of before the answer to its opening is committed.
 const newSessionMs = 10_000
+// A busy merchant's refunds are held no longer than this for what has not been looked at.
+const longestHoldMs = 30_000
 // How often the processor may fail to answer before a fee is charged, or a refund inferred, without it.
 const mostFailures = 3
 
@@ -41,20 +44,25 @@ export async function handleEvent(deps: BillingDeps, event: InboxEvent): Promise
 async function handleFact(deps: BillingDeps, event: InboxEvent, fact: Fact): Promise<Again> {
   const { merchant } = event
   if (fact.kind === 'disconnected') return disconnect(deps, merchant, fact.at)
-  const subject = await recordFact(deps.sql, merchant, fact, ripeAt(event, fact))
+  const subject = await recordFact(deps.sql, merchant, fact, ripeAt(fact))
   const sessions = await sessionsOf(deps.sql, merchant, subject)
   if (sessions.length === 0) return stranger(event, fact)
-  let again = await compare(deps, event, fact, subject)
+  let again = fact.kind === 'charge' ? await inferRefund(deps, event, fact, subject) : undefined
   for (const sessionId of sessions) again = earlier(again, await settleWith(deps, event, sessionId))
   return again
 }
 
-function ripeAt(event: InboxEvent, fact: Fact): Date {
+function ripeAt(fact: Fact): Date {
   const waits =
     fact.kind === 'refund' ||
     fact.kind === 'dispute' ||
     (fact.kind === 'subscription_ended' && fact.paymentsFailed)
-  return new Date(event.received_at.getTime() + (waits ? graceMs : 0))
+  return inMs(waits ? graceMs : 0)
+}
+
+/** Whether there is time yet to let others go first. */
+function isFresh(event: InboxEvent): boolean {
+  return Date.now() - event.received_at.getTime() < longestHoldMs
 }
 
 /** Not one of ours; but one that does not name its session may be just being opened, and is known in a moment. */
@@ -65,38 +73,52 @@ function stranger(event: InboxEvent, fact: Fact): Again {
     : undefined
 }
 
-async function compare(deps: BillingDeps, event: InboxEvent, fact: Fact, subject: Subject): Promise<Again> {
-  const { paymentRef } = subject
-  if (paymentRef === undefined) return undefined
-  if (fact.kind === 'refund' || fact.kind === 'dispute') {
-    await compareCharge(deps, event.merchant, { chargeRef: fact.chargeRef, paymentRef })
-    return undefined
-  }
-  if (fact.kind !== 'charge' || fact.refunded === 0n) return undefined
-  const found = await compareCharge(deps, event.merchant, { chargeRef: fact.chargeRef, paymentRef })
+/** Takes a charge's total for what no refund has told, where the processor has no list of them. */
+async function inferRefund(
+  deps: BillingDeps,
+  event: InboxEvent,
+  charge: ChargeFact,
+  { paymentRef }: Subject,
+): Promise<Again> {
+  if (charge.refunded === 0n || paymentRef === undefined) return undefined
+  const found = await compareCharge(deps, event.merchant, paymentRef)
   if (found === 'known') return undefined
-  const waited = Date.now() - event.received_at.getTime() >= graceMs
-  if (!waited) return new Date(event.received_at.getTime() + graceMs)
+  // The refund's own event comes with this one, and may be waiting in the inbox.
+  if (event.attempts === 1) return inMs(graceMs)
+  if (isFresh(event) && (await isNewsWaiting(deps.sql, event.merchant))) return inMs(250)
   if (found === 'failing' && event.attempts <= mostFailures) return inMs(1_000 * event.attempts)
-  await inferRefund(deps, event.merchant, { ...fact, paymentRef }, fact.toldAt)
+  await transaction(deps.sql, (tx) => deriveRefund(tx, event.merchant, charge, paymentRef))
   return undefined
 }
 
 async function settleWith(deps: BillingDeps, event: InboxEvent, sessionId: string): Promise<Again> {
+  const { sql } = deps
+  const { merchant } = event
   const found = await lookUpSession(deps, sessionId)
+  const waiting = await awaitingAction(sql, merchant, await paymentRefs(deps, sessionId))
+  for (const paymentRef of waiting) await compareCharge(deps, merchant, paymentRef)
   const givenUp = found === 'absent' || event.attempts >= mostFailures
-  await settle(deps, sessionId, givenUp ? 'absent' : 'pending')
-  const session = await readSession(deps.sql, sessionId)
-  if (!session) return undefined
+  const hold = waiting.length > 0 && isFresh(event) && (await isNewsWaiting(sql, merchant))
+  await settle(deps, sessionId, { unfound: givenUp ? 'absent' : 'pending', hold })
   if (found === 'failing') {
     throw new ServiceError('unavailable', 'settled, but the payment processor has not told all of it')
   }
-  if (session.payment_state === paymentStates.paid && session.status === 'open') {
+  const session = await readSession(sql, sessionId)
+  if (session?.payment_state === paymentStates.paid && session.status === 'open') {
     throw new ServiceError('unavailable', 'paid, but the payment processor has not told the period')
   }
+  if (hold) return inMs(250)
+  return nextRipe(sql, merchant, await paymentRefs(deps, sessionId), session?.subscription_ref ?? null)
+}
+
+async function paymentRefs({ sql }: BillingDeps, sessionId: string): Promise<string[]> {
+  const session = await readSession(sql, sessionId)
+  if (!session) return []
   const { merchant, subscription_ref: subscriptionRef } = session
-  const invoices = subscriptionRef === null ? [] : await findInvoices(deps.sql, merchant, subscriptionRef)
-  return nextRipe(deps.sql, merchant, paymentRefsOf(session, invoices), subscriptionRef)
+  return paymentRefsOf(
+    session,
+    subscriptionRef === null ? [] : await findInvoices(sql, merchant, subscriptionRef),
+  )
 }
 
 async function disconnect(deps: BillingDeps, merchant: string, at: Date): Promise<Again> {

@@ -29,14 +29,17 @@ export interface InboxEvent {
   received_at: Date
 }
 
-/** Takes events that are due; whoever takes one has `leaseMs` before another does. */
+/**
+ * Takes events that are due; whoever takes one has `leaseMs` before another does. What has not been looked at yet goes
+ * first: it may tell what came before that which waits.
+ */
 export async function claimEvents(sql: Sql, most: number, leaseMs: number): Promise<InboxEvent[]> {
   return sql<InboxEvent[]>`
     update processor_events set attempts = attempts + 1,
       next_at = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
     where position in (
       select position from processor_events where handled_at is null and next_at <= clock_timestamp()
-      order by next_at, position limit ${most} for update skip locked
+      order by attempts > 0, next_at, position limit ${most} for update skip locked
     )
     returning position, event_id, merchant, type, body, attempts, parked, received_at`
 }
@@ -58,6 +61,15 @@ export async function postponeEvent(
     update processor_events set next_at = ${at}
       ${problem ? sql`, last_error = ${problem.error}, parked = ${problem.parked}` : sql``}
     where position = ${position}`
+}
+
+/** Whether there are events of a merchant that nobody has looked at yet. */
+export async function isNewsWaiting(sql: Sql, merchant: string): Promise<boolean> {
+  const [row] = await sql<{ waiting: boolean }[]>`
+    select exists (
+      select 1 from processor_events where handled_at is null and attempts = 0 and merchant = ${merchant}
+    ) as waiting`
+  return row!.waiting
 }
 
 /** When the next event is due; undefined where none waits. */

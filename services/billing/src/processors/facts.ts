@@ -48,8 +48,8 @@ export interface RefundFact {
   status: 'pending' | 'succeeded' | 'failed' | 'canceled'
   /** It is no longer succeeded, but had been. */
   hadSucceeded: boolean
-  /** When it was in this status, as far as known. */
-  at: Date
+  /** When it came to this status; undefined where the processor's records say so, which do not tell when. */
+  toldAt: Date | undefined
 }
 
 export interface DisputeFact {
@@ -64,7 +64,10 @@ export interface DisputeFact {
   status: 'open' | 'won' | 'lost' | 'closed'
   /** A chargeback that began as an inquiry. */
   wasInquiry: boolean
-  at: Date
+  /** It tells of the dispute's opening, so that nothing came before. */
+  opening: boolean
+  /** When it came to this stage; undefined where the processor's records say so, which do not tell when. */
+  toldAt: Date | undefined
 }
 
 export interface InvoicePaidFact {

@@ -3,7 +3,14 @@ import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { DisputeRow } from '../facts/dispute-facts.ts'
 import type { InvoiceRow } from '../facts/subscription-facts.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import { countingRefunds, creditEarnedAt, creditLostAt, laneOf, refundsOf } from './refund-sums.ts'
+import {
+  countingRefunds,
+  creditEarnedAt,
+  creditLostAt,
+  laneOf,
+  refundsOf,
+  succeededAt,
+} from './refund-sums.ts'
 import type { LicenceStep, LocalStep, Step } from './step.ts'
 import type { Story } from './story.ts'
 import { failureStreak } from './subscription-streak.ts'
@@ -91,7 +98,7 @@ function noting(story: Story, payment: PaymentRow): LocalStep | undefined {
   const dispute = story.disputes.find(
     (each) =>
       each.payment_ref === payment.payment_ref &&
-      each.chargeback_at !== null &&
+      each.chargeback &&
       story.refunds.get(each.dispute_ref)?.status !== each.status,
   )
   if (dispute) return { do: 'note_chargeback', payment, dispute }
@@ -109,6 +116,7 @@ function fees(story: Story, payment: PaymentRow): LocalStep | undefined {
     // The month is that of the charge: it waits until the charge is found, or cannot be.
     return payment.charge_state === 'pending' ? undefined : { do: 'charge_fee', payment }
   }
+  if (story.hold) return undefined
   const earned = creditEarnedAt(story, payment)
   if (earned && !posted.has('credit')) return { do: 'credit_fee', payment, at: earned }
   const lost = posted.has('credit') && !posted.has('reversal') && creditLostAt(story, payment)
@@ -127,6 +135,13 @@ function provisioning(story: Story): LicenceStep | undefined {
   return periodEnd ? { do: 'provision', expiresOn: periodEnd } : undefined
 }
 
+/** What takes a payment back, or threatens to. */
+function reversals(story: Story): Consequence[] {
+  return [inquiries, refundSteps, chargebacks, endedInquiries].flatMap((steps) =>
+    story.payments.flatMap((payment) => steps(story, payment)),
+  )
+}
+
 type Consequence = Exclude<LicenceStep, { do: 'provision' }>
 
 /**
@@ -139,10 +154,7 @@ function consequences(story: Story, failuresBeforeSuspend: number): Consequence[
   return [
     ...renewals(story),
     ...failures(story, failuresBeforeSuspend),
-    ...story.payments.flatMap((payment) => inquiries(story, payment)),
-    ...story.payments.flatMap((payment) => refundSteps(story, payment)),
-    ...story.payments.flatMap((payment) => chargebacks(story, payment)),
-    ...story.payments.flatMap((payment) => endedInquiries(story, payment)),
+    ...(story.hold ? [] : reversals(story)),
     ...(story.subscriptionEndedAt && !session.subscription_ended
       ? [{ do: 'end_subscription' as const, at: story.subscriptionEndedAt }]
       : []),
@@ -180,16 +192,16 @@ function inquiries(story: Story, payment: PaymentRow): Consequence[] {
 
 function endedInquiries(story: Story, payment: PaymentRow): Consequence[] {
   return disputesOf(story, payment).flatMap((dispute): Consequence[] =>
-    dispute.inquiry_closed_at && !dispute.resumed
-      ? [{ do: 'resume_from_inquiry', dispute, at: dispute.inquiry_closed_at }]
+    dispute.inquiry_closed && !dispute.resumed
+      ? [{ do: 'resume_from_inquiry', dispute, at: dispute.inquiry_closed_at ?? dispute.opened_at }]
       : [],
   )
 }
 
 function chargebacks(story: Story, payment: PaymentRow): Consequence[] {
   return disputesOf(story, payment).flatMap((dispute): Consequence[] =>
-    dispute.chargeback_at && !story.refunds.get(dispute.dispute_ref)?.processed
-      ? [{ do: 'process_chargeback', payment, dispute, at: dispute.chargeback_at }]
+    dispute.chargeback && !story.refunds.get(dispute.dispute_ref)?.processed
+      ? [{ do: 'process_chargeback', payment, dispute, at: dispute.chargeback_at ?? dispute.opened_at }]
       : [],
   )
 }
@@ -200,7 +212,7 @@ function refundSteps(story: Story, payment: PaymentRow): Consequence[] {
   )
   if (!next) return []
   const lane = laneOf(story, payment, next)
-  const at = next.created_at
+  const at = succeededAt(next)
   return [{ do: 'process_refund', payment, refund: next, lane, oldCycle: isOldCycle(story, payment, at), at }]
 }
 

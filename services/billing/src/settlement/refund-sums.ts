@@ -4,7 +4,7 @@ import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { Lane } from '../refunds/refund-queries.ts'
 import type { Story } from './story.ts'
 
-/** The refunds that count against a payment, in the order in which they were made. */
+/** The refunds that count against a payment, in the order in which they came to be. */
 export function countingRefunds(story: Story, payment: PaymentRow): RefundFactRow[] {
   // Another currency is never compared with the charge's.
   return refundsOf(story, payment).filter(
@@ -21,8 +21,13 @@ function totalOf(story: Story, payment: PaymentRow): bigint {
   return story.charges.get(payment.payment_ref ?? '')?.amount ?? payment.amount
 }
 
+/** When it came to be, by the processor's clock. */
+export function succeededAt(refund: RefundFactRow): Date {
+  return refund.succeeded_at ?? refund.created_at
+}
+
 function hadFailedBy(refund: RefundFactRow, at: Date): boolean {
-  return refund.failed_at !== null && refund.failed_at <= at
+  return refund.status === 'failed' && (refund.failed_at === null || refund.failed_at <= at)
 }
 
 function sum(refunds: RefundFactRow[]): bigint {
@@ -31,25 +36,22 @@ function sum(refunds: RefundFactRow[]): bigint {
 
 /** Partials that add up to the whole amount end as a full refund: the one that completes it. */
 export function laneOf(story: Story, payment: PaymentRow, refund: RefundFactRow): Lane {
-  const earlier = countingRefunds(story, payment).filter(
+  const refunds = countingRefunds(story, payment)
+  const earlier = refunds.filter(
     (other) =>
       other !== refund &&
-      !hadFailedBy(other, refund.created_at) &&
-      (isBefore(other, refund) || story.refunds.get(other.refund_ref)?.processed === true),
+      !hadFailedBy(other, succeededAt(refund)) &&
+      (refunds.indexOf(other) < refunds.indexOf(refund) ||
+        story.refunds.get(other.refund_ref)?.processed === true),
   )
   return sum(earlier) + refund.amount >= totalOf(story, payment) ? 'full_refund' : 'partial_refund'
-}
-
-function isBefore(one: RefundFactRow, other: RefundFactRow): boolean {
-  const difference = one.created_at.getTime() - other.created_at.getTime()
-  return difference < 0 || (difference === 0 && one.refund_ref < other.refund_ref)
 }
 
 /** When the refunds came to the whole amount, whatever became of them later. */
 function completedAt(story: Story, payment: PaymentRow): Date | undefined {
   const refunds = countingRefunds(story, payment)
   return refunds.find((refund, at) => {
-    const standing = refunds.slice(0, at + 1).filter((other) => !hadFailedBy(other, refund.created_at))
+    const standing = refunds.slice(0, at + 1).filter((other) => !hadFailedBy(other, succeededAt(refund)))
     return sum(standing) >= totalOf(story, payment)
   })?.created_at
 }
@@ -65,9 +67,9 @@ export function creditEarnedAt(story: Story, payment: PaymentRow): Date | undefi
 /** When a failed refund took back that the whole amount was refunded. */
 export function creditLostAt(story: Story, payment: PaymentRow): Date | undefined {
   const refunds = countingRefunds(story, payment)
-  const failures = refunds.map((refund) => refund.failed_at).filter((at) => at !== null)
-  if (failures.length === 0) return undefined
-  const standing = refunds.filter((refund) => refund.failed_at === null)
-  if (sum(standing) >= totalOf(story, payment)) return undefined
-  return new Date(Math.min(...failures.map((at) => at.getTime())))
+  const failed = refunds.filter((refund) => refund.status === 'failed')
+  const standing = refunds.filter((refund) => refund.status !== 'failed')
+  if (failed.length === 0 || sum(standing) >= totalOf(story, payment)) return undefined
+  const times = failed.map((refund) => (refund.failed_at ?? succeededAt(refund)).getTime())
+  return new Date(Math.min(...times))
 }

@@ -10,20 +10,25 @@ import { lockStory } from './story.ts'
 // A story has a handful of steps for each payment; more means that one does not take effect.
 const mostSteps = 500
 
+export interface SettleOptions {
+  /** What to make of a charge that is not known: `pending` while it is still looked for. */
+  unfound?: 'pending' | 'absent'
+  /** Refunds and disputes wait: more of them may be in the inbox. */
+  hold?: boolean
+}
+
 /**
  * Draws from a session's story all that follows from it and has not been drawn yet, with the session locked. What needs
  * only this database is committed together and first, so that it does not wait for a service that is away.
- *
- * @param unfound what to make of a charge that is not known: `pending` while it is still looked for
  */
 export async function settle(
   deps: BillingDeps,
   sessionId: string,
-  unfound: 'pending' | 'absent' = 'pending',
+  options: SettleOptions = {},
 ): Promise<void> {
-  if (unfound === 'absent') await giveUpCharges(deps.sql, sessionId)
+  if (options.unfound === 'absent') await giveUpCharges(deps.sql, sessionId)
   for (let turns = 0; turns < mostSteps; turns += 1) {
-    if (await deps.outbox.transaction((tx) => turn(deps, tx, sessionId, unfound))) return
+    if (await deps.outbox.transaction((tx) => turn(deps, tx, sessionId, options))) return
   }
   throw new Error(`session ${sessionId} does not settle`)
 }
@@ -33,10 +38,10 @@ async function turn(
   deps: BillingDeps,
   tx: Transaction,
   sessionId: string,
-  unfound: 'pending' | 'absent',
+  { unfound = 'pending', hold = false }: SettleOptions,
 ): Promise<boolean> {
   for (let steps = 0; steps < mostSteps; steps += 1) {
-    const story = await lockStory(tx, sessionId)
+    const story = await lockStory(tx, sessionId, hold)
     const step = story && nextStep(story, deps.failuresBeforeSuspend)
     if (!step) return true
     if (!isLocal(step)) {

@@ -31,10 +31,16 @@ export interface Story {
   refunds: Map<string, RefundRow>
   /** What the ledger has, by payment. */
   fees: Map<string, Set<FeeKind>>
+  /** Nothing is drawn from refunds and disputes for now. */
+  hold: boolean
 }
 
 /** Reads a session's story with the session locked, so that one at a time draws from it. */
-export async function lockStory(tx: Transaction, sessionId: string): Promise<Story | undefined> {
+export async function lockStory(
+  tx: Transaction,
+  sessionId: string,
+  hold = false,
+): Promise<Story | undefined> {
   const session = await lockSession(tx, sessionId)
   if (!session) return undefined
   const { merchant, subscription_ref: subscriptionRef } = session
@@ -63,6 +69,7 @@ export async function lockStory(tx: Transaction, sessionId: string): Promise<Sto
     subscriptionEndedAt,
     refunds: new Map(refunds.map((refund) => [refund.ref, refund])),
     fees,
+    hold,
   }
 }
 

@@ -31,7 +31,10 @@ const charge: Reader = ({ object, at }) => {
   return charge.status === 'succeeded' ? readCharge(charge, at) : undefined
 }
 const refund: Reader = ({ object, at, before }) => readRefund(object as Stripe.Refund, at, before)
-const dispute: Reader = ({ object, at, before }) => readDispute(object as Stripe.Dispute, at, before)
+const dispute =
+  (opening: boolean): Reader =>
+  ({ object, at, before }) =>
+    readDispute(object as Stripe.Dispute, at, { before, opening })
 
 /** Every type of event that means something here; all others are acknowledged and let go. */
 const readers: Readonly<Record<string, Reader>> = {
@@ -49,9 +52,9 @@ const readers: Readonly<Record<string, Reader>> = {
   'refund.created': refund,
   'refund.updated': refund,
   'refund.failed': refund,
-  'charge.dispute.created': dispute,
-  'charge.dispute.updated': dispute,
-  'charge.dispute.closed': dispute,
+  'charge.dispute.created': dispute(true),
+  'charge.dispute.updated': dispute(false),
+  'charge.dispute.closed': dispute(false),
   'invoice.paid': ({ object, at }) => readPaidInvoice(object as Stripe.Invoice, at),
   'invoice.payment_succeeded': ({ object, at }) => readPaidInvoice(object as Stripe.Invoice, at),
   'invoice.payment_failed': ({ object, at }) => readFailedInvoice(object as Stripe.Invoice, at),

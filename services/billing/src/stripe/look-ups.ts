@@ -52,8 +52,8 @@ export async function chargeRecords(
   if (!refunds || !disputes) return undefined
   return {
     charge: readCharge(charge, now),
-    refunds: refunds.data.map((refund) => readRefund(refund, now)),
-    disputes: disputes.data.map((dispute) => readDispute(dispute, now)).filter(isKnown),
+    refunds: refunds.data.map((refund) => readRefund(refund, undefined)),
+    disputes: disputes.data.map((dispute) => readDispute(dispute, undefined)).filter(isKnown),
   }
 }
 

@@ -73,7 +73,7 @@ export function readCharge(charge: Stripe.Charge, at: Date): ChargeFact {
   }
 }
 
-export function readRefund(refund: Stripe.Refund, at: Date, before?: string): RefundFact {
+export function readRefund(refund: Stripe.Refund, toldAt: Date | undefined, before?: string): RefundFact {
   return {
     kind: 'refund',
     refundRef: refund.id,
@@ -81,10 +81,10 @@ export function readRefund(refund: Stripe.Refund, at: Date, before?: string): Re
     paymentRef: idOf(refund.payment_intent),
     amount: BigInt(refund.amount),
     currency: refund.currency,
-    createdAt: timeOr(refund.created, at),
+    createdAt: timeOr(refund.created, toldAt ?? new Date()),
     status: refundStatus(refund.status),
     hadSucceeded: before === 'succeeded',
-    at,
+    toldAt,
   }
 }
 
@@ -101,7 +101,11 @@ function refundStatus(status: string | null): RefundFact['status'] {
 }
 
 /** Undefined for a status that has no meaning here, such as a dispute that was prevented. */
-export function readDispute(dispute: Stripe.Dispute, at: Date, before?: string): DisputeFact | undefined {
+export function readDispute(
+  dispute: Stripe.Dispute,
+  toldAt: Date | undefined,
+  { before, opening = false }: { before?: string | undefined; opening?: boolean } = {},
+): DisputeFact | undefined {
   const stage = disputeStage(dispute.status)
   if (!stage) return undefined
   return {
@@ -111,10 +115,11 @@ export function readDispute(dispute: Stripe.Dispute, at: Date, before?: string):
     paymentRef: idOf(dispute.payment_intent),
     amount: BigInt(dispute.amount),
     currency: dispute.currency,
-    openedAt: timeOr(dispute.created, at),
+    openedAt: timeOr(dispute.created, toldAt ?? new Date()),
     ...stage,
     wasInquiry: before?.startsWith('warning_') ?? false,
-    at,
+    opening,
+    toldAt,
   }
 }
 

@@ -1,7 +1,7 @@
 import type { CheckoutOrder } from '../processors/processor.ts'
 import { connectedAccountOf } from './client.ts'
 
-const timeoutMs = 2_000
+const timeoutMs = 5_000
 
 /**
  * Makes a price known to the local stand-in, where prices are not made by hand. Any other server that stands in for

@@ -29,7 +29,6 @@ import { join } from 'node:path'
 import type { BillingDeps } from '../deps.ts'
 import { startFeeRefunds } from '../fees/fee-refunds.ts'
 import { startInbox } from '../inbox/inbox.ts'
-import { startReconciliation } from '../inbox/reconcile.ts'
 import { billingMigrations } from '../migrations.ts'
 import { billingService } from '../service.ts'
 import { stripeProcessor } from '../stripe/stripe-processor.ts'
@@ -80,7 +79,7 @@ type NatsServer = Awaited<ReturnType<typeof startOwnNats>>
 export const webhookSecret = 'whsec_of_the_test'
 
 export async function startHarness(
-  options: { apiBase?: string; reconcileMs?: number; failuresBeforeSuspend?: number } = {},
+  options: { apiBase?: (simulator: Simulator) => string } = {},
 ): Promise<Harness> {
   await using started = new AsyncDisposableStack()
   const nats = started.use(await startOwnNats())
@@ -108,13 +107,13 @@ export async function startHarness(
     sql,
     outbox: createOutbox(sql, () => relay.wake()),
     processor: stripeProcessor({
-      apiBase: options.apiBase ?? simulator.url,
+      apiBase: options.apiBase?.(simulator) ?? simulator.url,
       secretKey: 'sk_test_simulated',
       webhookSecrets: [webhookSecret],
     }),
     catalog: toCatalog.calls,
     licensing: toLicensing.calls,
-    failuresBeforeSuspend: options.failuresBeforeSuspend ?? 3,
+    failuresBeforeSuspend: 3,
     log,
     wakeInbox: () => inbox.wake(),
   }
@@ -122,8 +121,6 @@ export async function startHarness(
   started.defer(() => inbox.stop())
   const feeRefunds = startFeeRefunds(deps)
   started.defer(() => feeRefunds.stop())
-  const reconciliation = startReconciliation(deps, options.reconcileMs ?? 3_600_000)
-  started.defer(() => reconciliation.stop())
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
     services: [billingService(deps)],

@@ -1,0 +1,48 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect } from 'vitest'
+import type { Harness, Vendor } from './harness.ts'
+import { ledgerOf, licencesOf, refundsOf } from './shop.ts'
+
+/** All that is left of a story, without the ids and times that differ from run to run. */
+export interface Outcome {
+  licences: string[]
+  ledger: string[]
+  refunds: string[]
+  told: string[]
+}
+
+export async function outcomeOf(house: Harness, vendor: Vendor): Promise<Outcome> {
+  const licences = await licencesOf(house, vendor)
+  const refunds = await refundsOf(house, vendor)
+  return {
+    licences: licences.map((licence) => `${licence.status} ${licence.statusReason ?? ''}`).sort(),
+    ledger: (await ledgerOf(house, vendor)).sort(),
+    refunds: refunds.map((refund) => `${refund.lane} ${refund.amount} ${refund.status}`).sort(),
+    told: house.events
+      .raw(vendor.accountId)
+      .flatMap(({ payload }) =>
+        payload.case === 'vendorAlert' ? [`alert ${payload.value.subject.slice(0, 15)}`] : [],
+      )
+      .concat(
+        house.events
+          .of(vendor.accountId)
+          .map((event) =>
+            [event.type, event['lane'], event['amount'], event['reason']].filter(Boolean).join(' '),
+          ),
+      )
+      .sort(),
+  }
+}
+
+/** Resolves when all that the processor has told of this vendor is handled, and told. */
+export async function quiet({ sql }: Pick<Harness, 'sql'>, vendor: Vendor): Promise<void> {
+  await eventually(
+    async () => {
+      const [row] = await sql<{ waiting: number }[]>`
+        select count(*)::int as waiting from processor_events
+        where handled_at is null and merchant = ${`stripe:${vendor.connectedAccount}`}`
+      expect(row!.waiting).toBe(0)
+    },
+    { timeoutMs: 60_000 },
+  )
+}
