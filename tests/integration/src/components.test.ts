@@ -1,0 +1,205 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { timestampNow } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import { connectNats } from '@licensing/events/connection'
+import { partitionOf } from '@licensing/events/partitions'
+import { ensureStream, subjectOf } from '@licensing/events/streams'
+import { connectTo } from '@licensing/grpc/client'
+import { createLogger } from '@licensing/process/log'
+import { freePort } from '@licensing/local/ports'
+import { BillingService } from '@licensing/proto/billing'
+import { CatalogService, type PlanCopy } from '@licensing/proto/catalog'
+import { EventSchema } from '@licensing/proto/events'
+import { LicensingService } from '@licensing/proto/licensing'
+import { NotifierService } from '@licensing/proto/notifier'
+import { apiClient } from '@licensing/test-support/api-client'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { startService } from '@licensing/test-support/process'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startComponent } from './component.ts'
+import { startServers, type Servers } from './engine.ts'
+import { startStub } from './stubs.ts'
+
+let servers: Servers
+beforeAll(async () => {
+  servers = await startServers()
+}, 300_000)
+afterAll(() => servers?.[Symbol.asyncDispose]())
+
+const limitMs = 60_000
+const accountId = newId('acct')
+const applicationId = newId('app')
+
+/** Messages in a stream. */
+async function published(stream: string): Promise<number> {
+  const nats = await connectNats(servers.natsUrl, 'test', createLogger('test', 'silent'))
+  try {
+    const jsm = await nats.connection.jetstreamManager()
+    return (await jsm.streams.info(stream)).state.messages
+  } finally {
+    await nats.close()
+  }
+}
+
+test(
+  'catalog alone: a plan is made, pushed to licensing and told in an event',
+  async () => {
+    const pushed: PlanCopy[] = []
+    await using licensing = await startStub(LicensingService, {
+      syncPlans: async ({ plans }) => {
+        pushed.push(...plans)
+        return {}
+      },
+      countActiveLicences: async ({ planIds }) => ({ counts: planIds.map(() => 0n) }),
+    })
+    const apiKey = `lsk_${'k'.repeat(60)}`
+    await using catalog = await startComponent('catalog', servers, {
+      LICENSING_ADDRESS: licensing.address,
+      BOOTSTRAP_API_KEY: apiKey,
+    })
+    const { calls, close } = connectTo(CatalogService, catalog.address)
+    const keyHash = createHash('sha256').update(apiKey).digest()
+    const principal = await calls.authenticateKey({ keyHash })
+    const { id } = await calls.createApplication({ accountId: principal.accountId, name: 'Editor' })
+    const plan = await calls.createPlan({
+      accountId: principal.accountId,
+      applicationId: id,
+      name: 'Pro',
+      code: 'pro',
+    })
+    expect(pushed.map((copy) => copy.id)).toContain(plan.id)
+    await eventually(async () => expect(await published('CATALOG_EVENTS')).toBeGreaterThan(0))
+    close()
+    expect(await catalog.process.stop()).toBe('exit code 0')
+  },
+  limitMs,
+)
+
+test(
+  'licensing alone: it copies the plans before it is ready, and issues without catalog',
+  async () => {
+    const planId = newId('pln')
+    const catalog = await startStub(CatalogService, {
+      listPlanCopies: async () => ({
+        plans: [{ id: planId, accountId, applicationId, status: 'active', version: 1n }],
+        hasMore: false,
+      }),
+    })
+    await using licensing = await startComponent('licensing', servers, { CATALOG_ADDRESS: catalog.address })
+    await catalog[Symbol.asyncDispose]()
+    const { calls, close } = connectTo(LicensingService, licensing.address)
+    const { licence } = await calls.issueLicence({
+      accountId,
+      applicationId,
+      actor: newId('key'),
+      idempotencyKey: 'order-1',
+      bodyHash: createHash('sha256').update('body').digest(),
+      externalRef: 'customer-1',
+      planId,
+    })
+    expect(licence).toMatchObject({ status: 'active', planId })
+    await calls.suspendLicence({ accountId, licenceId: licence!.id, actor: newId('key') })
+    await eventually(async () => expect(await published('LICENSING_EVENTS')).toBeGreaterThan(0))
+    close()
+    expect(await licensing.process.stop()).toBe('exit code 0')
+  },
+  limitMs,
+)
+
+test(
+  'notifier alone: an event of the stream becomes a delivery',
+  async () => {
+    const accountId = newId('acct')
+    await using receiver = await startHttpsReceiver()
+    await using catalog = await startStub(CatalogService, {})
+    await using notifier = await startComponent('notifier', servers, {
+      CATALOG_ADDRESS: catalog.address,
+      WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
+      WEBHOOK_CA_FILE: receiver.caFile,
+    })
+    const { calls, close } = connectTo(NotifierService, notifier.address)
+    await calls.createEndpoint({ accountId, applicationId, url: receiver.url(), subscribedEvents: '*' })
+    const event = create(EventSchema, {
+      id: newId('evt'),
+      accountId,
+      applicationId,
+      occurredAt: timestampNow(),
+      payload: { case: 'licenceSuspended', value: { licenceId: newId('lic'), status: 'suspended' } },
+    })
+    const nats = await connectNats(servers.natsUrl, 'test', createLogger('test', 'silent'))
+    await ensureStream(await nats.connection.jetstreamManager(), 'licensing', 1)
+    await nats.connection
+      .jetstream()
+      .publish(
+        subjectOf('licensing', partitionOf(accountId), 'licence.suspended'),
+        toBinary(EventSchema, event),
+      )
+    const [delivery] = await receiver.received(1, 30_000)
+    expect(delivery!.headers['webhook-id']).toBe(event.id)
+    const { envelopes } = await calls.listEvents({ accountId, after: 0n, limit: 10 })
+    expect(envelopes.map((text) => (JSON.parse(text) as { id: string }).id)).toContain(event.id)
+    await nats.close()
+    close()
+    expect(await notifier.process.stop()).toBe('exit code 0')
+  },
+  limitMs,
+)
+
+test(
+  'billing alone: it keeps a cap, without a processor',
+  async () => {
+    await using catalog = await startStub(CatalogService, {
+      getAccount: async () => ({ id: accountId, name: 'Vendor', feeBps: 100 }),
+    })
+    await using licensing = await startStub(LicensingService, {})
+    await using billing = await startComponent('billing', servers, {
+      CATALOG_ADDRESS: catalog.address,
+      LICENSING_ADDRESS: licensing.address,
+    })
+    const { calls, close } = connectTo(BillingService, billing.address)
+    await calls.setSpendCap({ accountId, capMinor: 5_000n, currency: 'usd' })
+    expect(await calls.getSpendCap({ accountId })).toMatchObject({ capMinor: 5_000n, paused: false })
+    close()
+    expect(await billing.process.stop()).toBe('exit code 0')
+  },
+  limitMs,
+)
+
+test(
+  'the gateway alone: it asks catalog who calls, and is ready while all four serve',
+  async () => {
+    await using catalog = await startStub(CatalogService, {
+      authenticateKey: async () => ({ keyId: newId('key'), accountId, scopes: ['admin', 'read'] }),
+      getAccount: async () => ({ id: accountId, name: 'Vendor', createdAt: timestampNow() }),
+    })
+    await using licensing = await startStub(LicensingService, {})
+    await using billing = await startStub(BillingService, {})
+    const notifier = await startStub(NotifierService, {})
+    await using folder = await makeTemporaryFolder()
+    await using gateway = await startService(
+      'gateway',
+      {
+        HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
+        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        CATALOG_ADDRESS: catalog.address,
+        LICENSING_ADDRESS: licensing.address,
+        BILLING_ADDRESS: billing.address,
+        NOTIFIER_ADDRESS: notifier.address,
+      },
+      folder.path,
+    )
+    const api = apiClient(gateway.operationsUrl, `lsk_${'k'.repeat(60)}`)
+    expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { id: accountId } })
+    for (const path of ['/docs', '/docs/static/swagger-ui.css', '/openapi.json']) {
+      expect(await api.get(path)).toMatchObject({ status: 200 })
+    }
+    await notifier[Symbol.asyncDispose]()
+    await eventually(async () => expect((await api.get('/readyz')).status).toBe(503))
+    expect((await api.get('/healthz')).status).toBe(200)
+    expect(await gateway.stop()).toBe('exit code 0')
+  },
+  limitMs,
+)
