@@ -3,22 +3,28 @@ import { newId } from '@licensing/database/ids'
 import { randomBytes } from 'node:crypto'
 import { mintLicences } from '../../../services/licensing/src/licences/issue-queries.ts'
 import { newLicenceKey } from '../../../services/licensing/src/licences/licence-key.ts'
+import { scaledSeconds } from './bench-scale.ts'
 import { load, loop } from './load.ts'
 import type { LoadResult } from './load.ts'
+import { isProfiling, startProfiling } from './profile.ts'
 import { atLeast, median } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
+import { givenDefinitions, givenLicences, givenPlan, withKey } from './vendor.ts'
 
 const rounds = 3
-const seconds = 4
+const seconds = scaledSeconds(4)
 
 /** Issue and detail through the gateway, beside the same route to an echo, beside the bare statement. */
 export async function issueAndDetail(): Promise<Section> {
   await using setting = await startSetting()
   const { stack } = setting
   const echo = await setting.echoGateway()
-  const { planId, licenceId } = await givenPlan(stack.api, stack.appId)
-  const headers = { authorization: `Bearer ${stack.apiKey}`, 'content-type': 'application/json' }
+  await givenDefinitions(stack)
+  const planId = await givenPlan(stack, 'pro')
+  const [licenceId] = await givenLicences(stack, planId, 1, 'first')
+  const headers = withKey(stack)
+  const printProfile = await startProfiling(stack, ['gateway', 'licensing'])
   const issuePath = `/v1/apps/${stack.appId}/licences`
   const issue = (gateway: string) =>
     load(
@@ -75,6 +81,7 @@ export async function issueAndDetail(): Promise<Section> {
     results.detail!.push(await detail(stack.gatewayUrl))
   }
   await sql.end()
+  await printProfile()
   const wrong = Object.values(results)
     .flat()
     .reduce((sum, each) => sum + each.wrong, 0)
@@ -97,23 +104,9 @@ export async function issueAndDetail(): Promise<Section> {
       atLeast('detail', rate('detail'), '/s', detailEcho, 0.8),
       figure('detail p99', p99('detail'), 'ms'),
     ],
-    notes: [`answers of another status than expected: ${wrong}`],
+    notes: [
+      `answers of another status than expected: ${wrong}`,
+      ...(isProfiling ? ['the profiler was on: it slows what it watches, and the floors less'] : []),
+    ],
   }
-}
-
-async function givenPlan(
-  api: { post: (path: string, request: object) => Promise<{ status: number; body: unknown }> },
-  appId: string,
-): Promise<{ planId: string; licenceId: string }> {
-  for (const key of ['feature_a', 'feature_b', 'feature_c', 'feature_d']) {
-    await api.post(`/v1/apps/${appId}/entitlement-defs`, { body: { key, kind: 'feature' } })
-  }
-  const plan = await api.post(`/v1/apps/${appId}/plans`, { body: { name: 'Pro', code: 'pro' } })
-  const planId = (plan.body as { id: string }).id
-  const licence = await api.post(`/v1/apps/${appId}/licences`, {
-    headers: { 'idempotency-key': 'first' },
-    body: { external_ref: 'customer-1', plan_id: planId },
-  })
-  if (licence.status !== 201) throw new Error(`no licence: ${JSON.stringify(licence.body)}`)
-  return { planId, licenceId: (licence.body as { id: string }).id }
 }

@@ -20,7 +20,7 @@ type Options = { endpoints: number; perSecond: number; seconds: number }
 async function deadShares(options: Options): Promise<Figure[]> {
   const measure = async (deadShare: number) => {
     await using bed = await startBed()
-    return delays(bed, { ...options, deadShare })
+    return await delays(bed, { ...options, deadShare })
   }
   const healthy = await measure(0)
   const floor: Figure = { name: 'p99, all healthy', value: healthy.p99Ms, unit: 'ms' }

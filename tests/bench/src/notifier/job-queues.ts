@@ -17,9 +17,20 @@ export async function bareLoop(bed: Bed, deliveries: number): Promise<Cost> {
   return cost
 }
 
+/** What a vendor is shown of each attempt, which job queues do not keep. */
+async function attemptLog({ sql }: Bed) {
+  await sql`
+    create table if not exists job_attempts (event_id text not null, attempt int not null, at timestamptz not null,
+      response_code int, duration_ms int not null, primary key (event_id, attempt))`
+  return async (eventId: string, at: Date) => {
+    await sql`insert into job_attempts values (${eventId}, 1, ${at}, 200, ${Date.now() - at.getTime()})`
+  }
+}
+
 /** graphile-worker as its performance page sets it up: a local queue, and completions in batches. */
 export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/graphile-worker')
+  const record = await attemptLog(bed)
   const quiet = new Logger(() => () => {})
   const utils = await makeWorkerUtils({ connectionString: bed.databaseUrl, logger: quiet })
   await utils.migrate()
@@ -38,7 +49,10 @@ export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost
     },
     taskList: {
       deliver: async (payload) => {
-        await post(payload as { id: string; body: string })
+        const event = payload as { id: string; body: string }
+        const at = new Date()
+        await post(event)
+        await record(event.id, at)
         queue.one()
       },
     },
@@ -65,6 +79,7 @@ export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost
 /** pg-boss as its guide sets it up for throughput: jobs fetched in batches, told by notifications. */
 export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/pg-boss')
+  const record = await attemptLog(bed)
   const boss = new PgBoss({ connectionString: bed.databaseUrl, max: 20 })
   boss.on('error', (error) => process.stderr.write(`pg-boss: ${String(error)}\n`))
   await boss.start()
@@ -72,7 +87,13 @@ export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
   const queue = countDown()
   const options = { batchSize: inFlight, localConcurrency: 4, pollingIntervalSeconds: 0.5 }
   await boss.work<{ id: string; body: string }>('deliver', options, async (jobs) => {
-    await Promise.all(jobs.map(({ data }) => post(data)))
+    await Promise.all(
+      jobs.map(async ({ data }) => {
+        const at = new Date()
+        await post(data)
+        await record(data.id, at)
+      }),
+    )
     for (const _ of jobs) queue.one()
   })
   const burst = async (count: number) => {

@@ -29,7 +29,7 @@ export function signedPosts(bed: Bed, path: string) {
   const { origin, pathname } = new URL(bed.url(path))
   const pool = new Pool(origin, { connections: inFlight, connect: { ca: bed.authority } })
   return {
-    async post({ id, body }: { id: string; body: string }): Promise<void> {
+    post: async ({ id, body }: { id: string; body: string }): Promise<void> => {
       const bytes = Buffer.from(body)
       const unixSeconds = Math.floor(Date.now() / 1000)
       const answer = await pool.request({
