@@ -210,6 +210,24 @@ test('the host of the refresh counts, not that of the activation', async () => {
   await harness.products.recordCallHome(elsewhere)
 })
 
+test('what would not fit the tables is refused, though not before the token is', async () => {
+  const { grant } = await givenInstalled()
+  const { products } = harness
+  for (const [pointer, installed] of [
+    ['/host', { host: '' }],
+    ['/product_version', { productVersion: 'a\u0000b' }],
+  ] as const) {
+    for (const call of [products.refreshActivation, products.recordCallHome]) {
+      expect(await refusal(call(callOf(grant, installed)))).toMatchObject({
+        code: 'validation_failed',
+        errors: [{ pointer }],
+      })
+      const forged = callOf({ ...grant, token: 'nonsense' }, installed)
+      expect(await refusal(call(forged))).toMatchObject({ code: 'unauthenticated' })
+    }
+  }
+})
+
 test('another replica takes the token, also with another issuer and life', async () => {
   const { grant } = await givenInstalled()
   const other = await harness.otherProducts({ TOKEN_ISSUER: 'elsewhere', TOKEN_LIFE_SECONDS: 60 })

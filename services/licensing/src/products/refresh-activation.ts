@@ -26,8 +26,8 @@ export async function recordCallHome(
   deps: ProductDeps,
   request: RefreshActivationRequest,
 ): Promise<ActivatedLicence> {
-  const installation = checkInstallation(request)
   const licence = await authenticate(deps, request)
+  const installation = checkInstallation(request)
   await deps.callHome({
     activationId: licence.activation_id,
     licenceId: licence.id,
