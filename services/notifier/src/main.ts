@@ -22,8 +22,12 @@ await runProcess(
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
       max: config.DATABASE_CONNECTIONS,
-      // Batches and tables differ in size by orders of magnitude: a plan made for an empty table must not be kept.
-      settings: { plan_cache_mode: 'force_custom_plan' },
+      settings: {
+        // Batches and tables differ in size by orders of magnitude: a plan made for an empty table must not be kept.
+        plan_cache_mode: 'force_custom_plan',
+        // A process that stands still keeps its locks from the others no longer than its leases.
+        idle_in_transaction_session_timeout: '10s',
+      },
     })
     onStop('database', () => sql.end({ timeout: 5 }))
     health.add('database', async () => void (await sql`select 1`))

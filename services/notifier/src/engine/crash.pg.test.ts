@@ -3,6 +3,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { expect, test } from 'vitest'
+import { startTestNotifier } from '../testing/notifier.ts'
 import type { TestProcesses } from '../testing/processes.ts'
 import { startProcesses } from '../testing/processes.ts'
 
@@ -125,3 +126,26 @@ test('while NATS is away what is recorded is sent, and events that come after ar
   await expectWhole(notifiers, receiver, 21)
   expect(duplicatesOf(receiver)).toBe(0)
 }, 90_000)
+
+test('a clock that is set forward or back loses nothing and sends nothing twice', async () => {
+  await using receiver = await startHttpsReceiver({ delayMs: 20 })
+  await using notifier = await startTestNotifier({ receiver })
+  await notifier.register(receiver.url())
+  const hour = 3_600_000
+  for (const jumpMs of [6 * hour, -12 * hour, 7 * 24 * hour, -6 * 24 * hour]) {
+    await notifier.happen(100)
+    await receiver.received(receiver.requests.length + 10)
+    notifier.clock.advance(jumpMs)
+  }
+  await eventually(async () => {
+    const rows = await notifier.sql`select 1 from deliveries where status = 'delivered'`
+    expect(rows).toHaveLength(400)
+  })
+  expect(receiver.requests).toHaveLength(400)
+  const { envelopes } = await notifier.calls.listEvents({
+    accountId: notifier.of.accountId,
+    after: 200n,
+    limit: 200,
+  })
+  expect(envelopes).toHaveLength(200)
+})
