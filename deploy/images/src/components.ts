@@ -53,7 +53,11 @@ export const components: readonly Component[] = [
     ],
   },
   service('catalog', outbox, { 'licensing-admin': 'services/catalog/src/admin/licensing-admin.ts' }),
-  service('licensing', { ...outbox, ...consumers }),
+  service(
+    'licensing',
+    { ...outbox, ...consumers },
+    { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' },
+  ),
   service('billing', outbox),
   service('notifier', consumers),
 ]
