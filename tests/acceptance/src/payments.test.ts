@@ -22,8 +22,7 @@ beforeAll(async () => {
   const connected = await stack.api.put('/v1/processor', {
     body: { processor: 'stripe', connected_account: 'acct_1Vendor' },
   })
-  expect(connected.status, JSON.stringify(connected.body)).toBe(200)
-  expect(connected.body).toMatchObject({ processor: 'stripe', connected_account: 'acct_1Vendor' })
+  if (connected.status !== 200) throw new Error(JSON.stringify(connected.body))
 })
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()
@@ -147,6 +146,12 @@ async function givenShop() {
     fees,
   }
 }
+
+test('the account’s processor is the one that was connected', async () => {
+  const { status, body } = await stack.api.get('/v1/processor')
+  expect(status).toBe(200)
+  expect(body).toMatchObject({ processor: 'stripe', connected_account: 'acct_1Vendor' })
+})
 
 test('a price is mapped to a plan, replaced, shown and taken away, and belongs to one plan', async () => {
   const { api, app, plan } = await givenShop()
