@@ -1,3 +1,4 @@
+import { eventually } from '@licensing/test-support/poll'
 import { scaled, scaledSeconds } from './bench-scale.ts'
 import { claimCost, givenBacklog } from './notifier/backlog.ts'
 import { startBed } from './notifier/bed.ts'
@@ -45,6 +46,8 @@ async function deadBacklog(options: Options): Promise<Figure[]> {
   const fewCost = await claimCost(bed, await givenBacklog(bed, few, fewCount), claims)
   const manyCost = await claimCost(bed, await givenBacklog(bed, many, manyCount), claims)
   await bed.notifier.start()
+  // The channel to it comes back by itself, a moment later.
+  await eventually(() => bed.givenVendor(2, ['/well/again']), { timeoutMs: 60_000 })
   const after = await delays(bed, { ...options, deadShare: 0 })
 
   const without: Figure = { name: 'p99, no backlog', value: before.p99Ms, unit: 'ms' }
