@@ -4,6 +4,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Licence, ListLicencesRequestSchema } from '@licensing/proto/licensing'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
+import { findLicences } from './list-queries.ts'
+import type { LicenceFilter } from './list-queries.ts'
 import { givenLicence, givenLicenceIn, givenPlan, refusal, verbOn } from '../testing/makers.ts'
 
 let harness: Harness
@@ -135,6 +137,32 @@ test('each filter finds what it names, and filters combine', async () => {
   expect(await ids(within, { ...all, seenSince: timestampFromDate(t1) })).toEqual([seenThere.id])
   expect(await ids(within, { ...all, planId: other.id })).toEqual([])
   expect(await ids(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
+})
+
+test.each([0, 10_000])('seen licences are found alike, sorted or walked to (%i)', async (sortedAtMost) => {
+  const within = freshApplication()
+  const [plan, other] = [await givenPlan(within), await givenPlan(within)]
+  const at = (day: number) => new Date(Date.UTC(2030, 0, day))
+  const licences: Licence[] = []
+  for (let day = 1; day <= 6; day += 1) {
+    const licence = await givenLicence(within, { planId: day % 2 === 0 ? plan.id : other.id })
+    await givenCallHome(licence, 'host.example.com', at((day * 4) % 7))
+    licences.push(licence)
+  }
+  const find = async (more: Partial<LicenceFilter>) => {
+    const { accountId, applicationId } = within
+    const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false }
+    const rows = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more }, sortedAtMost)
+    return rows.map((row) => row.id)
+  }
+  // Seen on days 4, 1, 5, 2, 6 and 3.
+  const [first, , third, , fifth] = licences.map((licence) => licence.id)
+  expect(await find({})).toEqual([fifth, third, first])
+  expect(await find({ limit: 2 })).toEqual([fifth, third])
+  expect(await find({ beforeId: third! })).toEqual([first])
+  expect(await find({ domain: 'host.example.com', beforeId: fifth! })).toEqual([third, first])
+  expect(await find({ planId: other.id })).toEqual([fifth, third, first])
+  expect(await find({ planId: plan.id })).toEqual([])
 })
 
 test('an unknown status is refused', async () => {
