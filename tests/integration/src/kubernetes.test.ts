@@ -1,0 +1,194 @@
+import { execFile } from 'node:child_process'
+import { readFile, readdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { allManifests, componentNames, kubernetes, parseManifests, type Manifest } from './manifests.ts'
+
+const run = promisify(execFile)
+const hasKubectl = await run('kubectl', ['version', '--client']).then(
+  () => true,
+  () => false,
+)
+const nameLabel = 'app.kubernetes.io/name'
+
+interface Port {
+  name: string
+  containerPort?: number
+  port?: number
+  targetPort?: string
+}
+interface Deployment {
+  selector: { matchLabels: Record<string, string> }
+  template: {
+    metadata: { labels: Record<string, string> }
+    spec: {
+      securityContext: { runAsNonRoot: boolean }
+      containers: {
+        ports: Port[]
+        env: { name: string; value?: string; valueFrom?: Record<string, { name: string; key: string }> }[]
+        resources: { requests: Record<string, string> }
+        securityContext: { readOnlyRootFilesystem: boolean; allowPrivilegeEscalation: boolean }
+        [probe: `${string}Probe`]: { httpGet: { port: string } }
+      }[]
+    }
+  }
+}
+interface Peer {
+  podSelector?: { matchLabels: Record<string, string> }
+  ipBlock?: { cidr: string }
+}
+interface NetworkPolicy {
+  podSelector: { matchLabels: Record<string, string> }
+  ingress?: { ports: { port: string | number }[]; from?: Peer[] }[]
+  egress: { ports: { port: string | number }[]; to: Peer[] }[]
+}
+
+const manifests = await allManifests()
+
+function spec<Spec>(kind: string, name: string): Spec {
+  const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name)
+  expect(found, `${kind} ${name}`).toHaveLength(1)
+  return found[0]!.spec as Spec
+}
+
+async function expectValid(manifest: Manifest): Promise<void> {
+  const { file, ...object } = manifest
+  const path = `kubernetes-models/${object.apiVersion}/${object.kind}`
+  const models = (await import(path)) as Record<string, new (json: object) => { validate(): void }>
+  const Model = models[object.kind]!
+  expect(() => new Model(object).validate(), `${file}: ${object.kind} ${object.metadata.name}`).not.toThrow()
+}
+
+/** Components that an environment names by their address: `CATALOG_ADDRESS: catalog:7000`. */
+function peersOf(component: string): string[] {
+  const { env } = spec<Deployment>('Deployment', component).template.spec.containers[0]!
+  return env
+    .filter(({ name }) => /^(CATALOG|LICENSING|BILLING|NOTIFIER)_ADDRESS$/.test(name))
+    .map(({ value }) => value!.replace(/:7000$/, ''))
+    .toSorted()
+}
+
+/** Pods that a policy lets traffic go to, or come from, on a port. */
+function podsOn(
+  rules: { ports: { port: string | number }[]; peers: Peer[] }[],
+  port: string | number,
+): string[] {
+  return rules
+    .filter(({ ports }) => ports.some((each) => each.port === port))
+    .flatMap(({ peers }) => peers.map(({ podSelector }) => podSelector?.matchLabels[nameLabel] ?? ''))
+    .filter((name) => name !== '')
+    .toSorted()
+}
+
+test('every manifest is what its schema asks for', async () => {
+  expect(manifests.length).toBeGreaterThan(25)
+  for (const manifest of manifests) await expectValid(manifest)
+  const broken = manifests.find(({ kind }) => kind === 'Deployment')!
+  await expect(expectValid({ ...broken, spec: { replicas: 'two' } as never })).rejects.toThrow()
+})
+
+test
+  .skipIf(!hasKubectl)
+  .each(['overlays/production', 'overlays/trial', ...componentNames.map((name) => `base/${name}`)])(
+  '%s is built by kustomize, and is valid',
+  async (folder) => {
+    const { stdout } = await run('kubectl', ['kustomize', join(kubernetes, folder)])
+    const built = parseManifests(stdout, folder)
+    expect(built.length).toBeGreaterThan(4)
+    for (const manifest of built) await expectValid(manifest)
+  },
+)
+
+test('every file is named by the kustomization of its folder, and every name is there', async () => {
+  const folders = new Set(manifests.map(({ file }) => dirname(file)))
+  for (const folder of folders) {
+    const text = await readFile(join(kubernetes, folder, 'kustomization.yaml'), 'utf8')
+    const named = [...text.matchAll(/^ {2}- ([a-z-]+\.yaml)$/gm)].map(([, name]) => name)
+    const files = (await readdir(join(kubernetes, folder))).filter((file) => file.endsWith('.yaml'))
+    expect(named.toSorted(), folder).toEqual(files.filter((file) => file !== 'kustomization.yaml').toSorted())
+  }
+})
+
+test.each(componentNames)('%s: selectors, ports and probes fit together', (component) => {
+  const { selector, template } = spec<Deployment>('Deployment', component)
+  const label = { [nameLabel]: component }
+  expect(selector.matchLabels).toEqual(label)
+  expect(template.metadata.labels).toMatchObject(label)
+  const [container] = template.spec.containers
+  const ports = container!.ports.map(({ name }) => name)
+  for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
+    expect(ports).toContain(container![probe]!.httpGet.port)
+  }
+  const service = spec<{ selector: Record<string, string>; ports: Port[] }>('Service', component)
+  expect(service.selector).toEqual(label)
+  for (const { targetPort } of service.ports) expect(ports).toContain(targetPort)
+  for (const kind of ['PodDisruptionBudget', 'NetworkPolicy']) {
+    const selected = spec<{ selector?: object; podSelector?: object }>(kind, component)
+    expect(selected.selector ?? selected.podSelector).toEqual({ matchLabels: label })
+  }
+  const { scaleTargetRef } = spec<{ scaleTargetRef: object }>('HorizontalPodAutoscaler', component)
+  expect(scaleTargetRef).toEqual({ apiVersion: 'apps/v1', kind: 'Deployment', name: component })
+})
+
+test.each(componentNames)('%s: held tightly, and secrets only by reference', (component) => {
+  const { securityContext, containers } = spec<Deployment>('Deployment', component).template.spec
+  expect(securityContext.runAsNonRoot).toBe(true)
+  expect(containers[0]!.securityContext).toMatchObject({
+    readOnlyRootFilesystem: true,
+    allowPrivilegeEscalation: false,
+  })
+  expect(containers[0]!.resources.requests).toHaveProperty('cpu')
+  expect(containers[0]!.resources.requests).toHaveProperty('memory')
+  for (const { name, value, valueFrom } of containers[0]!.env) {
+    if (/KEY|SECRET|DATABASE_URL|SMTP_URL/.test(name)) {
+      expect(value, name).toBeUndefined()
+      expect(valueFrom, name).toHaveProperty('secretKeyRef.name', component)
+    }
+  }
+})
+
+test.each(componentNames)('%s reaches exactly the components that its environment names', (component) => {
+  const { egress, ingress } = spec<NetworkPolicy>('NetworkPolicy', component)
+  expect(
+    podsOn(
+      egress.map(({ ports, to }) => ({ ports, peers: to })),
+      7000,
+    ),
+  ).toEqual(peersOf(component))
+  // And those who name it are let in.
+  const callers = componentNames.filter((other) => peersOf(other).includes(component)).toSorted()
+  expect(
+    podsOn(
+      (ingress ?? []).map(({ ports, from }) => ({ ports, peers: from ?? [] })),
+      'grpc',
+    ),
+  ).toEqual(callers)
+})
+
+test('the internet is reached by the notifier, and by billing for the processor’s API alone', () => {
+  const outside = manifests
+    .filter(({ kind }) => kind === 'NetworkPolicy')
+    .flatMap(({ metadata, spec: policy }) =>
+      (policy as NetworkPolicy).egress
+        .filter(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined))
+        .map(({ ports }) => [metadata.name, ports.map(({ port }) => port)]),
+    )
+  expect(outside).toEqual([
+    ['billing-processor', [443]],
+    ['notifier', [443, 465, 587]],
+  ])
+})
+
+test('the autoscaler’s own metrics are ones that the component has', async () => {
+  const source = fileURLToPath(new URL('../../../services/notifier/src/engine/metrics.ts', import.meta.url))
+  const scaler = spec<{ metrics: { pods?: { metric: { name: string } } }[] }>(
+    'HorizontalPodAutoscaler',
+    'notifier',
+  )
+  const names = scaler.metrics.flatMap(({ pods }) => (pods ? [pods.metric.name] : []))
+  expect(names).toEqual(['webhook_oldest_due_seconds'])
+  const text = await readFile(source, 'utf8')
+  for (const name of names) expect(text).toContain(`name: '${name}'`)
+})
