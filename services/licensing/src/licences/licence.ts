@@ -4,7 +4,7 @@ export const licenceStatuses = ['active', 'suspended', 'revoked', 'expired', 're
 
 export type LicenceStatus = (typeof licenceStatuses)[number]
 
-export type SuspensionReason = 'manual' | 'plan_archived' | 'payment_failed' | 'dispute_inquiry'
+type SuspensionReason = 'manual' | 'plan_archived' | 'payment_failed' | 'dispute_inquiry'
 
 /** A licence's event: the case of the payload in events.proto. */
 export type LicenceEvent =

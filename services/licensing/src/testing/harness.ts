@@ -86,7 +86,7 @@ function serveOn() {
   return { address, log: createLogger('licensing', 'error'), health: new Health() }
 }
 
-export const licensingMigrations = {
+const licensingMigrations = {
   name: 'licensing',
   path: new URL('../../migrations', import.meta.url).pathname,
 }

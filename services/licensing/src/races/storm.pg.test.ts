@@ -1,40 +1,36 @@
+import type { PlanCopy } from '@licensing/proto/catalog'
 import { constantFrom, sample } from 'fast-check'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import type { PlanCopy } from '@licensing/proto/catalog'
-import { expireLicences } from './sweeps/expire-licences.ts'
-import { startHarness } from './testing/harness.ts'
-import type { Harness } from './testing/harness.ts'
+import { expireLicences } from '../sweeps/expire-licences.ts'
+import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
   archive,
   causeOn,
   countedOn,
-  deadlocks,
   events,
   givenLicence,
   givenPlan,
   history,
   issue,
-  raceRounds,
   restore,
   statusOf,
   verbOn,
-} from './testing/makers.ts'
-import { anew, inDays, provision, renew, suspendFor } from './testing/payments.ts'
+} from '../testing/makers.ts'
+import { anew, provision, suspendFor, renew, inDays } from '../testing/payments.ts'
+import { expectNoDeadlock, raceLimit, rounds, startReplicas } from '../testing/races.ts'
+import type { Replicas } from '../testing/races.ts'
 
-// Hundreds of calls each, on a machine that may be busy.
-vi.setConfig({ testTimeout: 300_000 })
+vi.setConfig(raceLimit)
 
+let replicas: Replicas
 let harness: Harness
 let other: Harness
 beforeAll(async () => {
-  harness = await startHarness()
-  other = { ...harness, ...(await harness.replica()) }
+  replicas = await startReplicas()
+  ;({ harness, other } = replicas)
 })
-afterAll(async () => {
-  await other[Symbol.asyncDispose]()
-  await harness[Symbol.asyncDispose]()
-})
+afterAll(() => replicas[Symbol.asyncDispose]())
 
 interface Place {
   replica: Harness
@@ -71,7 +67,7 @@ const emitting = new Set([
 ])
 
 test('whatever storms one application, the counts are exact, no retired plan has an active licence, each history is a chain, and the events tell the same story', async () => {
-  for (let round = 0; round < raceRounds; round += 1) {
+  for (const _ of rounds) {
     const plans = [await givenPlan(harness), await givenPlan(harness)]
     const customers = [1, 2, 3].map(() => anew('buyer'))
     const licences = await Promise.all(
@@ -97,7 +93,7 @@ test('whatever storms one application, the counts are exact, no retired plan has
     expect(await activeOn(harness, plans[0]!)).toBe(0n)
     for (const licence of licences) await expectOneStory(licence)
   }
-  expect(await deadlocks(harness)).toBe(0)
+  await expectNoDeadlock(harness)
 })
 
 /** Ends archived. */
