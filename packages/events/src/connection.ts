@@ -15,13 +15,13 @@ export interface Nats {
 /**
  * Connects to NATS. Resolves at once, also when no server answers yet: events then wait in the outbox.
  *
- * @param urls one or several, separated by commas: nats://host:4222
+ * @param urls one or several, separated by commas: nats://host:4222; user and password of the first count for all
  */
 export async function connectNats(urls: string, name: string, log: Logger): Promise<Nats> {
   const state = { connected: false, connection: undefined as NatsConnection | undefined, closed: false }
   const waiting = new Set<() => void>()
   const open = connect({
-    servers: urls.split(',').map((url) => url.trim()),
+    ...serversOf(urls),
     name,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
@@ -72,6 +72,18 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
       state.closed = true
       await state.connection?.close()
     },
+  }
+}
+
+/** The client takes user and password beside the addresses, not in them. */
+export function serversOf(urls: string): { servers: string[]; user?: string; pass?: string } {
+  const parsed = urls
+    .split(',')
+    .map((url) => new URL(url.includes('://') ? url.trim() : `nats://${url.trim()}`))
+  const { username, password } = parsed[0]!
+  return {
+    servers: parsed.map(({ host }) => host),
+    ...(username !== '' && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
   }
 }
 
