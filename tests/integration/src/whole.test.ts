@@ -25,7 +25,12 @@ test.each(ways)('one line starts the whole on %s, and it can be used', { timeout
   expect(licence.status).toBe(201)
   const activation = await api.post('/v1/activations', {
     key: null,
-    body: { licence_key: licence.body.key, fingerprint: 'machine-1' },
+    body: {
+      licence_key: licence.body.key,
+      fingerprint: 'machine-1',
+      host: 'shop.example.com',
+      product_version: '1.0.0',
+    },
   })
   expect(activation.status).toBe(201)
   expect(await api.post(`${app}/plans/${plan.body.id}/archive`)).toMatchObject({ status: 200 })
