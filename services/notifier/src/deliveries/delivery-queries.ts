@@ -8,7 +8,6 @@ export interface NewDelivery extends Sendable {
   /** With account and sequence, where the event is kept. */
   recordedAt: Date
   sequence: bigint
-  createdAt: Date
 }
 
 /** Deliveries that are leased to a sender in the transaction that makes them. */

@@ -134,7 +134,7 @@ test('an address that may no longer be sent to is a failed attempt like any othe
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const { id } = await notifier.register(receiver.url())
-  await notifier.sql`update endpoints set url = 'https://10.1.2.3/' where id = ${id}`
+  await notifier.sql`update endpoints set url = 'https://10.1.2.3/', generation = generation + 1 where id = ${id}`
   await notifier.happen()
   const delivery = await afterAttempt(notifier, 1)
   const { attempts } = await detail(notifier, delivery)

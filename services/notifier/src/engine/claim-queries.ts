@@ -72,7 +72,7 @@ export async function claimDue(
     )
     select c.id, c.application_id as "applicationId", c.endpoint_id as "endpointId", c.event_id as "eventId",
       e.body, e.trace_parent as "traceParent", c.attempt_count as "attemptCount",
-      c.scheduled_attempts as "scheduledAttempts", c.replays_due > 0 as "isReplay"
+      c.scheduled_attempts as "scheduledAttempts", c.replays_due > 0 as "isReplay", c.created_at as "createdAt"
     from claimed c left join lateral (
       select body, trace_parent from events e
       where e.account_id = c.account_id and e.sequence = c.sequence and e.recorded_at = c.recorded_at

@@ -58,7 +58,9 @@ export class Claimer {
   async stop(): Promise<void> {
     this.#isStopping = true
     await Promise.all(this.#loops.map((loop) => loop.stop()))
-    await this.#release(this.#options.scheduler.empty())
+    await this.#release(this.#options.scheduler.empty()).catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, 'deliveries stay leased until their leases end'),
+    )
   }
 
   /** Something is due that nobody holds. */

@@ -171,7 +171,7 @@ export class Engine {
     try {
       const result = await attempt(sender, pick, at)
       this.#scheduler.ended(work, endingOf(result), performance.now())
-      this.#observe(work, result)
+      this.#observe(work, result, at)
       this.#writer.add(this.#resultOf(work, result, at))
     } catch (error) {
       // A fault of ours: the delivery stays leased until its lease ends, and is tried again.
@@ -206,11 +206,11 @@ export class Engine {
     }
   }
 
-  #observe(work: Work, result: AttemptResult): void {
+  #observe(work: Work, result: AttemptResult, at: Date): void {
     attemptsMade.inc({ class: result.error ?? 'delivered', lane: laneOf(work) })
     attemptSeconds.observe(result.durationMs / 1000)
     if (laneOf(work) === 'first') {
-      const waitedMs = performance.now() - (work.leaseEndsAt - leaseMs) - result.durationMs
+      const waitedMs = at.getTime() - work.delivery.createdAt.getTime()
       firstAttemptDelay.observe(Math.max(0, waitedMs) / 1000)
     }
   }

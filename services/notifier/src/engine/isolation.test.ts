@@ -20,6 +20,7 @@ const leaseMs = 12_000
 /** Plays a world in steps of a millisecond. @returns how long deliveries to healthy endpoints waited for a slot */
 function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs = 0 }: World): number[] {
   const scheduler = new Scheduler(slots)
+  const createdAt = new Date()
   const isDead = (id: string) => Number(id) % 10 < deadShare * 10
   const cameAt = new Map<string, number>()
   const waits: number[] = []
@@ -27,7 +28,15 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
   const elsewhere = new Map<string, string[]>()
   const ends = new Map<number, { work: Work; ending: Ending }[]>()
   const give = (endpointId: string, id: string, now: number) => {
-    const delivery = { id, applicationId: '', endpointId, eventId: '', body: '', traceParent: null }
+    const delivery = {
+      id,
+      applicationId: '',
+      endpointId,
+      eventId: '',
+      body: '',
+      traceParent: null,
+      createdAt,
+    }
     scheduler.add(
       { id: endpointId, url: '', secret: '', generation: 1n },
       {

@@ -21,6 +21,7 @@ function givenWork(endpointId: string, lane: Lane = 'first', leaseEndsAt = 1e9):
     eventId: `evt_${made}`,
     body: '{}',
     traceParent: null,
+    createdAt: new Date(),
     attemptCount: lane === 'first' ? 0 : 1,
     scheduledAttempts: 0,
     isReplay: false,

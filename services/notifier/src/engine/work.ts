@@ -6,6 +6,7 @@ export interface Sendable {
   eventId: string
   body: string
   traceParent: string | null
+  createdAt: Date
   /** Attempts made so far, and those of them that the schedule asked for. */
   attemptCount: number
   scheduledAttempts: number
