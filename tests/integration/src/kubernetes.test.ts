@@ -50,7 +50,7 @@ const manifests = await allManifests()
 function spec<Spec>(kind: string, name: string): Spec {
   const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name)
   expect(found, `${kind} ${name}`).toHaveLength(1)
-  return found[0]!.spec as Spec
+  return found[0]!.spec
 }
 
 async function expectValid(manifest: Manifest): Promise<void> {
@@ -105,7 +105,7 @@ test('every file is named by the kustomization of its folder, and every name is 
   const folders = new Set(manifests.map(({ file }) => dirname(file)))
   for (const folder of folders) {
     const text = await readFile(join(kubernetes, folder, 'kustomization.yaml'), 'utf8')
-    const named = [...text.matchAll(/^ {2}- ([a-z-]+\.yaml)$/gm)].map(([, name]) => name)
+    const named = [...text.matchAll(/^ {2}- ([a-z-]+\.yaml)$/gm)].map(([, name = '']) => name)
     const files = (await readdir(join(kubernetes, folder))).filter((file) => file.endsWith('.yaml'))
     expect(named.toSorted(), folder).toEqual(files.filter((file) => file !== 'kustomization.yaml').toSorted())
   }

@@ -18,7 +18,7 @@ export async function startStub<S extends DescService>(
   const all = Object.fromEntries(service.methods.map(({ localName }) => [localName, refuse]))
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [implement(service, { ...all, ...handlers } as Handlers<S>)],
+    services: [implement(service, { ...all, ...handlers })],
     log: createLogger('stub', 'silent'),
     health: new Health(),
   })
