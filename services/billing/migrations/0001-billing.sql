@@ -330,10 +330,12 @@ create table processor_events (
   received_at timestamptz(3) not null default now(),
   attempts integer not null default 0,
   next_at timestamptz(3) not null default now(),
+  -- What it tells is stored, whether or not everything has been drawn from it.
+  recorded boolean not null default false,
   last_error text,
   parked boolean not null default false,
   handled_at timestamptz(3),
   constraint processor_events_once unique (processor, event_id)
 );
 create index processor_events_due on processor_events (next_at) where handled_at is null;
-create index processor_events_new on processor_events (merchant) where handled_at is null and attempts = 0;
+create index processor_events_new on processor_events (merchant) where handled_at is null and not recorded;

@@ -2,7 +2,6 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import type { DisputeFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
 import type { Subject } from './record-fact.ts'
-import { waitTogether } from './ripeness.ts'
 
 export interface DisputeRow {
   dispute_ref: string
@@ -18,6 +17,8 @@ export interface DisputeRow {
   chargeback_at: Date | null
   suspended: boolean
   resumed: boolean
+  /** Whether it is time to act on it. */
+  ripe: boolean
 }
 
 export async function recordDispute(
@@ -34,7 +35,7 @@ export async function recordDispute(
   const closed = fact.stage === 'inquiry_closed'
   const chargeback = fact.stage === 'chargeback'
   const inquiry = fact.stage !== 'chargeback' || fact.wasInquiry
-  const [row] = await tx<{ news: boolean }[]>`
+  await tx`
     insert into dispute_facts as d (merchant, dispute_ref, payment_ref, charge_ref, amount, currency, opened_at,
       status, opening_told, inquiry, inquiry_closed, inquiry_closed_at, chargeback, chargeback_at, ripe_at)
     values (${merchant}, ${disputeRef}, ${paymentRef}, ${chargeRef ?? null}, ${fact.amount}, ${fact.currency},
@@ -47,22 +48,17 @@ export async function recordDispute(
       inquiry_closed_at = least(d.inquiry_closed_at, excluded.inquiry_closed_at),
       chargeback = d.chargeback or excluded.chargeback,
       chargeback_at = least(d.chargeback_at, excluded.chargeback_at),
-      opening_told = d.opening_told or excluded.opening_told
-    returning (xmax = 0) as news`
-  if (row!.news) await waitTogether(tx, merchant, paymentRef, ripeAt)
+      opening_told = d.opening_told or excluded.opening_told`
   return { paymentRef }
 }
 
-export async function findRipeDisputes(
-  sql: Sql,
-  merchant: string,
-  paymentRefs: string[],
-): Promise<DisputeRow[]> {
+export async function findDisputes(sql: Sql, merchant: string, paymentRefs: string[]): Promise<DisputeRow[]> {
   return sql<DisputeRow[]>`
     select dispute_ref, payment_ref, amount, currency, opened_at, status, inquiry, inquiry_closed,
-      inquiry_closed_at, chargeback, chargeback_at, suspended, resumed
+      inquiry_closed_at, chargeback, chargeback_at, suspended, resumed,
+      ripe_at <= clock_timestamp() as ripe
     from dispute_facts
-    where merchant = ${merchant} and payment_ref = any(${paymentRefs}) and ripe_at <= clock_timestamp()
+    where merchant = ${merchant} and payment_ref = any(${paymentRefs})
     order by opened_at, dispute_ref`
 }
 

@@ -2,7 +2,8 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import type { ChargeFact, RefundFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
 import type { Subject } from './record-fact.ts'
-import { waitTogether } from './ripeness.ts'
+
+const causedWithinMs = 2_000
 
 export interface RefundFactRow {
   refund_ref: string
@@ -14,6 +15,8 @@ export interface RefundFactRow {
   succeeded: boolean
   succeeded_at: Date | null
   failed_at: Date | null
+  /** Whether it is time to act on it. */
+  ripe: boolean
 }
 
 export async function recordRefund(
@@ -31,7 +34,7 @@ export async function recordRefund(
   const toldAt = fact.toldAt ?? null
   const succeededAt = fact.status === 'succeeded' ? toldAt : null
   const failedAt = fact.status === 'failed' || fact.status === 'canceled' ? toldAt : null
-  const [row] = await tx<{ news: boolean }[]>`
+  await tx`
     insert into refund_facts as r (merchant, refund_ref, payment_ref, charge_ref, amount, currency, created_at,
       status, succeeded, succeeded_at, failed_at, covered, ripe_at)
     values (${merchant}, ${refundRef}, ${paymentRef}, ${chargeRef ?? null}, ${fact.amount}, ${fact.currency},
@@ -44,9 +47,7 @@ export async function recordRefund(
       succeeded = r.succeeded or excluded.succeeded,
       succeeded_at = least(r.succeeded_at, excluded.succeeded_at),
       failed_at = least(r.failed_at, excluded.failed_at),
-      charge_ref = coalesce(r.charge_ref, excluded.charge_ref)
-    returning (xmax = 0) as news`
-  if (row!.news) await waitTogether(tx, merchant, paymentRef, ripeAt)
+      charge_ref = coalesce(r.charge_ref, excluded.charge_ref)`
   return { paymentRef }
 }
 
@@ -93,34 +94,52 @@ export async function deriveRefund(
   charge: ChargeFact,
   paymentRef: string,
 ): Promise<void> {
-  const told = await tx<{ amount: bigint }[]>`
-    select amount from refund_facts
+  const told = await tx<{ amount: bigint; created_at: Date }[]>`
+    select amount, created_at from refund_facts
     where merchant = ${merchant} and payment_ref = ${paymentRef} and not covered
     for update`
   const missing = charge.refunded - sum(told.map((row) => row.amount))
   if (missing <= 0n) return
+  // A refund made just before the charge told its total is what changed it: the one that is missing was earlier.
+  const changedBy = told.some((row) => charge.toldAt.getTime() - row.created_at.getTime() <= causedWithinMs)
+  const at = changedBy ? charge.chargedAt : charge.toldAt
   await tx`
     insert into refund_facts (merchant, refund_ref, payment_ref, charge_ref, amount, currency, created_at, status,
       succeeded, derived, ripe_at)
     values (${merchant}, ${`${charge.chargeRef}:${charge.refunded}`}, ${paymentRef}, ${charge.chargeRef},
-      ${missing}, ${charge.currency}, ${charge.toldAt}, 'succeeded', true, true, clock_timestamp())
+      ${missing}, ${charge.currency}, ${at}, 'succeeded', true, true, clock_timestamp())
     on conflict do nothing`
+}
+
+/** Whether a charge's total says that more was refunded than has been told. */
+export async function isRefundMissing(sql: Sql, merchant: string, paymentRefs: string[]): Promise<boolean> {
+  const [row] = await sql<{ missing: boolean }[]>`
+    select exists (
+      select 1 from charge_facts c
+      where c.merchant = ${merchant} and coalesce(c.payment_ref, c.charge_ref) = any(${paymentRefs})
+        and c.refunded > (
+          select coalesce(sum(f.amount), 0) from refund_facts f
+          where f.merchant = c.merchant and f.payment_ref = coalesce(c.payment_ref, c.charge_ref) and not f.covered
+        )
+    ) as missing`
+  return row!.missing
 }
 
 function sum(amounts: bigint[]): bigint {
   return amounts.reduce((total, amount) => total + amount, 0n)
 }
 
-/** The refunds of payments that are to be acted on, in the order in which they came to be. */
-export async function findRipeRefunds(
+/** The refunds of payments, in the order in which they came to be. */
+export async function findRefundFacts(
   sql: Sql,
   merchant: string,
   paymentRefs: string[],
 ): Promise<RefundFactRow[]> {
   return sql<RefundFactRow[]>`
-    select refund_ref, payment_ref, amount, currency, created_at, status, succeeded, succeeded_at, failed_at
+    select refund_ref, payment_ref, amount, currency, created_at, status, succeeded, succeeded_at, failed_at,
+      ripe_at <= clock_timestamp() as ripe
     from refund_facts
-    where merchant = ${merchant} and payment_ref = any(${paymentRefs}) and ripe_at <= clock_timestamp()
+    where merchant = ${merchant} and payment_ref = any(${paymentRefs})
       and not covered
     order by coalesce(succeeded_at, created_at), created_at, refund_ref`
 }

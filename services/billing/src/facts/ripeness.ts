@@ -2,26 +2,9 @@ import type { Sql } from '@licensing/database/connect'
 
 /**
  * What comes out of order comes within moments. A refund or a dispute waits this long for what may have happened before
- * it, unless the processor's own records show that nothing is missing.
+ * it, unless the processor's own records show that nothing is missing; and a payment's facts wait for one another.
  */
 export const graceMs = 2_000
-
-/** Facts of a payment that have not been acted on wait for the newest of them, to be acted on in their order. */
-export async function waitTogether(
-  sql: Sql,
-  merchant: string,
-  paymentRef: string,
-  ripeAt: Date,
-): Promise<void> {
-  await sql`
-    update refund_facts set ripe_at = ${ripeAt}
-    where merchant = ${merchant} and payment_ref = ${paymentRef}
-      and ripe_at > clock_timestamp() and ripe_at < ${ripeAt}`
-  await sql`
-    update dispute_facts set ripe_at = ${ripeAt}
-    where merchant = ${merchant} and payment_ref = ${paymentRef}
-      and ripe_at > clock_timestamp() and ripe_at < ${ripeAt}`
-}
 
 /**
  * The processor's own records of a payment have been stored: its facts need not wait any longer, unless the records
@@ -68,15 +51,14 @@ export async function awaitingAction(sql: Sql, merchant: string, paymentRefs: st
   return rows.map((row) => row.payment_ref)
 }
 
-/** When the next fact of a session's story becomes ripe. */
+/** When all facts of a session's story will be ripe; undefined where they are. */
 export async function nextRipe(
   sql: Sql,
   merchant: string,
-  paymentRefs: string[],
-  subscriptionRef: string | null,
+  { paymentRefs, subscriptionRef }: { paymentRefs: string[]; subscriptionRef: string | null },
 ): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`
-    select min(ripe_at) as at from (
+    select max(ripe_at) as at from (
       select ripe_at from refund_facts where merchant = ${merchant} and payment_ref = any(${paymentRefs})
       union all
       select ripe_at from dispute_facts where merchant = ${merchant} and payment_ref = any(${paymentRefs})

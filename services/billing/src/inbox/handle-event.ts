@@ -1,43 +1,31 @@
 import { transaction } from '@licensing/database/transaction'
-import { ServiceError } from '@licensing/grpc/errors'
 import { alertVendor } from '../alerts/alert-vendor.ts'
 import { markDisconnected } from '../connections/connection-queries.ts'
-import { paymentStates, readSession } from '../checkout-sessions/session-queries.ts'
 import type { BillingDeps } from '../deps.ts'
 import { recordFact } from '../facts/record-fact.ts'
 import type { Subject } from '../facts/record-fact.ts'
 import { deriveRefund } from '../facts/refund-facts.ts'
-import { awaitingAction, graceMs, nextRipe } from '../facts/ripeness.ts'
+import { graceMs } from '../facts/ripeness.ts'
 import { sessionsOf } from '../facts/subjects.ts'
-import { findInvoices } from '../facts/subscription-facts.ts'
 import type { ChargeFact, Fact } from '../processors/facts.ts'
-import { settle } from '../settlement/settle.ts'
-import { paymentRefsOf } from '../settlement/story.ts'
+import { earlier, inMs, isFresh, mostSilences } from './again.ts'
+import type { Again } from './again.ts'
 import { compareCharge } from './compare-charge.ts'
-import { isNewsWaiting } from './inbox-queries.ts'
+import { isNewsWaiting, markRecorded } from './inbox-queries.ts'
 import type { InboxEvent } from './inbox-queries.ts'
-import { lookUpSession } from './look-up.ts'
+import { settleSession } from './settle-session.ts'
 
 // A checkout may be told of before the answer to its opening is committed.
 const newSessionMs = 10_000
-// A busy merchant's refunds are held no longer than this for what has not been looked at.
-const longestHoldMs = 30_000
-// How often the processor may fail to answer before a fee is charged, or a refund inferred, without it.
-const mostFailures = 3
-
-/** When to take the event up again; undefined: it is done. */
-export type Again = Date | undefined
 
 /** Records what an event tells, then draws from each session that it concerns what follows. */
 export async function handleEvent(deps: BillingDeps, event: InboxEvent): Promise<Again> {
-  let again: Again
   const facts = deps.processor.factsOf(event.body)
-  if (facts.length === 0)
+  if (facts.length === 0) {
     deps.log.info({ event: event.event_id, type: event.type }, 'event without consequence')
-  for (const fact of facts) {
-    const at = await handleFact(deps, event, fact)
-    again = earlier(again, at)
   }
+  let again: Again
+  for (const fact of facts) again = earlier(again, await handleFact(deps, event, fact))
   return again
 }
 
@@ -45,10 +33,13 @@ async function handleFact(deps: BillingDeps, event: InboxEvent, fact: Fact): Pro
   const { merchant } = event
   if (fact.kind === 'disconnected') return disconnect(deps, merchant, fact.at)
   const subject = await recordFact(deps.sql, merchant, fact, ripeAt(fact))
+  await markRecorded(deps.sql, event.position)
   const sessions = await sessionsOf(deps.sql, merchant, subject)
   if (sessions.length === 0) return stranger(event, fact)
   let again = fact.kind === 'charge' ? await inferRefund(deps, event, fact, subject) : undefined
-  for (const sessionId of sessions) again = earlier(again, await settleWith(deps, event, sessionId))
+  for (const sessionId of sessions) {
+    again = earlier(again, await settleSession(deps, event, sessionId))
+  }
   return again
 }
 
@@ -58,11 +49,6 @@ function ripeAt(fact: Fact): Date {
     fact.kind === 'dispute' ||
     (fact.kind === 'subscription_ended' && fact.paymentsFailed)
   return inMs(waits ? graceMs : 0)
-}
-
-/** Whether there is time yet to let others go first. */
-function isFresh(event: InboxEvent): boolean {
-  return Date.now() - event.received_at.getTime() < longestHoldMs
 }
 
 /** Not one of ours; but one that does not name its session may be just being opened, and is known in a moment. */
@@ -86,43 +72,12 @@ async function inferRefund(
   // The refund's own event comes with this one, and may be waiting in the inbox.
   if (event.attempts === 1) return inMs(graceMs)
   if (isFresh(event) && (await isNewsWaiting(deps.sql, event.merchant))) return inMs(250)
-  if (found === 'failing' && event.attempts <= mostFailures) return inMs(1_000 * event.attempts)
+  if (found === 'failing' && event.attempts <= mostSilences) return inMs(1_000 * event.attempts)
   await transaction(deps.sql, (tx) => deriveRefund(tx, event.merchant, charge, paymentRef))
   return undefined
 }
 
-async function settleWith(deps: BillingDeps, event: InboxEvent, sessionId: string): Promise<Again> {
-  const { sql } = deps
-  const { merchant } = event
-  const found = await lookUpSession(deps, sessionId)
-  const waiting = await awaitingAction(sql, merchant, await paymentRefs(deps, sessionId))
-  for (const paymentRef of waiting) await compareCharge(deps, merchant, paymentRef)
-  const givenUp = found === 'absent' || event.attempts >= mostFailures
-  const hold = waiting.length > 0 && isFresh(event) && (await isNewsWaiting(sql, merchant))
-  await settle(deps, sessionId, { unfound: givenUp ? 'absent' : 'pending', hold })
-  if (found === 'failing') {
-    throw new ServiceError('unavailable', 'settled, but the payment processor has not told all of it')
-  }
-  const session = await readSession(sql, sessionId)
-  if (session?.payment_state === paymentStates.paid && session.status === 'open') {
-    throw new ServiceError('unavailable', 'paid, but the payment processor has not told the period')
-  }
-  if (hold) return inMs(250)
-  return nextRipe(sql, merchant, await paymentRefs(deps, sessionId), session?.subscription_ref ?? null)
-}
-
-async function paymentRefs({ sql }: BillingDeps, sessionId: string): Promise<string[]> {
-  const session = await readSession(sql, sessionId)
-  if (!session) return []
-  const { merchant, subscription_ref: subscriptionRef } = session
-  return paymentRefsOf(
-    session,
-    subscriptionRef === null ? [] : await findInvoices(sql, merchant, subscriptionRef),
-  )
-}
-
-async function disconnect(deps: BillingDeps, merchant: string, at: Date): Promise<Again> {
-  const { outbox } = deps
+async function disconnect({ outbox }: BillingDeps, merchant: string, at: Date): Promise<Again> {
   await outbox.transaction(async (tx) => {
     for (const accountId of await markDisconnected(tx, merchant, at)) {
       await alertVendor(tx, accountId, {
@@ -132,13 +87,4 @@ async function disconnect(deps: BillingDeps, merchant: string, at: Date): Promis
     }
   })
   return undefined
-}
-
-function inMs(ms: number): Date {
-  return new Date(Date.now() + ms)
-}
-
-function earlier(one: Again, other: Again): Again {
-  if (!one || !other) return one ?? other
-  return one < other ? one : other
 }

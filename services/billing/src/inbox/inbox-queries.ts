@@ -63,11 +63,17 @@ export async function postponeEvent(
     where position = ${position}`
 }
 
-/** Whether there are events of a merchant that nobody has looked at yet. */
+/** What the event tells is stored: others need not wait for it. */
+export async function markRecorded(sql: Sql, position: bigint): Promise<void> {
+  await sql`update processor_events set recorded = true where position = ${position} and not recorded`
+}
+
+/** Whether there are events of a merchant whose facts are not stored yet; those that cannot be read do not count. */
 export async function isNewsWaiting(sql: Sql, merchant: string): Promise<boolean> {
   const [row] = await sql<{ waiting: boolean }[]>`
     select exists (
-      select 1 from processor_events where handled_at is null and attempts = 0 and merchant = ${merchant}
+      select 1 from processor_events
+      where handled_at is null and not recorded and merchant = ${merchant} and attempts <= 3
     ) as waiting`
   return row!.waiting
 }

@@ -116,7 +116,7 @@ function fees(story: Story, payment: PaymentRow): LocalStep | undefined {
     // The month is that of the charge: it waits until the charge is found, or cannot be.
     return payment.charge_state === 'pending' ? undefined : { do: 'charge_fee', payment }
   }
-  if (story.hold) return undefined
+  if (story.hold || !isRipe(story, payment)) return undefined
   const earned = creditEarnedAt(story, payment)
   if (earned && !posted.has('credit')) return { do: 'credit_fee', payment, at: earned }
   const lost = posted.has('credit') && !posted.has('reversal') && creditLostAt(story, payment)
@@ -135,10 +135,23 @@ function provisioning(story: Story): LicenceStep | undefined {
   return periodEnd ? { do: 'provision', expiresOn: periodEnd } : undefined
 }
 
+/** Whether something has been held back that is to be looked at again. */
+export function isHeld(story: Story): boolean {
+  return story.hold && reversals(story).length > 0
+}
+
 /** What takes a payment back, or threatens to. */
 function reversals(story: Story): Consequence[] {
   return [inquiries, refundSteps, chargebacks, endedInquiries].flatMap((steps) =>
-    story.payments.flatMap((payment) => steps(story, payment)),
+    story.payments.filter((payment) => isRipe(story, payment)).flatMap((payment) => steps(story, payment)),
+  )
+}
+
+/** All that is known of a payment takes effect together, in its order, or waits. */
+function isRipe(story: Story, payment: PaymentRow): boolean {
+  return (
+    refundsOf(story, payment).every((refund) => refund.ripe) &&
+    disputesOf(story, payment).every((dispute) => dispute.ripe)
   )
 }
 

@@ -8,27 +8,13 @@ import type { Harness } from '../testing/harness.ts'
 import { outcomeOf, quiet } from '../testing/outcome.ts'
 import type { Outcome } from '../testing/outcome.ts'
 import { openCheckout } from '../testing/shop.ts'
+import { numbersFrom, shuffled } from '../testing/shuffle.ts'
 import { startSilentProcessor } from '../testing/silent-processor.ts'
 import type { SilentProcessor } from '../testing/silent-processor.ts'
 
 type Story = { moves: Move[]; pace: number; seed: number }
 
 const story = record({ moves, pace, seed: integer({ min: 1, max: 2 ** 30 }) })
-
-/** A small generator of its own: which order the events take is decided while they come to be. */
-function shuffled<Item>(items: Item[], seed: number): Item[] {
-  let state = seed
-  const next = (below: number) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-  const twice = [...items, ...items.filter(() => next(2) === 0)]
-  for (let at = twice.length - 1; at > 0; at -= 1) {
-    const other = next(at + 1)
-    ;[twice[at], twice[other]] = [twice[other]!, twice[at]!]
-  }
-  return twice
-}
 
 /** Each event is handled before the next thing happens. */
 async function asItHappens(house: Harness, told: Story): Promise<Outcome> {
@@ -49,7 +35,9 @@ async function afterwards(house: Harness, told: Story, atOnce: boolean): Promise
   const vendor = await house.givenVendor()
   const session = await openCheckout(house, vendor)
   await happen(house, session, told, () => Promise.resolve())
-  const events = shuffled(await eventsAt(house, vendor), told.seed)
+  const next = numbersFrom(told.seed)
+  const once = await eventsAt(house, vendor)
+  const events = shuffled([...once, ...once.filter(() => next(2) === 0)], next)
   if (atOnce) await Promise.all(events.map((event) => deliver(house, vendor, event)))
   else for (const event of events) await deliver(house, vendor, event)
   await quiet(house, vendor)

@@ -3,7 +3,7 @@ import type { BillingDeps } from '../deps.ts'
 import { giveUpCharges } from '../payments/payment-queries.ts'
 import { applyLocal } from './apply-local.ts'
 import { applyToLicence } from './apply-to-licence.ts'
-import { nextStep } from './next-step.ts'
+import { isHeld, nextStep } from './next-step.ts'
 import { isLocal } from './step.ts'
 import { lockStory } from './story.ts'
 
@@ -13,40 +13,46 @@ const mostSteps = 500
 export interface SettleOptions {
   /** What to make of a charge that is not known: `pending` while it is still looked for. */
   unfound?: 'pending' | 'absent'
-  /** Refunds and disputes wait: more of them may be in the inbox. */
-  hold?: boolean
+  /** Refunds and disputes may wait for others of which there are signs. */
+  patient?: boolean
 }
 
 /**
  * Draws from a session's story all that follows from it and has not been drawn yet, with the session locked. What needs
  * only this database is committed together and first, so that it does not wait for a service that is away.
+ *
+ * @returns whether something is held back for the moment
  */
 export async function settle(
   deps: BillingDeps,
   sessionId: string,
   options: SettleOptions = {},
-): Promise<void> {
-  if (options.unfound === 'absent') await giveUpCharges(deps.sql, sessionId)
+): Promise<boolean> {
   for (let turns = 0; turns < mostSteps; turns += 1) {
-    if (await deps.outbox.transaction((tx) => turn(deps, tx, sessionId, options))) return
+    const left = await deps.outbox.transaction((tx) => turn(deps, tx, sessionId, options))
+    if (left !== 'more') return left === 'held'
   }
   throw new Error(`session ${sessionId} does not settle`)
 }
 
-/** All local steps that come next, or one that changes the licence. @returns whether nothing is left */
+/** All local steps that come next, or one that changes the licence. @returns what is left to do */
 async function turn(
   deps: BillingDeps,
   tx: Transaction,
   sessionId: string,
-  { unfound = 'pending', hold = false }: SettleOptions,
-): Promise<boolean> {
+  { unfound = 'pending', patient = false }: SettleOptions,
+): Promise<'more' | 'held' | 'nothing'> {
   for (let steps = 0; steps < mostSteps; steps += 1) {
-    const story = await lockStory(tx, sessionId, hold)
+    const story = await lockStory(tx, sessionId, patient)
+    if (unfound === 'absent' && story?.payments.some((payment) => payment.charge_state === 'pending')) {
+      await giveUpCharges(tx, sessionId)
+      continue
+    }
     const step = story && nextStep(story, deps.failuresBeforeSuspend)
-    if (!step) return true
+    if (!step) return story && isHeld(story) ? 'held' : 'nothing'
     if (!isLocal(step)) {
       if (steps === 0) await applyToLicence(deps, tx, story, step)
-      return false
+      return 'more'
     }
     await applyLocal(tx, story, step, unfound)
   }

@@ -3,14 +3,15 @@ import { lockSession } from '../checkout-sessions/session-queries.ts'
 import type { SessionRow } from '../checkout-sessions/session-queries.ts'
 import { findCharges } from '../facts/charge-facts.ts'
 import type { ChargeRow } from '../facts/charge-facts.ts'
-import { findRipeDisputes } from '../facts/dispute-facts.ts'
+import { findDisputes } from '../facts/dispute-facts.ts'
 import type { DisputeRow } from '../facts/dispute-facts.ts'
-import { findRipeRefunds } from '../facts/refund-facts.ts'
+import { findRefundFacts, isRefundMissing } from '../facts/refund-facts.ts'
 import type { RefundFactRow } from '../facts/refund-facts.ts'
 import { findFailures, findInvoices, findRipeEnd } from '../facts/subscription-facts.ts'
 import type { FailureRow, InvoiceRow } from '../facts/subscription-facts.ts'
 import { findFeeKinds } from '../fees/ledger-queries.ts'
 import type { FeeKind } from '../fees/ledger-queries.ts'
+import { isNewsWaiting } from '../inbox/inbox-queries.ts'
 import { findPaymentsOfSession } from '../payments/payment-queries.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import { findRefundsOfSession } from '../refunds/refund-queries.ts'
@@ -31,19 +32,25 @@ export interface Story {
   refunds: Map<string, RefundRow>
   /** What the ledger has, by payment. */
   fees: Map<string, Set<FeeKind>>
-  /** Nothing is drawn from refunds and disputes for now. */
+  /** Nothing is drawn from refunds and disputes for now: more of them are coming. */
   hold: boolean
 }
 
-/** Reads a session's story with the session locked, so that one at a time draws from it. */
+/**
+ * Reads a session's story with the session locked, so that one at a time draws from it.
+ *
+ * @param patient whether refunds and disputes may wait for others of which the inbox or the charge shows signs
+ */
 export async function lockStory(
   tx: Transaction,
   sessionId: string,
-  hold = false,
+  patient = false,
 ): Promise<Story | undefined> {
   const session = await lockSession(tx, sessionId)
   if (!session) return undefined
   const { merchant, subscription_ref: subscriptionRef } = session
+  // Before the facts are read: then they have all that the events seen here tell.
+  const newsWaiting = patient && (await isNewsWaiting(tx, merchant))
   const [payments, invoices, failures, subscriptionEndedAt, refunds, fees] = await Promise.all([
     findPaymentsOfSession(tx, sessionId),
     subscriptionRef === null ? [] : findInvoices(tx, merchant, subscriptionRef),
@@ -53,10 +60,11 @@ export async function lockStory(
     findFeeKinds(tx, sessionId),
   ])
   const refs = paymentRefsOf(session, invoices)
-  const [charges, refundFacts, disputes] = await Promise.all([
+  const [charges, refundFacts, disputes, refundMissing] = await Promise.all([
     findCharges(tx, merchant, refs),
-    findRipeRefunds(tx, merchant, refs),
-    findRipeDisputes(tx, merchant, refs),
+    findRefundFacts(tx, merchant, refs),
+    findDisputes(tx, merchant, refs),
+    patient && isRefundMissing(tx, merchant, refs),
   ])
   return {
     session,
@@ -69,7 +77,7 @@ export async function lockStory(
     subscriptionEndedAt,
     refunds: new Map(refunds.map((refund) => [refund.ref, refund])),
     fees,
-    hold,
+    hold: newsWaiting || refundMissing,
   }
 }
 
