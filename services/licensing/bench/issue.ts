@@ -1,6 +1,10 @@
 /**
  * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
- * which a database may be made. Rounds in turn, the best of each counts.
+ * which a database may be made. Rounds in turn, the best of each counts. Seen on 2 cores that others kept busy:
+ *
+ * - the bare statement with one licence each, 64 at a time: 2,000/s, 150 µs of this process's CPU, 550 of PostgreSQL's
+ * - the bare statement with 64 licences, one at a time: 5,800/s, 22 µs and 60
+ * - the handler with 64 callers: 6,100/s, 37 µs; 11,000/s where the cores were free
  */
 import { create } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
@@ -50,7 +54,10 @@ async function rate(
   const [started, cpu] = [performance.now(), process.cpuUsage()]
   let done = 0
   const loop = async () => {
-    while (performance.now() - started < roundMs) done += await work()
+    while (performance.now() - started < roundMs) {
+      const made = await work()
+      done += made
+    }
   }
   await Promise.all(Array.from({ length: loops }, loop))
   const { user, system } = process.cpuUsage(cpu)
