@@ -2,7 +2,8 @@ import type { Database, Sql } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 
 /**
- * Renews this member's partitions, takes free ones up to its fair share and gives up what is over it.
+ * Renews this member's partitions, takes free ones up to its fair share and gives up what is over it. Waits for no batch
+ * of a partition that it keeps: that one is left as it is, since the batch itself renews the lease.
  *
  * @returns the partitions held now
  */
@@ -12,9 +13,13 @@ export async function leasePartitions(
 ): Promise<number[]> {
   const { stream, member, leaseMs, partitionCount } = lease
   return transaction(sql, async (tx) => {
+    // Not by a conflict alone: to find one it would wait for whoever is changing the row.
     await tx`
       insert into consumer_positions (stream, partition)
       select ${stream}, partition from generate_series(0, ${partitionCount - 1}) as partition
+      where not exists (
+        select 1 from consumer_positions known where known.stream = ${stream} and known.partition = partition.partition
+      )
       on conflict do nothing`
     await tx`
       insert into consumer_members (stream, member, seen_at) values (${stream}, ${member}, clock_timestamp())
@@ -22,21 +27,24 @@ export async function leasePartitions(
     await tx`
       delete from consumer_members
       where stream = ${stream} and seen_at < clock_timestamp() - ${leaseMs}::int * interval '1 millisecond'`
-    // Lock order: rows of consumer_positions by partition.
-    const rows = await tx<{ partition: number; mine: boolean; free: boolean; members: number }[]>`
+    const idle = await tx<{ partition: number; free: boolean }[]>`
+      select partition, (holder is null or held_until < clock_timestamp()) as free
+      from consumer_positions where stream = ${stream} order by partition for update skip locked`
+    const rows = await tx<{ partition: number; mine: boolean; members: number }[]>`
       select partition, coalesce(holder = ${member}, false) as mine,
-        (holder is null or held_until < clock_timestamp()) as free,
         (select count(*)::int from consumer_members m where m.stream = ${stream}) as members
-      from consumer_positions where stream = ${stream} order by partition for update`
+      from consumer_positions where stream = ${stream} order by partition`
     const share = Math.ceil(partitionCount / Math.max(1, rows[0]?.members ?? 1))
+    const idleOnes = new Set(idle.map(({ partition }) => partition))
     const mine = rows.filter((row) => row.mine).map((row) => row.partition)
-    const free = rows.filter((row) => row.free && !row.mine).map((row) => row.partition)
+    const free = idle.filter((row) => row.free && !mine.includes(row.partition)).map((row) => row.partition)
     const kept = [...mine, ...free].slice(0, share)
     const given = mine.filter((partition) => !kept.includes(partition))
     await tx`
       update consumer_positions
       set holder = ${member}, held_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
-      where stream = ${stream} and partition = any(${kept}::smallint[])`
+      where stream = ${stream} and partition = any(${kept.filter((partition) => idleOnes.has(partition))}::smallint[])`
+    // What is given up is waited for: under load it would never be idle.
     await tx`
       update consumer_positions set holder = null
       where stream = ${stream} and partition = any(${given}::smallint[])`
@@ -65,13 +73,17 @@ export async function readPosition(
   return row?.position ?? 0n
 }
 
-/** Moves a position by compare-and-swap; false where another replica has moved it or holds the partition. */
+/**
+ * Moves a position by compare-and-swap, and renews the lease; false where another replica has moved it or holds the
+ * partition.
+ */
 export async function movePosition(
   sql: Sql,
-  move: { stream: string; partition: number; member: string; from: bigint; to: bigint },
+  move: { stream: string; partition: number; member: string; from: bigint; to: bigint; leaseMs: number },
 ): Promise<boolean> {
   const moved = await sql`
-    update consumer_positions set position = ${move.to}
+    update consumer_positions
+    set position = ${move.to}, held_until = clock_timestamp() + ${move.leaseMs}::int * interval '1 millisecond'
     where stream = ${move.stream} and partition = ${move.partition}
       and position = ${move.from} and holder = ${move.member}`
   return moved.count === 1

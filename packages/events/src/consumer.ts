@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { leasePartitions, releasePartitions } from './consumer-queries.ts'
+import { leaseMs } from './lease.ts'
 import { partitionCount } from './partitions.ts'
 import { PartitionReader } from './partition-reader.ts'
 import { pause } from './pause.ts'
@@ -12,8 +13,6 @@ export interface Consumer {
   stop(): Promise<void>
 }
 
-// A replica that died gives its partitions up after this long.
-const leaseMs = 6_000
 const renewMs = 1_500
 
 /**

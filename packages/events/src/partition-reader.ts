@@ -5,6 +5,7 @@ import { AckPolicy, DeliverPolicy, nanos } from 'nats'
 import type { ConsumerMessages, JsMsg } from 'nats'
 import { Counter } from 'prom-client'
 import type { ConsumerOptions, Received } from './consumer-options.ts'
+import { leaseMs } from './lease.ts'
 import { movePosition, readPosition, recordConsumed } from './consumer-queries.ts'
 import { pause } from './pause.ts'
 import { isNotFound, subjectOf } from './streams.ts'
@@ -189,8 +190,9 @@ export class PartitionReader {
   }
 
   async #move(tx: Parameters<typeof movePosition>[0], from: bigint, to: bigint): Promise<void> {
-    const move = { stream: this.#stream, partition: this.#partition, member: this.#member, from, to }
-    if (!(await movePosition(tx, move))) throw new PartitionLost('another replica holds this partition')
+    const [stream, partition, member] = [this.#stream, this.#partition, this.#member]
+    if (!(await movePosition(tx, { stream, partition, member, from, to, leaseMs })))
+      throw new PartitionLost('another replica holds this partition')
   }
 
   /** A poison message: kept in the dead-letter stream, counted, logged; what comes after it flows on. */
