@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { readOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
-import { claimDue, freeExpiredClaims, isAnyDue, releaseClaims } from './claim-queries.ts'
+import { claimDue, claimOf, freeExpiredClaims, isAnyDue, releaseClaims, setHeads } from './claim-queries.ts'
 
 let database: TestDatabase
 let sql: Database
@@ -41,16 +41,9 @@ async function givenDue(endpoint: string, count: number): Promise<void> {
   await lookAt(sql, [endpoint], new Date(0))
 }
 
-function claim(tx: Transaction, options: { except?: string[]; room?: number } = {}) {
-  const { except = [], room = 16 } = options
-  return claimDue(tx, {
-    now: new Date(),
-    except,
-    room: () => room,
-    most: 1_000,
-    claimId: randomUUID(),
-    leaseMs: 12_000,
-  })
+function claim(options: { except?: string[]; room?: number; claimId?: string; leaseMs?: number } = {}) {
+  const { except = [], room = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
+  return claimDue(sql, { now: new Date(), except, room: () => room, most: 1_000, claimId, leaseMs })
 }
 
 /** How many rows of deliveries are read, by an index or without one; all is rolled back. */
@@ -77,19 +70,16 @@ test('a claim costs the same however much of a dead endpoint is due', async () =
   await givenDue('whe_well', 20)
   for (const isAnalysed of [false, true]) {
     if (isAnalysed) await sql`analyze`
-    let claimed: { endpointId: string }[] = []
-    expect(
-      await rowsReadBy(async (tx) => {
-        claimed = (await claim(tx)).claimed
-      }),
-    ).toBeLessThan(200)
-    expect(claimed).toHaveLength(32)
-    expect(
-      await rowsReadBy(async (tx) => {
-        claimed = (await claim(tx, { except: ['whe_dead'] })).claimed
-      }),
-    ).toBeLessThan(100)
-    expect(claimed.map(({ endpointId }) => endpointId)).toEqual(Array<string>(16).fill('whe_well'))
+    const wanted = [
+      { id: 'whe_dead', quota: 16 },
+      { id: 'whe_well', quota: 16 },
+    ]
+    const claimAll = async (tx: Transaction) => {
+      const claimed = await claimOf(tx, wanted, { now: new Date(), claimId: randomUUID(), leaseMs: 12_000 })
+      expect(claimed).toHaveLength(32)
+    }
+    expect(await rowsReadBy(claimAll)).toBeLessThan(200)
+    expect(await rowsReadBy((tx) => setHeads(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => restoreHeads(tx))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => readOldestDue(tx, new Date()))).toBeLessThan(10)
   }
@@ -100,7 +90,7 @@ test('what is claimed is claimed once, however many claim at a time', async () =
   const ids: string[] = []
   const worker = async () => {
     while (await isAnyDue(sql, new Date(), [])) {
-      const { claimed } = await sql.begin((tx) => claim(tx, { room: 7 }))
+      const { claimed } = await claim({ room: 7 })
       ids.push(...claimed.map(({ id }) => id))
     }
   }
@@ -112,24 +102,24 @@ test('what is claimed is claimed once, however many claim at a time', async () =
 test('an endpoint is looked at again when what was claimed of it is given back or its lease runs out', async () => {
   await givenDue('whe_1', 10)
   const claimId = randomUUID()
-  const request = { now: new Date(), except: [], room: () => 10, most: 100, claimId, leaseMs: 1 }
-  const { claimed } = await sql.begin((tx) => claimDue(tx, request))
+  const { claimed } = await claim({ claimId, leaseMs: 1 })
   expect(claimed).toHaveLength(10)
   expect(await isAnyDue(sql, new Date(), [])).toBe(false)
   await sql.begin((tx) => releaseClaims(tx, [{ id: claimed[0]!.id, claimId }]))
   expect(await isAnyDue(sql, new Date(), [])).toBe(true)
-  const again = await sql.begin((tx) => claim(tx))
+  const again = await claim()
   expect(again.claimed.map(({ id }) => id)).toEqual([claimed[0]!.id])
   expect(await sql.begin((tx) => freeExpiredClaims(tx, 100))).toBe(9)
-  expect((await sql.begin((tx) => claim(tx))).claimed).toHaveLength(9)
+  expect((await claim()).claimed).toHaveLength(9)
 })
 
 test('a delivery that comes to wait while its endpoint is looked at is not forgotten', async () => {
   await givenDue('whe_1', 1)
+  expect((await claim()).claimed).toHaveLength(1)
+  await lookAt(sql, ['whe_1'], new Date(0))
   const claiming = await sql.reserve()
   await claiming`begin`
-  const { claimed } = await claim(claiming as unknown as Transaction)
-  expect(claimed).toHaveLength(1)
+  await setHeads(claiming as unknown as Transaction, ['whe_1'])
   // The claimer has not seen this one, and is about to say that nothing waits.
   const waiting = sql.begin(async (tx) => {
     await tx`
@@ -142,7 +132,7 @@ test('a delivery that comes to wait while its endpoint is looked at is not forgo
   await claiming`commit`
   claiming.release()
   await waiting
-  expect((await sql.begin((tx) => claim(tx))).claimed.map(({ id }) => id)).toEqual(['dlv_late'])
+  expect((await claim()).claimed.map(({ id }) => id)).toEqual(['dlv_late'])
 })
 
 test('endpoints that nobody would look at are found again', async () => {
@@ -150,5 +140,16 @@ test('endpoints that nobody would look at are found again', async () => {
   await sql`delete from waiting_endpoints where endpoint_id <> 'whe_3'`
   expect(await sql.begin((tx) => restoreHeads(tx))).toBe(4)
   expect(await sql.begin((tx) => restoreHeads(tx))).toBe(0)
-  expect((await sql.begin((tx) => claim(tx))).claimed).toHaveLength(15)
+  expect((await claim()).claimed).toHaveLength(15)
+})
+
+test('an endpoint that is claimed from while another is left out is found by its own head', async () => {
+  await givenDue('whe_dead', 50)
+  await givenDue('whe_well', 20)
+  const { claimed } = await claim({ except: ['whe_dead'] })
+  expect(claimed.map(({ endpointId }) => endpointId)).toEqual(Array<string>(16).fill('whe_well'))
+  await sql`update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted'
+    where id = 'whe_well'`
+  expect((await claim({ except: ['whe_dead'] })).claimed).toEqual([])
+  expect(await isAnyDue(sql, new Date(), ['whe_dead'])).toBe(false)
 })

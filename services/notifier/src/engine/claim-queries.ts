@@ -1,4 +1,6 @@
-import type { Sql, Transaction } from '@licensing/database/connect'
+import type { Database, Sql, Transaction } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { plainArray } from '../arrays.ts'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { readEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
@@ -24,43 +26,60 @@ export type Claimed = Omit<Sendable, 'body'> & { body: string | null }
 export async function isAnyDue(sql: Sql, now: Date, except: string[]): Promise<boolean> {
   const rows = await sql`
     select 1 from waiting_endpoints
-    where look_at <= ${now} and endpoint_id <> all(${except}::text[]) limit 1`
+    where look_at <= ${now} and endpoint_id <> all(${plainArray(except)}::text[]) limit 1`
   return rows.length > 0
 }
 
 /**
  * Leases what is due, a bounded number of each endpoint. It costs the same however much of an endpoint is due: the
- * endpoints are found by their heads, and of each only as many rows are read as are taken.
+ * endpoints are found by their heads, and of each only as many rows are read as are taken. Others may do the same at
+ * the same time: rows that one of them is taking are skipped.
  */
 export async function claimDue(
-  tx: Transaction,
+  sql: Database,
   { now, except, room, most, claimId, leaseMs }: ClaimRequest,
 ): Promise<{ endpoints: EndpointRow[]; claimed: Claimed[] }> {
-  const looked = await tx<{ id: string }[]>`
+  const looked = await sql<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints
-    where look_at <= ${now} and endpoint_id <> all(${except}::text[])
-    order by look_at limit ${mostEndpoints} for update skip locked`
+    where look_at <= ${now} and endpoint_id <> all(${plainArray(except)}::text[])
+    order by look_at limit ${mostEndpoints}`
   if (looked.length === 0) return { endpoints: [], claimed: [] }
-  const rows = await readEndpointRows(
-    tx,
-    looked.map(({ id }) => id),
-  )
-  const endpoints = rows.filter(({ status }) => status === 'enabled')
+  const ids = looked.map(({ id }) => id)
+  const endpoints = (await readEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
   // Where one endpoint alone has something due it gets all that there is room for.
   let left = most
-  const quotas = endpoints.map((endpoint, i) => {
+  const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(room(endpoint), Math.ceil(left / (endpoints.length - i)))
     left -= quota
-    return quota
+    return { id: endpoint.id, quota }
   })
+  const claimed = await claimOf(
+    sql,
+    wanted.filter(({ quota }) => quota > 0),
+    { now, claimId, leaseMs },
+  )
+  await transaction(sql, (tx) => setHeads(tx, ids))
+  return { endpoints, claimed }
+}
+
+/** Leases so many due deliveries of each of these endpoints at most. */
+export async function claimOf(
+  sql: Sql,
+  wanted: { id: string; quota: number }[],
+  { now, claimId, leaseMs }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs'>,
+): Promise<Claimed[]> {
+  if (wanted.length === 0) return []
   // By ctid, so that the rows are fetched one by one: a join's plan would be for a guess at how many are taken.
-  const claimed = await tx<Claimed[]>`
+  return sql<Claimed[]>`
     with claimed as (
       update deliveries d
       set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
       where d.ctid = any(array(
-        select due.row from unnest(${endpoints.map(({ id }) => id)}::text[], ${quotas}::int[])
-          as wanted (endpoint_id, quota)
+        select due.row from unnest(
+          ${plainArray(wanted.map(({ id }) => id))}::text[],
+          ${plainArray(wanted.map(({ quota }) => quota))}::int[]
+        ) as wanted (endpoint_id, quota)
+        join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled'
         cross join lateral (
           select ctid as row from deliveries
           where endpoint_id = wanted.endpoint_id and claim_id is null and due_at <= ${now}
@@ -79,31 +98,34 @@ export async function claimDue(
       limit 1
     ) e on true
     order by c.due_at`
-  await setHeads(
-    tx,
-    looked.map(({ id }) => id),
-    endpoints.map(({ id }) => id),
-  )
-  return { endpoints, claimed }
 }
 
-/** Points locked endpoints at the first of what still waits; those with nothing left, or disabled, go. */
-async function setHeads(tx: Sql, looked: string[], enabled: string[]): Promise<void> {
+/**
+ * Points endpoints at the first of what still waits; those with nothing left, or disabled, go. Whoever makes a
+ * delivery wait lowers look_at afterwards, and waits for this lock to do so; one who is doing so already is skipped.
+ */
+export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<void> {
+  const locked = await tx<{ id: string }[]>`
+    select endpoint_id as id from waiting_endpoints
+    where endpoint_id = any(${plainArray(endpointIds)}::text[])
+    order by endpoint_id for update skip locked`
+  const ids = plainArray(locked.map(({ id }) => id))
+  // A statement of its own: it has to see what was committed before the rows were locked.
   await tx`
     with head as materialized (
-      select endpoint_id, (
+      select endpoint.id, (
         select due_at from deliveries d
-        where d.endpoint_id = endpoint.endpoint_id and d.claim_id is null and d.due_at is not null
+        where d.endpoint_id = endpoint.id and d.claim_id is null and d.due_at is not null
         order by due_at limit 1
       ) as due_at
-      from unnest(${enabled}::text[]) as endpoint (endpoint_id)
+      from endpoints endpoint where endpoint.id = any(${ids}::text[]) and endpoint.status = 'enabled'
     ), gone as (
       delete from waiting_endpoints
-      where endpoint_id = any(${looked}::text[])
-        and endpoint_id not in (select endpoint_id from head where due_at is not null)
+      where endpoint_id = any(${ids}::text[])
+        and endpoint_id not in (select id from head where due_at is not null)
     )
     update waiting_endpoints w set look_at = head.due_at from head
-    where w.endpoint_id = head.endpoint_id and head.due_at is not null`
+    where w.endpoint_id = head.id and head.due_at is not null`
 }
 
 /** What is due and can never be sent, since its payload is past retention, has failed. */

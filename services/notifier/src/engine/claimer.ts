@@ -93,9 +93,14 @@ export class Claimer {
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
       const room = (row: EndpointRow) => (this.#options.book.open(row) ? scheduler.room(row.id) : 0)
-      const { endpoints, claimed } = await transaction(sql, (tx) =>
-        claimDue(tx, { now, except, room, most: mostClaimed, claimId, leaseMs }),
-      )
+      const { endpoints, claimed } = await claimDue(sql, {
+        now,
+        except,
+        room,
+        most: mostClaimed,
+        claimId,
+        leaseMs,
+      })
       if (claimed.length === 0) return
       const settings = new Map(endpoints.map((row) => [row.id, this.#options.book.open(row)]))
       for (const { body, ...delivery } of claimed) {
