@@ -27,9 +27,13 @@ export async function leasePartitions(
     await tx`
       delete from consumer_members
       where stream = ${stream} and seen_at < clock_timestamp() - ${leaseMs}::int * interval '1 millisecond'`
+    // Of what is busy the lease is new, and nothing is locked.
     const idle = await tx<{ partition: number; free: boolean }[]>`
       select partition, (holder is null or held_until < clock_timestamp()) as free
-      from consumer_positions where stream = ${stream} order by partition for update skip locked`
+      from consumer_positions
+      where stream = ${stream}
+        and (holder is null or held_until < clock_timestamp() + ${Math.ceil(leaseMs / 2)}::int * interval '1 millisecond')
+      order by partition for update skip locked`
     const rows = await tx<{ partition: number; mine: boolean; members: number }[]>`
       select partition, coalesce(holder = ${member}, false) as mine,
         (select count(*)::int from consumer_members m where m.stream = ${stream}) as members
