@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
-import type { Harness, Vendor } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import { checkoutRefOf, givenSold, handled, licenceOf, openCheckout, scope } from '../testing/shop.ts'
 
 let house: Harness

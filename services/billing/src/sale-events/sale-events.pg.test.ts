@@ -3,7 +3,8 @@ import { eventually } from '@licensing/test-support/poll'
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
-import type { Harness, Vendor } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import { feesOf, handled, licenceOf, licencesOf, paymentsOf, scope, told } from '../testing/shop.ts'
 
 let house: Harness

@@ -1,7 +1,8 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
-import type { Harness, Vendor } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import {
   checkoutRefOf,
   givenSold,

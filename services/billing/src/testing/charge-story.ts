@@ -2,8 +2,9 @@ import type { CheckoutSession } from '@licensing/proto/billing'
 import { Stripe } from 'stripe'
 import { constant, constantFrom, array, integer, oneof, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
-import { webhookSecret } from './harness.ts'
-import type { Harness, Vendor } from './harness.ts'
+import { webhookSecret } from './surroundings.ts'
+import type { Harness } from './harness.ts'
+import type { Vendor } from './vendor.ts'
 import { checkoutRefOf } from './shop.ts'
 
 /** What may happen to a charge, one after the other; what cannot happen by then is left out. */

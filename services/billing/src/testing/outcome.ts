@@ -1,6 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect } from 'vitest'
-import type { Harness, Vendor } from './harness.ts'
+import type { Harness } from './harness.ts'
+import type { Vendor } from './vendor.ts'
 import { ledgerOf, licencesOf, refundsOf } from './shop.ts'
 
 /** All that is left of a story, without the ids and times that differ from run to run. */

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import type { Vendor } from './harness.ts'
+import type { Vendor } from './vendor.ts'
 
 const folder = new URL('../../../../deploy/stripe-simulator/fixtures/events/', import.meta.url)
 

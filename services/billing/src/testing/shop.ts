@@ -2,7 +2,8 @@ import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/bil
 import type { Licence } from '@licensing/proto/licensing'
 import { eventually } from '@licensing/test-support/poll'
 import { expect } from 'vitest'
-import type { Harness, Vendor } from './harness.ts'
+import type { Harness } from './harness.ts'
+import type { Vendor } from './vendor.ts'
 
 const firstPage = { limit: 200, beforeId: '' }
 

@@ -1,0 +1,43 @@
+import { connectTo } from '@licensing/grpc/client'
+import { BillingService } from '@licensing/proto/billing'
+import { startService } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/process'
+import { freeAddress } from './free-address.ts'
+import { startSurroundings, webhookSecret } from './surroundings.ts'
+import type { Surroundings } from './surroundings.ts'
+import { startWebhookGate } from './webhook-gate.ts'
+
+/** Billing as a process of its own, that can be killed. */
+export interface ProcessHouse extends Surroundings {
+  readonly process: TestProcess
+}
+
+/** @param serverUrl where billing's database is, if not on the server of the test run */
+export async function startProcessHouse(serverUrl?: string): Promise<ProcessHouse> {
+  await using started = new AsyncDisposableStack()
+  const around = started.use(await startSurroundings(serverUrl))
+  const environment = {
+    GRPC_ADDRESS: await freeAddress(),
+    METRICS_ADDRESS: await freeAddress(),
+    DATABASE_URL: around.databaseUrl,
+    NATS_URL: around.nats.url,
+    CATALOG_ADDRESS: around.catalog.address,
+    LICENSING_ADDRESS: around.licensingAddress,
+    STRIPE_API_BASE: around.simulator.url,
+    STRIPE_SECRET_KEY: 'sk_test_simulated',
+    STRIPE_WEBHOOK_SECRET: webhookSecret,
+    RECONCILE_INTERVAL_SECONDS: '1',
+  }
+  const process = started.use(await startService('billing', environment, around.folder))
+  const client = connectTo(BillingService, environment.GRPC_ADDRESS, { timeoutMs: 10_000 })
+  started.defer(() => client.close())
+  const gate = started.use(await startWebhookGate(client.calls))
+  around.simulator.sendWebhooksTo(gate.url)
+  const running = started.move()
+  return {
+    ...around,
+    billing: client.calls,
+    process,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}

@@ -1,0 +1,101 @@
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { connectNats } from '@licensing/events/connection'
+import type { Nats } from '@licensing/events/connection'
+import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
+import { createLogger } from '@licensing/process/log'
+import type { BillingService } from '@licensing/proto/billing'
+import { LicensingService } from '@licensing/proto/licensing'
+import { startSimulator } from '@licensing/stripe-simulator/simulator'
+import type { Simulator } from '@licensing/stripe-simulator/simulator'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { startService } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/process'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startCatalogStandIn } from './catalog-stand-in.ts'
+import type { CatalogStandIn } from './catalog-stand-in.ts'
+import { startEventLog } from './event-log.ts'
+import type { EventLog } from './event-log.ts'
+import { freeAddress } from './free-address.ts'
+
+type NatsServer = Awaited<ReturnType<typeof startOwnNats>>
+
+export const webhookSecret = 'whsec_of_the_test'
+
+/** All that billing works with, and what a test sees of it; billing itself is started by who uses this. */
+export interface Surroundings extends AsyncDisposable {
+  readonly billing: ServiceClient<typeof BillingService>
+  readonly licensing: ServiceClient<typeof LicensingService>
+  readonly licensingProcess: TestProcess
+  readonly licensingAddress: string
+  readonly catalog: CatalogStandIn
+  readonly simulator: Simulator
+  readonly events: EventLog
+  readonly nats: NatsServer
+  readonly natsConnection: Nats
+  readonly sql: Database
+  readonly databaseUrl: string
+  /** For logs. */
+  readonly folder: string
+}
+
+/** @param serverUrl where billing's database is, if not on the server of the test run */
+export async function startSurroundings(serverUrl?: string): Promise<Omit<Surroundings, 'billing'>> {
+  await using started = new AsyncDisposableStack()
+  const folder = await mkdtemp(join(tmpdir(), 'billing-'))
+  started.defer(() => rm(folder, { recursive: true, force: true }))
+  const nats = started.use(await startOwnNats())
+  const database = started.use(await createTestDatabase(serverUrl))
+  const catalog = started.use(await startCatalogStandIn())
+  const licensingProcess = started.use(await startLicensing(started, folder, nats, catalog))
+  const licensingAddress = licensingProcess.environment['GRPC_ADDRESS']!
+  const sql = connect(database.url, { name: 'billing-test', max: 20 })
+  started.defer(() => sql.end({ timeout: 5 }))
+  const log = createLogger('billing', process.env['TEST_LOG_LEVEL'] ?? 'silent')
+  const natsConnection = await connectNats(nats.url, 'billing-test', log)
+  started.defer(() => natsConnection.close())
+  await natsConnection.whenConnected(AbortSignal.timeout(10_000))
+  const simulator = started.use(
+    await startSimulator({ webhookSecret, retryDelaysMs: [50, 100, 200, 400, 800, 1600, 3200] }),
+  )
+  const licensing = connectTo(LicensingService, licensingAddress)
+  started.defer(() => licensing.close())
+  const running = started.move()
+  return {
+    licensing: licensing.calls,
+    licensingProcess,
+    licensingAddress,
+    catalog,
+    simulator,
+    events: startEventLog(natsConnection),
+    nats,
+    natsConnection,
+    sql,
+    databaseUrl: database.url,
+    folder,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+async function startLicensing(
+  started: AsyncDisposableStack,
+  folder: string,
+  nats: NatsServer,
+  catalog: CatalogStandIn,
+): Promise<TestProcess> {
+  const database = started.use(await createTestDatabase())
+  const environment = {
+    GRPC_ADDRESS: await freeAddress(),
+    METRICS_ADDRESS: await freeAddress(),
+    DATABASE_URL: database.url,
+    NATS_URL: nats.url,
+    CATALOG_ADDRESS: catalog.address,
+    ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+  }
+  return startService('licensing', environment, folder)
+}
