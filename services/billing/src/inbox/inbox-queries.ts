@@ -44,6 +44,13 @@ export async function claimEvents(sql: Sql, most: number, leaseMs: number): Prom
     returning position, event_id, merchant, type, body, attempts, parked, received_at`
 }
 
+/** Whoever works on these events still does. */
+export async function renewLeases(sql: Sql, positions: bigint[], leaseMs: number): Promise<void> {
+  await sql`
+    update processor_events set next_at = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
+    where position = any(${positions.map(String)}::bigint[]) and handled_at is null`
+}
+
 /** Done. The body goes: it holds customers' data, and the processor has it. */
 export async function finishEvent(sql: Sql, position: bigint): Promise<void> {
   await sql`

@@ -5,12 +5,20 @@ import type { BillingDeps } from '../deps.ts'
 import { startLoop } from '../loop.ts'
 import type { Loop } from '../loop.ts'
 import { handleEvent } from './handle-event.ts'
-import { claimEvents, countWaiting, finishEvent, nextDue, postponeEvent } from './inbox-queries.ts'
+import {
+  claimEvents,
+  countWaiting,
+  finishEvent,
+  nextDue,
+  postponeEvent,
+  renewLeases,
+} from './inbox-queries.ts'
 import type { InboxEvent } from './inbox-queries.ts'
 import { isParked, retryDelayMs } from './retries.ts'
 
-// More than the longest that handling one takes: calls end after 5 seconds each.
-const leaseMs = 60_000
+// A worker that died gives its events up after this long; one that lives renews in time.
+const leaseMs = 10_000
+const renewMs = 3_000
 const mostTogether = 8
 // What other replicas received, and what they left when they died, is found by this.
 const pollMs = 250
@@ -23,28 +31,33 @@ const parked = new Gauge({
 
 /** Works through the processor's events, on every replica; no event is with two of them at a time. */
 export function startInbox(deps: BillingDeps): Loop {
-  const inHand = new Set<Promise<void>>()
+  const inHand = new Map<bigint, Promise<void>>()
   const loop = startLoop('inbox', deps.log, async () => {
     const events = await claimEvents(deps.sql, mostTogether - inHand.size, leaseMs)
     for (const event of events) {
-      const work = take(deps, event)
+      const work = take(deps, event, () => inHand.delete(event.position))
         .catch((error: unknown) => deps.log.warn({ err: error, event: event.event_id }, 'lease runs out'))
         .finally(() => {
-          inHand.delete(work)
+          inHand.delete(event.position)
           loop.wake()
         })
-      inHand.add(work)
+      inHand.set(event.position, work)
     }
-    if (inHand.size >= mostTogether) await Promise.race(inHand)
+    if (inHand.size >= mostTogether) await Promise.race(inHand.values())
     if (events.length > 0) return 0
     await measure(deps)
     return untilDue(await nextDue(deps.sql))
+  })
+  const renewal = startLoop('leases', deps.log, async () => {
+    if (inHand.size > 0) await renewLeases(deps.sql, [...inHand.keys()], leaseMs)
+    return renewMs
   })
   return {
     wake: () => loop.wake(),
     async stop() {
       await loop.stop()
-      await Promise.all(inHand)
+      await Promise.all(inHand.values())
+      await renewal.stop()
     },
   }
 }
@@ -60,13 +73,16 @@ async function measure({ sql }: BillingDeps): Promise<void> {
   parked.set(counts.parked)
 }
 
-async function take(deps: BillingDeps, event: InboxEvent): Promise<void> {
+/** @param leave called before the event is given back, so that its lease is not renewed any more */
+async function take(deps: BillingDeps, event: InboxEvent, leave: () => void): Promise<void> {
   const { sql, log } = deps
   try {
     const again = await handleEvent(deps, event)
+    leave()
     if (again) await postponeEvent(sql, event.position, again, undefined)
     else await finishEvent(sql, event.position)
   } catch (error) {
+    leave()
     const about = { err: error, event: event.event_id, type: event.type, attempts: event.attempts }
     const parkNow = isParked(event.attempts)
     if (parkNow) log.error(about, 'processor event keeps failing')

@@ -60,6 +60,8 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
   const natsConnection = await connectNats(nats.url, 'billing-test', log)
   started.defer(() => natsConnection.close())
   await natsConnection.whenConnected(AbortSignal.timeout(10_000))
+  const events = startEventLog(natsConnection)
+  started.defer(() => events.stop())
   const simulator = started.use(
     await startSimulator({ webhookSecret, retryDelaysMs: [50, 100, 200, 400, 800, 1600, 3200] }),
   )
@@ -72,7 +74,7 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
     licensingAddress,
     catalog,
     simulator,
-    events: startEventLog(natsConnection),
+    events,
     nats,
     natsConnection,
     sql,

@@ -1,5 +1,4 @@
 import { connect } from '@licensing/database/connect'
-import { transaction } from '@licensing/database/transaction'
 import { randomUUID } from 'node:crypto'
 import { claimDue } from '../../../../services/notifier/src/engine/claim-queries.ts'
 import { median } from '../report.ts'
@@ -42,16 +41,14 @@ export async function claimCost(bed: Bed, endpointId: string, times: number): Pr
   const took: number[] = []
   for (let time = 0; time <= times; time += 1) {
     const startedMs = performance.now()
-    const { claimed: got } = await transaction(sql, (tx) =>
-      claimDue(tx, {
-        now: new Date(),
-        except: others.map(({ id }) => id),
-        room: () => claimed,
-        most: claimed,
-        claimId: randomUUID(),
-        leaseMs: 600_000,
-      }),
-    )
+    const { claimed: got } = await claimDue(sql, {
+      now: new Date(),
+      except: others.map(({ id }) => id),
+      room: () => claimed,
+      most: claimed,
+      claimId: randomUUID(),
+      leaseMs: 600_000,
+    })
     if (got.length !== claimed) throw new Error(`claimed ${got.length} instead of ${claimed}`)
     if (time > 0) took.push(performance.now() - startedMs)
   }
