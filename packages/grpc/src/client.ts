@@ -1,14 +1,15 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
-import { Client, connectivityState, credentials, Metadata } from '@grpc/grpc-js'
+import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
 import { service as healthService } from 'grpc-health-check'
 import { callContext } from './call-context.ts'
-import { fromWire } from './errors.ts'
+import { fromWire, notAnswered } from './errors.ts'
+import { reachability, reconnectOptions } from './reachable.ts'
 
 export interface CallOptions {
   /** Longest time for this call, in milliseconds; a call made while another is served never outlives that one. */
@@ -31,10 +32,6 @@ export type ServiceClient<S extends DescService> = {
 
 export interface Connection<S extends DescService> {
   calls: ServiceClient<S>
-  /** Resolves when the channel is connected; rejects after `timeoutMs` milliseconds. */
-  connected(timeoutMs: number): Promise<void>
-  /** Whether the channel is connected or idle, as far as is known without a call. */
-  looksReachable(): boolean
   /** Asks the server's gRPC health: resolves when it serves, rejects when it does not or after `timeoutMs` milliseconds. */
   serving(timeoutMs: number): Promise<void>
   close(): void
@@ -44,7 +41,7 @@ const defaultTimeoutMs = 5_000
 
 /**
  * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
- * itself for ever. Calls that the contract marks as idempotent are tried again when the server was away.
+ * itself for ever. Calls wait for a server that has only just gone; calls that the contract marks as idempotent are tried again when the server was away.
  *
  * @param address host:port, or a target of gRPC such as ipv4:///10.0.0.1:7000,10.0.0.2:7000
  * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })
@@ -58,28 +55,23 @@ export function connectTo<S extends DescService>(
   const client = new Client(target, credentials.createInsecure(), {
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 1_000,
+    ...reconnectOptions,
     'grpc.dns_min_time_between_resolutions_ms': 2_000,
     // A revocation list of 100,000 licences has 8 MiB.
     'grpc.max_receive_message_length': 64 * 1024 * 1024,
     'grpc.service_config': JSON.stringify(serviceConfig(service)),
   })
+  const reachable = reachability(client)
   const calls: Record<string, unknown> = {}
   for (const method of service.methods) {
     calls[method.localName] = (request: MessageInitShape<typeof method.input>, call: CallOptions = {}) =>
-      unary(client, method, request, { timeoutMs: options.timeoutMs ?? defaultTimeoutMs, ...call })
+      unary({ client, reachable }, method, request, {
+        timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
+        ...call,
+      })
   }
   return {
     calls: calls as ServiceClient<S>,
-    connected: (timeoutMs) =>
-      new Promise((resolve, reject) => {
-        client.waitForReady(Date.now() + timeoutMs, (error) => (error ? reject(error) : resolve()))
-      }),
-    looksReachable() {
-      const state = client.getChannel().getConnectivityState(true)
-      return state !== connectivityState.TRANSIENT_FAILURE && state !== connectivityState.SHUTDOWN
-    },
     serving: (timeoutMs) => checkHealth(client, timeoutMs),
     close: () => client.close(),
   }
@@ -104,7 +96,7 @@ function checkHealth(client: Client, timeoutMs: number): Promise<void> {
 }
 
 function unary(
-  client: Client,
+  { client, reachable }: { client: Client; reachable: ReturnType<typeof reachability> },
   method: DescMethod,
   request: MessageInitShape<DescMethod['input']>,
   options: CallOptions & { timeoutMs: number },
@@ -112,9 +104,11 @@ function unary(
   const served = callContext()
   const deadline = Math.min(Date.now() + options.timeoutMs, served?.deadlineMs ?? Number.POSITIVE_INFINITY)
   const name = `${method.parent.typeName}/${method.name}`
-  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), () => {
+  return inSpan(name, { kind: SpanKind.CLIENT }, context.active(), async () => {
+    const waiting = reachable(deadline)
+    if (waiting && !(await waiting)) throw notAnswered()
     const metadata = outgoingMetadata()
-    return new Promise((resolve, reject) => {
+    return await new Promise((resolve, reject) => {
       const call = client.makeUnaryRequest(
         `/${name}`,
         (message: MessageShape<typeof method.input>) => Buffer.from(toBinary(method.input, message)),
@@ -139,7 +133,8 @@ function unary(
 }
 
 function outgoingMetadata(): Metadata {
-  const metadata = new Metadata()
+  // What a stopping server refused is sent to the next, as soon as there is one.
+  const metadata = new Metadata({ waitForReady: true })
   const request = requestContext()
   if (request) metadata.set('x-request-id', request.requestId)
   if (request?.accountId) metadata.set('x-account-id', request.accountId)

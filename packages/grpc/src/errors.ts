@@ -100,9 +100,13 @@ export function fromWire(error: GrpcError): ServiceError {
       })
     }
   }
-  return new ServiceError(codeOfStatus(error.code), 'the service that this needs did not answer', {
-    cause: error,
-  })
+  return notAnswered(error)
+}
+
+/** A call that got no answer of the service itself. */
+export function notAnswered(cause?: GrpcError): ServiceError {
+  const code = cause ? codeOfStatus(cause.code) : 'unavailable'
+  return new ServiceError(code, 'the service that this needs did not answer', { cause })
 }
 
 const transient: ReadonlySet<number> = new Set([

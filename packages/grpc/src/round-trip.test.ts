@@ -160,6 +160,54 @@ test('a client finds a server again that was away, without being told', async ()
   await eventually(async () => (await keys(given)).jwksJson === '{}')
 })
 
+test('replicas that are restarted one right after the other refuse no call', async () => {
+  const start = async (port = 0) => {
+    const given = await givenServer({ deactivate: () => Promise.resolve({}) }, port)
+    given.connection.close()
+    return given
+  }
+  let [one, other] = [await start(), await start()]
+  const addresses = [one, other].map(({ port }) => `127.0.0.1:${port}`).join(',')
+  const { calls, close } = connectTo(ProductService, `ipv4:///${addresses}`)
+  const load = new AbortController()
+  let answered = 0
+  // The contract does not allow to send this one again.
+  const callers = Array.from({ length: 8 }, async () => {
+    while (!load.signal.aborted) {
+      await calls.deactivate({ activationId: 'act_1' })
+      answered += 1
+    }
+  })
+  const done = Promise.all(callers)
+  try {
+    for (let round = 0; round < 10; round += 1) {
+      await eventually(() => answered > round * 100)
+      await one.stop()
+      one = await start(one.port)
+      await other.stop()
+      other = await start(other.port)
+    }
+  } finally {
+    load.abort()
+    await done.finally(close)
+    await one.stop()
+    await other.stop()
+  }
+})
+
+test('a server that has only just gone is waited for, one that stays away only for the next attempt to reach it', async () => {
+  await using given = await givenServer({ getSigningKeys: () => Promise.resolve({}) })
+  await keys(given)
+  await given.stop()
+  const took = async () => {
+    const startedMs = performance.now()
+    await expect(keys(given)).rejects.toMatchObject({ code: 'unavailable' })
+    return performance.now() - startedMs
+  }
+  expect(await took()).toBeLessThan(4_000)
+  expect(await took()).toBeLessThan(1_500)
+})
+
 test('a call in hand is answered when the server stops', async () => {
   const release = Promise.withResolvers<void>()
   const entered = Promise.withResolvers<void>()

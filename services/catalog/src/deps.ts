@@ -17,9 +17,6 @@ export interface CatalogDeps {
   log: Logger
 }
 
-/** The licensing service, as far as it is known to be there. */
 interface Licensing {
   calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
-  looksReachable(): boolean
-  connected(timeoutMs: number): Promise<void>
 }

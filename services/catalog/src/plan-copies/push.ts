@@ -3,8 +3,6 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
 
-// A licensing service that has just been restarted is reached again within this time: worth the wait.
-const reconnectTimeoutMs = 1_000
 const askTimeoutMs = 2_000
 const pushTimeoutMs = 5_000
 
@@ -20,7 +18,6 @@ export async function requireLicensing({ licensing }: CatalogDeps): Promise<void
       cause,
     })
   try {
-    if (!licensing.looksReachable()) await licensing.connected(reconnectTimeoutMs)
     await licensing.calls.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: askTimeoutMs })
   } catch (error) {
     throw away(error)
