@@ -112,7 +112,7 @@ test(
 test(
   'notifier alone: an event of the stream becomes a delivery',
   async () => {
-    const accountId = newId('acct')
+    const [accountId, applicationId] = [newId('acct'), newId('app')]
     await using receiver = await startHttpsReceiver()
     await using catalog = await startStub(CatalogService, {})
     await using notifier = await startComponent('notifier', servers, {

@@ -5,6 +5,7 @@ import { createLogger } from '@licensing/process/log'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
+import { eventually } from '@licensing/test-support/poll'
 import { startLoop } from '../loop.ts'
 
 /** What vendors are told, as the streams have it; each event once, however often it was published. */
@@ -13,6 +14,8 @@ export interface EventLog {
   of(accountId: string): ({ type: string } & Record<string, unknown>)[]
   /** All of one account, internal ones too. */
   raw(accountId: string): Event[]
+  /** Resolves when all is read that the streams had at the time of the call. */
+  caughtUp(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -24,12 +27,13 @@ export function startEventLog(nats: Nats): EventLog {
     ['billing', 1],
     ['licensing', 1],
   ])
-  let manager: Awaited<ReturnType<Nats['connection']['jetstreamManager']>> | undefined
+  let manager: ReturnType<Nats['connection']['jetstreamManager']> | undefined
+  const managing = () => (manager ??= nats.connection.jetstreamManager())
   const loop = startLoop(
     'event log',
     createLogger('event-log', 'silent'),
     async (signal) => {
-      manager ??= await nats.connection.jetstreamManager()
+      const manager = await managing()
       for (const [source, from] of next) {
         for (let seq = from; !signal.aborted; seq += 1) {
           const message = await manager.streams.getMessage(streamOf(source), { seq }).catch(() => undefined)
@@ -46,6 +50,13 @@ export function startEventLog(nats: Nats): EventLog {
   const raw = (accountId: string) => [...events.values()].filter((event) => event.accountId === accountId)
   return {
     raw,
+    async caughtUp() {
+      const { streams } = await managing()
+      for (const source of next.keys()) {
+        const last = (await streams.info(streamOf(source)).catch(() => undefined))?.state.last_seq ?? 0
+        await eventually(() => next.get(source)! > last, { timeoutMs: 30_000 })
+      }
+    },
     of: (accountId) =>
       raw(accountId).flatMap((event) => {
         const webhook = toWebhook(event)

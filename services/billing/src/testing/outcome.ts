@@ -1,3 +1,4 @@
+import { partitionOf } from '@licensing/events/partitions'
 import { eventually } from '@licensing/test-support/poll'
 import { expect } from 'vitest'
 import type { Harness } from './harness.ts'
@@ -35,15 +36,21 @@ export async function outcomeOf(house: Harness, vendor: Vendor): Promise<Outcome
   }
 }
 
-/** Resolves when all that the processor has told of this vendor is handled, and told. */
-export async function quiet({ sql }: Pick<Harness, 'sql'>, vendor: Vendor): Promise<void> {
-  await eventually(
-    async () => {
-      const [row] = await sql<{ waiting: number }[]>`
-        select count(*)::int as waiting from processor_events
-        where handled_at is null and merchant = ${`stripe:${vendor.connectedAccount}`}`
-      expect(row!.waiting).toBe(0)
-    },
-    { timeoutMs: 60_000 },
+/** Resolves when all that the processor has told of this vendor is handled, and what came of it is told. */
+export async function quiet(
+  { sql, licensingSql, events }: Pick<Harness, 'sql' | 'licensingSql' | 'events'>,
+  vendor: Vendor,
+): Promise<void> {
+  const none = (count: () => Promise<{ waiting: number }[]>) =>
+    eventually(async () => expect((await count())[0]!.waiting).toBe(0), { timeoutMs: 60_000 })
+  await none(
+    () => sql`
+      select count(*)::int as waiting from processor_events
+      where handled_at is null and merchant = ${`stripe:${vendor.connectedAccount}`}`,
   )
+  const partition = partitionOf(vendor.accountId)
+  for (const each of [sql, licensingSql]) {
+    await none(() => each`select count(*)::int as waiting from outbox where partition = ${partition}`)
+  }
+  await events.caughtUp()
 }

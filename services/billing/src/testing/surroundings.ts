@@ -39,6 +39,7 @@ export interface Surroundings extends AsyncDisposable {
   readonly nats: NatsServer
   readonly natsConnection: Nats
   readonly sql: Database
+  readonly licensingSql: Database
   readonly databaseUrl: string
   /** For logs. */
   readonly folder: string
@@ -52,7 +53,10 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
   const nats = started.use(await startOwnNats())
   const database = started.use(await createTestDatabase(serverUrl))
   const catalog = started.use(await startCatalogStandIn())
-  const licensingProcess = started.use(await startLicensing(started, folder, nats, catalog))
+  const licensingDatabase = started.use(await createTestDatabase())
+  const licensingSql = connect(licensingDatabase.url, { name: 'billing-test', max: 4 })
+  started.defer(() => licensingSql.end({ timeout: 5 }))
+  const licensingProcess = started.use(await startLicensing(folder, licensingDatabase.url, nats, catalog))
   const licensingAddress = licensingProcess.environment['GRPC_ADDRESS']!
   const sql = connect(database.url, { name: 'billing-test', max: 20 })
   started.defer(() => sql.end({ timeout: 5 }))
@@ -78,6 +82,7 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
     nats,
     natsConnection,
     sql,
+    licensingSql,
     databaseUrl: database.url,
     folder,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
@@ -85,16 +90,15 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
 }
 
 async function startLicensing(
-  started: AsyncDisposableStack,
   folder: string,
+  databaseUrl: string,
   nats: NatsServer,
   catalog: CatalogStandIn,
 ): Promise<TestProcess> {
-  const database = started.use(await createTestDatabase())
   const environment = {
     GRPC_ADDRESS: await freeAddress(),
     METRICS_ADDRESS: await freeAddress(),
-    DATABASE_URL: database.url,
+    DATABASE_URL: databaseUrl,
     NATS_URL: nats.url,
     CATALOG_ADDRESS: catalog.address,
     ENCRYPTION_KEY: randomBytes(32).toString('base64url'),

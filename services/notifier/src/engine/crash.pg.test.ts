@@ -94,7 +94,8 @@ test('a notifier that froze for longer than its leases does no harm when it come
   frozen.resume()
   await notifiers.happen(50)
   await expectWhole(notifiers, receiver, 250)
-  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(mostInFlight)
+  // What was in flight, and what had been answered and was being written down.
+  expect(duplicatesOf(receiver)).toBeLessThanOrEqual(2 * mostInFlight)
 }, 90_000)
 
 test('while PostgreSQL is away results are kept: what was in flight is not sent again', async () => {
