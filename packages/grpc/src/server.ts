@@ -99,15 +99,19 @@ function unary(name: string, output: DescMessage, handler: UntypedHandler, setti
     const accountId = header('x-account-id')
     const context = { requestId: header('x-request-id') ?? randomUUID(), ...(accountId && { accountId }) }
     const cancellation = new AbortController()
-    call.once('cancelled', () => cancellation.abort())
+    // It comes after the answer too: nobody is left to be told then, and an abort makes an error with its stack.
+    call.once('cancelled', () => answered || cancellation.abort())
     const deadline = call.getDeadline()
     const latestMs = Date.now() + longestCallMs
     const deadlineMs = Math.min(deadline instanceof Date ? deadline.getTime() : deadline, latestMs)
-    const finish = (code: number) =>
+    let answered = false
+    const finish = (code: number) => {
+      answered = true
       durations.observe(
         { method: name, code: Status[code] ?? String(code) },
         (performance.now() - startedMs) / 1000,
       )
+    }
 
     void withRequestContext(context, () =>
       withCallContext({ deadlineMs, signal: cancellation.signal }, () =>

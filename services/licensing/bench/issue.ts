@@ -20,6 +20,7 @@ import { licenceIssuer } from '../src/licences/issue-licence.ts'
 import { mintLicences } from '../src/licences/issue-queries.ts'
 import { newLicenceKey } from '../src/licences/licence-key.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
+import { createSnapshots } from '../src/plans/snapshots.ts'
 import { connectPools } from '../src/pools.ts'
 
 const callers = Number(process.env['CALLERS'] ?? 64)
@@ -32,7 +33,15 @@ const migrations = { name: 'licensing', path: new URL('../migrations', import.me
 await migrate(sql, [outboxMigrations, migrations])
 const outbox = createOutbox(sql, () => {})
 const catalog = connectTo(CatalogService, '127.0.0.1:1')
-const issue = licenceIssuer({ sql, lists, outbox, catalog: catalog.calls, log: createLogger('bench') })
+const snapshots = createSnapshots(sql)
+const issue = licenceIssuer({
+  sql,
+  lists,
+  snapshots,
+  outbox,
+  catalog: catalog.calls,
+  log: createLogger('bench'),
+})
 
 const [accountId, applicationId, planId] = [newId('acct'), newId('app'), newId('pln')]
 const entitlements = [{ key: 'export', kind: 'feature', value: 'true', default: 'false' }]

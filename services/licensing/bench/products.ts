@@ -17,6 +17,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { newLicenceKey } from '../src/licences/licence-key.ts'
 import { revocationLists } from '../src/products/get-revocations.ts'
 import { grantMessage } from '../src/products/grant-message.ts'
+import { createSnapshots } from '../src/plans/snapshots.ts'
 import { productDeps } from '../src/products/product-deps.ts'
 import { refreshActivation } from '../src/products/refresh-activation.ts'
 
@@ -31,12 +32,15 @@ await migrate(sql, [
   outboxMigrations,
   { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname },
 ])
-const deps = productDeps(sql, {
-  ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
-  TOKEN_ISSUER: 'licensing',
-  TOKEN_LIFE_SECONDS: 86_400,
-  CHECK_INTERVAL_SECONDS: 900,
-})
+const deps = productDeps(
+  { sql, snapshots: createSnapshots(sql) },
+  {
+    ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+    TOKEN_ISSUER: 'licensing',
+    TOKEN_LIFE_SECONDS: 86_400,
+    CHECK_INTERVAL_SECONDS: 900,
+  },
+)
 
 const applicationId = newId('app')
 const accountId = newId('acct')

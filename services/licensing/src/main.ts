@@ -14,6 +14,7 @@ import { licensingConfig } from './config.ts'
 import { connectPools } from './pools.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { takePlanEvents } from './plans/plan-events.ts'
+import { createSnapshots } from './plans/snapshots.ts'
 import { productDeps } from './products/product-deps.ts'
 import { productService } from './products/service.ts'
 import { startUpkeep } from './products/upkeep.ts'
@@ -42,7 +43,7 @@ await runProcess(
 
     const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
     onStop('catalog channel', () => catalog.close())
-    const deps = { sql, lists, outbox, catalog: catalog.calls, log }
+    const deps = { sql, lists, snapshots: createSnapshots(sql), outbox, catalog: catalog.calls, log }
     const consumer = startConsumer({
       sql,
       nats,
@@ -65,7 +66,7 @@ await runProcess(
     onStop('upkeep', () => upkeep.stop())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [licensingService(deps), productService(productDeps(sql, config))],
+      services: [licensingService(deps), productService(productDeps(deps, config))],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

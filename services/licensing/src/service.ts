@@ -2,7 +2,7 @@ import { implement } from '@licensing/grpc/server'
 import { LicensingService } from '@licensing/proto/licensing'
 import type { LicensingDeps } from './dependencies.ts'
 import { changeLicence } from './licences/change-licence.ts'
-import { getLicence } from './licences/get-licence.ts'
+import { licenceReader } from './licences/get-licence.ts'
 import { importLicences } from './licences/import-licences.ts'
 import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
@@ -20,7 +20,7 @@ export function licensingService(deps: LicensingDeps) {
   return implement(LicensingService, {
     issueLicence: licenceIssuer(deps),
     importLicences: (request) => importLicences(deps, request),
-    getLicence: (request) => getLicence(deps, request),
+    getLicence: licenceReader(deps),
     listLicences: (request) => listLicences(deps, request),
     listLicenceHistory: (request) => listLicenceHistory(deps, request),
 

@@ -1,49 +1,79 @@
 import type { Sql } from '@licensing/database/connect'
-import type { SnapshotEntitlement } from '../plans/snapshot.ts'
-import { inScope } from './licence-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 
 export type DetailRow = LicenceRow & {
   legacy_key: string | null
-  entitlements: SnapshotEntitlement[]
-  activations: {
-    id: string
-    fingerprint: string
-    host: string
-    product_version: string
-    created_ms: number
-    last_seen_ms: number
-  }[]
-  call_home: { host: string; product_version: string; seen_ms: number }[]
+  snapshot_id: string
+  activations: Activation[]
+  call_home: CallHome[]
+}
+
+interface Activation {
+  id: string
+  fingerprint: string
+  host: string
+  product_version: string
+  created_ms: number
+  last_seen_ms: number
+}
+
+interface CallHome {
+  host: string
+  product_version: string
+  seen_ms: number
 }
 
 const latestCalls = 50
 
-/** All of a licence's detail in one round trip. */
-export async function findDetail(sql: Sql, scope: LicenceScope): Promise<DetailRow | undefined> {
-  const [row] = await sql<DetailRow[]>`
-    select ${licenceColumns(sql)}, l.legacy_key, s.entitlements,
-      (
-        select coalesce(json_agg(json_build_object(
+type Read = Omit<DetailRow, 'activations' | 'call_home'> & {
+  place: number
+  activations: string[]
+  call_home: string[]
+}
+
+/**
+ * All of each licence's detail but its snapshot, in one round trip, in the order asked for. Arrays of JSON texts, as
+ * an aggregate costs more to set up than all the rest where there is nothing to gather: 190 instead of 360 µs of CPU
+ * for a licence without.
+ */
+export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(DetailRow | undefined)[]> {
+  const rows = await sql<Read[]>`
+    select wanted.place::int, ${licenceColumns(sql)}, l.legacy_key, l.snapshot_id,
+      array(
+        select json_build_object(
           'id', a.id, 'fingerprint', a.fingerprint, 'host', a.host, 'product_version', a.product_version,
           'created_ms', round(extract(epoch from a.created_at) * 1000),
           'last_seen_ms', round(extract(epoch from a.last_seen_at) * 1000)
-        ) order by a.id desc), '[]')
-        from activations a where a.licence_id = l.id
+        )::text
+        from activations a where a.licence_id = l.id order by a.id desc
       ) as activations,
-      (
-        select coalesce(json_agg(json_build_object(
+      array(
+        select json_build_object(
           'host', c.host, 'product_version', c.product_version,
           'seen_ms', round(extract(epoch from c.seen_at) * 1000)
-        ) order by c.position desc), '[]')
-        from (
-          select position, host, product_version, seen_at from call_homes
-          where licence_id = l.id order by position desc limit ${latestCalls}
-        ) c
+        )::text
+        from call_homes c where c.licence_id = l.id order by c.position desc limit ${latestCalls}
       ) as call_home
-    from licences l join snapshots s on s.id = l.snapshot_id
-    where ${inScope(sql, scope)}`
-  return row
+    from unnest(
+      ${wanted.map(({ licenceId }) => licenceId)}::text[],
+      ${wanted.map(({ accountId }) => accountId)}::text[],
+      ${wanted.map(({ onlyApplicationId }) => onlyApplicationId ?? '')}::text[]
+    ) with ordinality as wanted (licence_id, account_id, application_id, place)
+    join licences l on l.id = wanted.licence_id and l.account_id = wanted.account_id
+      and (wanted.application_id = '' or l.application_id = wanted.application_id)`
+  const found = new Map(rows.map((row) => [row.place, row]))
+  return wanted.map((_, at) => {
+    const row = found.get(at + 1)
+    return (
+      row && {
+        ...row,
+        activations: row.activations.map(parsed<Activation>),
+        call_home: row.call_home.map(parsed<CallHome>),
+      }
+    )
+  })
 }
+
+const parsed = <T>(json: string): T => JSON.parse(json) as T

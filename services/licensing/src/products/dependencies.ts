@@ -1,7 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import type { CallHome } from './call-home-queries.ts'
 import type { SigningKeys } from './signing-keys.ts'
-import type { Snapshots } from './snapshots.ts'
+import type { Snapshots } from '../plans/snapshots.ts'
 import type { TokenSettings } from './token.ts'
 
 /** What the products' handlers need; made once, in main.ts. */

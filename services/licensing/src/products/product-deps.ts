@@ -1,11 +1,10 @@
-import type { Database } from '@licensing/database/connect'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import type { LicensingConfig } from '../config.ts'
+import type { LicensingDeps } from '../dependencies.ts'
 import { callHomeRecorder } from './call-home.ts'
 import type { ProductDeps } from './dependencies.ts'
 import { keptSeconds } from './key-retention.ts'
 import { createSigningKeys } from './signing-keys.ts'
-import { createSnapshots } from './snapshots.ts'
 
 export type ProductConfig = Pick<
   LicensingConfig,
@@ -14,7 +13,7 @@ export type ProductConfig = Pick<
 
 /** What the products' handlers need, from the configuration. */
 export function productDeps(
-  sql: Database,
+  { sql, snapshots }: Pick<LicensingDeps, 'sql' | 'snapshots'>,
   config: ProductConfig,
   now: () => Date = () => new Date(),
 ): ProductDeps {
@@ -22,7 +21,7 @@ export function productDeps(
   return {
     sql,
     keys: createSigningKeys(sql, encryption, keptSeconds(config.TOKEN_LIFE_SECONDS)),
-    snapshots: createSnapshots(sql),
+    snapshots,
     tokens: {
       issuer: config.TOKEN_ISSUER,
       lifeSeconds: config.TOKEN_LIFE_SECONDS,

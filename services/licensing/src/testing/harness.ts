@@ -19,6 +19,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { LicensingDeps } from '../dependencies.ts'
+import { createSnapshots } from '../plans/snapshots.ts'
 import { connectPools } from '../pools.ts'
 import { licensingService } from '../service.ts'
 
@@ -71,7 +72,8 @@ async function startService(databaseUrl: string, catalogPort: number): Promise<S
   const toCatalog = connectTo(CatalogService, `127.0.0.1:${catalogPort}`)
   started.defer(() => toCatalog.close())
   const { log, ...listen } = serveOn()
-  const deps = { sql, lists, outbox: createOutbox(sql, () => {}), catalog: toCatalog.calls, log }
+  const snapshots = createSnapshots(sql)
+  const deps = { sql, lists, snapshots, outbox: createOutbox(sql, () => {}), catalog: toCatalog.calls, log }
   const services = [licensingService(deps)]
   const server = await serve({ ...listen, log, services, isUnavailable: isDatabaseUnavailable })
   started.defer(() => server.stop())

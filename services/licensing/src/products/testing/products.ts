@@ -15,6 +15,7 @@ import { startHarness } from '../../testing/harness.ts'
 import type { Harness } from '../../testing/harness.ts'
 import { productDeps } from '../product-deps.ts'
 import type { ProductConfig } from '../product-deps.ts'
+import { createSnapshots } from '../../plans/snapshots.ts'
 import { productService } from '../service.ts'
 
 export type Products = ServiceClient<typeof ProductService>
@@ -43,7 +44,9 @@ export async function startProducts(given: Partial<ProductConfig> = {}): Promise
     const now = () => new Date(Date.now() + clock.aheadMs)
     const server = await serve({
       address: { host: '127.0.0.1', port: 0 },
-      services: [productService(productDeps(sql, { ...config, ...changes }, now))],
+      services: [
+        productService(productDeps({ sql, snapshots: createSnapshots(sql) }, { ...config, ...changes }, now)),
+      ],
       log: harness.deps.log,
       health: new Health(),
       isUnavailable: isDatabaseUnavailable,

@@ -1,18 +1,21 @@
 import type { Sql } from '@licensing/database/connect'
 import { LRUCache } from 'lru-cache'
 import type { LicenceStatus } from '../licences/licence.ts'
-import type { SnapshotEntitlement } from '../plans/snapshot.ts'
+import type { SnapshotEntitlement } from './snapshot.ts'
 
 /** Values by entitlement key, as tokens carry them. */
 type Values = Readonly<Record<string, string>>
 
 interface Snapshot {
+  entitlements: readonly SnapshotEntitlement[]
   captured: Values
   defaults: Values
 }
 
-/** What tokens say of snapshots. */
+/** What licences were given, by the ids that their rows carry. */
 export interface Snapshots {
+  /** As it was captured, whatever became of the licence. */
+  entitlementsOf(licence: { snapshot_id: string }): Promise<readonly SnapshotEntitlement[]>
   /** A downgraded licence works on the defaults; its snapshot stays as it was captured (decisions 4). */
   valuesOf(licence: { snapshot_id: string; status: LicenceStatus }): Promise<Values>
 }
@@ -25,14 +28,19 @@ export function createSnapshots(sql: Sql): Snapshots {
     maxSize: mostEntitlements,
     sizeCalculation: ({ captured }) => 1 + Object.keys(captured).length,
   })
+  const find = async (id: string): Promise<Snapshot> => {
+    let snapshot = kept.get(id)
+    if (!snapshot) {
+      snapshot = await read(sql, id)
+      kept.set(id, snapshot)
+    }
+    return snapshot
+  }
   return {
-    async valuesOf({ snapshot_id: id, status }) {
-      let snapshot = kept.get(id)
-      if (!snapshot) {
-        snapshot = await read(sql, id)
-        kept.set(id, snapshot)
-      }
-      return status === 'downgraded' ? snapshot.defaults : snapshot.captured
+    entitlementsOf: async (licence) => (await find(licence.snapshot_id)).entitlements,
+    async valuesOf(licence) {
+      const snapshot = await find(licence.snapshot_id)
+      return licence.status === 'downgraded' ? snapshot.defaults : snapshot.captured
     },
   }
 }
@@ -42,6 +50,7 @@ async function read(sql: Sql, id: string): Promise<Snapshot> {
     select entitlements from snapshots where id = ${id}`
   const { entitlements } = row!
   return {
+    entitlements,
     captured: Object.fromEntries(entitlements.map(({ key, value }) => [key, value])),
     defaults: Object.fromEntries(entitlements.map(({ key, default: usual }) => [key, usual])),
   }
