@@ -35,7 +35,8 @@ export async function makeCertificate(hosts: string[]): Promise<TestCertificate>
   const authority = await X509CertificateGenerator.createSelfSigned({
     ...validity,
     serialNumber: serialNumber(),
-    name: 'CN=Licensing local authority',
+    // A name of its own: by its issuer's name a client finds whom to check a certificate against.
+    name: `CN=Licensing local authority ${serialNumber()}`,
     signingAlgorithm: ALGORITHM,
     keys: authorityKeys,
     extensions: [

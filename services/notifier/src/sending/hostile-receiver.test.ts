@@ -90,7 +90,7 @@ test.each([
   })
   const result = await attempt(receiver.url)
   expect(result).toMatchObject({ outcome, error, responseCode: status, idleConnections: 0 })
-  expect(result.responseExcerpt).toMatch(/^a{2,10}$/)
+  expect(result.responseExcerpt).toMatch(/^a{1,10}$/)
 })
 
 test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
