@@ -1,3 +1,4 @@
+import { hostAddress } from '@licensing/test-support/host-address'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack'
@@ -40,9 +41,10 @@ async function startSparseStripe() {
       )
     })
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const host = await hostAddress()
+  await once(server.listen(0, host), 'listening')
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     sessions,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()

@@ -1,3 +1,4 @@
+import { hostAddress } from '@licensing/test-support/host-address'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
@@ -35,10 +36,11 @@ async function startCollector() {
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
     })
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const host = await hostAddress()
+  await once(server.listen(0, host), 'listening')
   return {
     spans,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
       await once(server.close(), 'close')

@@ -1,3 +1,4 @@
+import { hostAddress } from '@licensing/test-support/host-address'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
@@ -55,9 +56,10 @@ function mailServer() {
   return {
     mails,
     start: async () => {
-      const listening = server.listen(0, '127.0.0.1')
+      const host = await hostAddress()
+      const listening = server.listen(0, host)
       await once(listening, 'listening')
-      return `smtp://127.0.0.1:${(listening.address() as AddressInfo).port}`
+      return `smtp://${host}:${(listening.address() as AddressInfo).port}`
     },
     stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
   }

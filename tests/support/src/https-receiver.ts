@@ -6,6 +6,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hostAddress } from './host-address.ts'
 import { eventually } from './poll.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -38,7 +39,7 @@ export type Answer =
   | { dripMs: number }
 
 export interface HttpsReceiver extends AsyncDisposable {
-  /** `https://localhost:PORT` and this path. */
+  /** `https://localhost:PORT` and this path; another host where the stack is in containers. */
   url(path?: string): string
   readonly port: number
   /** PEM file of the authority that signed the receiver's certificate: WEBHOOK_CA_FILE. */
@@ -57,15 +58,19 @@ export interface HttpsReceiver extends AsyncDisposable {
 }
 
 /**
- * A real HTTPS server on 127.0.0.1 for webhooks to arrive at, with a certificate made for it.
+ * A real HTTPS server on this machine for webhooks to arrive at, with a certificate made for it.
  *
  * @param answer what it answers until `answerWith` says otherwise; 200 when absent
  * @example
  * await using receiver = await startHttpsReceiver({ status: 503 })
  */
 export async function startHttpsReceiver(answer: Answer = {}): Promise<HttpsReceiver> {
+  const host = await hostAddress()
+  const name = host === '127.0.0.1' ? 'localhost' : host
   const folder = await makeTemporaryFolder()
-  const { authority, certificate, key } = await makeCertificate(['localhost', '127.0.0.1'])
+  const { authority, certificate, key } = await makeCertificate([
+    ...new Set(['localhost', '127.0.0.1', host]),
+  ])
   const caFile = join(folder.path, 'authority.pem')
   await writeFile(caFile, authority)
 
@@ -86,7 +91,7 @@ export async function startHttpsReceiver(answer: Answer = {}): Promise<HttpsRece
     connections++
     sockets.add(socket.once('close', () => sockets.delete(socket)))
   })
-  const listen = async (port: number) => void (await once(server.listen(port, '127.0.0.1'), 'listening'))
+  const listen = async (port: number) => void (await once(server.listen(port, host), 'listening'))
   const close = async () => {
     if (!server.listening) return
     const closed = once(server.close(), 'close')
@@ -97,7 +102,7 @@ export async function startHttpsReceiver(answer: Answer = {}): Promise<HttpsRece
   const { port } = server.address() as AddressInfo
 
   return {
-    url: (path = '/hook') => `https://localhost:${port}${path}`,
+    url: (path = '/hook') => `https://${name}:${port}${path}`,
     port,
     caFile,
     requests,

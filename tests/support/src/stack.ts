@@ -6,6 +6,8 @@ import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local/secre
 import { freeAddresses, serviceEnvironment, type StackAddresses } from '@licensing/local/stack-environment'
 import { randomBytes } from 'node:crypto'
 import { apiClient, type ApiClient } from './api-client.ts'
+import { startComposeStack } from './compose-stack.ts'
+import { demoAccount } from './demo-account.ts'
 import type { HttpsReceiver } from './https-receiver.ts'
 import { startOwnNats } from './nats.ts'
 import { eventually } from './poll.ts'
@@ -50,13 +52,16 @@ export interface Stack extends AsyncDisposable {
 }
 
 /**
- * Starts a stack on free ports and returns when the gateway is ready and the demo account is there.
+ * Starts a stack on free ports and returns when the gateway is ready and the demo account is there. With TEST_COMPOSE
+ * (the tag of images, such as `local`) it is the compose file's.
  *
  * @example
  * await using receiver = await startHttpsReceiver()
  * await using stack = await startStack({ receiver, environment: { WEBHOOK_BACKOFF_SECONDS: '1,1' } })
  */
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
+  const tag = process.env['TEST_COMPOSE']
+  if (tag) return startComposeStack(options, tag)
   for (let attempt = 1; ; attempt++) {
     try {
       return await tryStack(options)
@@ -169,12 +174,4 @@ function peers(
       return [`${service.toUpperCase()}_ADDRESS`, all.length === 1 ? all.join() : `ipv4:///${all.join(',')}`]
     }),
   )
-}
-
-async function demoAccount(api: ApiClient): Promise<{ accountId: string; appId: string }> {
-  const account = await api.get<{ id: string }>('/v1/account')
-  const apps = await api.get<{ data: { id: string }[] }>('/v1/apps')
-  const app = apps.body.data[0]
-  if (account.status !== 200 || app === undefined) throw new Error(`no demo account yet (${account.status})`)
-  return { accountId: account.body.id, appId: app.id }
 }

@@ -2,6 +2,7 @@ import { startNode, untilReady } from '@licensing/local/node-process'
 import { freePort } from '@licensing/local/ports'
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local/stripe'
 import { join } from 'node:path'
+import { hostAddress } from './host-address.ts'
 
 /** The local stand-in for Stripe, as a process. */
 export interface StripeSimulator extends AsyncDisposable {
@@ -13,7 +14,7 @@ export interface StripeSimulator extends AsyncDisposable {
 /** Starts the simulator; its signed events go to the gateway at `gatewayUrl`. */
 export async function startSimulator(gatewayUrl: string, folder: string): Promise<StripeSimulator> {
   const webhookSecret = 'whsec_of_the_test'
-  const address = `127.0.0.1:${await freePort()}`
+  const address = `${await hostAddress()}:${await freePort()}`
   const env = { PATH: process.env['PATH'] ?? '', ...simulatorEnvironment(address, gatewayUrl, webhookSecret) }
   const node = await startNode('stripe-simulator', SIMULATOR_MAIN, env, join(folder, 'stripe-simulator.log'))
   await untilReady(node, `http://${address}/healthz`, 30_000)

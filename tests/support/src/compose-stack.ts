@@ -1,0 +1,140 @@
+import { newApiKey } from '@licensing/local/secrets'
+import { freePort, isPortFree } from '@licensing/local/ports'
+import {
+  CHECKOUT,
+  DATABASE_SERVICES,
+  type DatabaseService,
+  type ServiceName,
+} from '@licensing/local/services'
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { apiClient } from './api-client.ts'
+import { composeProcess } from './compose-process.ts'
+import { demoAccount } from './demo-account.ts'
+import { addressOf, docker, portOf } from './docker.ts'
+import { hostAddress } from './host-address.ts'
+import { eventually } from './poll.ts'
+import type { TestProcess } from './process.ts'
+import type { Stack, StackOptions } from './stack.ts'
+import { startSimulator } from './stripe-simulator.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+const composeFile = join(CHECKOUT, 'deploy/compose.yaml')
+
+/**
+ * The compose file's stack as a project of its own, with what an operator would set in its environment, and nothing
+ * beside. Needs Linux: containers are reached by their addresses, and they reach this machine's.
+ *
+ * @param tag of the images `licensing/<service>`
+ */
+export async function startComposeStack(options: StackOptions, tag: string): Promise<Stack> {
+  if (options.release !== undefined || options.postgresUrl !== undefined) {
+    throw new Error('the compose file has one release and a PostgreSQL of its own')
+  }
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const apiKey = newApiKey()
+  const gateways = options.replicas?.gateway ?? 1
+  const port = await freePorts(gateways)
+  const simulator = options.simulator
+    ? started.use(await startSimulator(`http://127.0.0.1:${port}`, folder.path))
+    : undefined
+  const operator = {
+    WEBHOOK_ALLOWED_CIDRS: `${await hostAddress()}/32`,
+    STRIPE_WEBHOOK_SECRET: 'whsec_of_the_test',
+    ...(options.receiver && { WEBHOOK_CA_FILE: options.receiver.caFile }),
+    ...simulator?.environment,
+    ...options.environment,
+  }
+  await expectKnown(Object.keys(operator))
+  const compose = composeProject({
+    ...operator,
+    VERSION: tag,
+    BOOTSTRAP_API_KEY: apiKey,
+    GATEWAY_PORT: gateways === 1 ? String(port) : `${port}-${port + gateways - 1}`,
+    PUBLIC_URL: `http://127.0.0.1:${port}`,
+  })
+  const scale = Object.entries(options.replicas ?? {}).flatMap(([name, n]) => ['--scale', `${name}=${n}`])
+  started.defer(async () => void (await compose('down', '--volumes', '--timeout', '30')))
+  await compose('up', '--detach', '--no-build', ...scale)
+
+  const processes = {
+    catalog: await processesOf(compose, 'catalog'),
+    licensing: await processesOf(compose, 'licensing'),
+    billing: await processesOf(compose, 'billing'),
+    notifier: await processesOf(compose, 'notifier'),
+    gateway: await processesOf(compose, 'gateway'),
+  }
+  for (const process of Object.values(processes).flat()) await process.untilReady(120_000)
+  const published = (await containersOf(compose, 'gateway')).map((id) => portOf(id, 8080))
+  const gatewayUrls = (await Promise.all(published)).map((each) => `http://127.0.0.1:${each}`)
+  const gatewayUrl = gatewayUrls[0] as string
+  const api = apiClient(gatewayUrl, apiKey)
+  const { accountId, appId } = await eventually(() => demoAccount(api))
+  const [postgres] = await containersOf(compose, 'postgres')
+  const postgresAddress = await addressOf(postgres as string)
+  const databaseUrls = DATABASE_SERVICES.map((service) => {
+    const url = new URL(processes[service][0]?.environment['DATABASE_URL'] ?? '')
+    url.hostname = postgresAddress
+    return [service, url.href]
+  })
+  const running = started.move()
+  return {
+    gatewayUrl,
+    gatewayUrls,
+    accountId,
+    appId,
+    apiKey,
+    api,
+    processes,
+    databaseUrls: Object.fromEntries(databaseUrls) as Record<DatabaseService, string>,
+    get nats(): never {
+      throw new Error('the NATS of a compose stack is its own')
+    },
+    simulator,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+type Compose = (...args: string[]) => Promise<string>
+
+/** Commands on a project that has this environment, a name of its own and nothing of the operator's. */
+function composeProject(environment: Record<string, string>): Compose {
+  const project = `licensing-t${randomBytes(6).toString('hex')}`
+  const common = ['--env-file', '/dev/null', '--project-name', project, '--file', composeFile]
+  return (...args) => docker(['compose', ...common, ...args], environment)
+}
+
+async function containersOf(compose: Compose, service: string): Promise<string[]> {
+  return (await compose('ps', '--quiet', service)).split('\n')
+}
+
+async function processesOf(compose: Compose, service: ServiceName): Promise<TestProcess[]> {
+  const ids = await containersOf(compose, service)
+  const secrets =
+    service === 'gateway' ? '' : await compose('exec', '--no-TTY', service, 'with-secrets', 'env')
+  const given = secrets.split('\n').flatMap((line) => {
+    const [, name, value] = /^(DATABASE_URL|ENCRYPTION_KEY)=(.+)$/.exec(line) ?? []
+    return name === undefined || value === undefined ? [] : [[name, value] as const]
+  })
+  return Promise.all(
+    ids.map((id, index) => composeProcess(`${service}-${index + 1}`, id, Object.fromEntries(given))),
+  )
+}
+
+/** A variable that the compose file does not pass on would be lost without a word. */
+async function expectKnown(names: string[]): Promise<void> {
+  const text = await readFile(composeFile, 'utf8')
+  const unknown = names.filter((name) => !text.includes('${' + name + ':'))
+  if (unknown.length > 0) throw new Error(`deploy/compose.yaml does not pass on ${unknown.join(', ')}`)
+}
+
+/** The first of `count` free ports in a row. */
+async function freePorts(count: number): Promise<number> {
+  for (;;) {
+    const first = await freePort()
+    const ports = Array.from({ length: count }, (_, at) => first + at)
+    if ((await Promise.all(ports.map(isPortFree))).every(Boolean)) return first
+  }
+}

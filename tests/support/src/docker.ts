@@ -1,0 +1,31 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/**
+ * What a command of the container engine prints.
+ *
+ * @param environment beside what the command itself needs of this process's
+ */
+export async function docker(args: string[], environment: Record<string, string> = {}): Promise<string> {
+  const { PATH = '', HOME = '', DOCKER_HOST, DOCKER_CONTEXT } = process.env
+  const env = { PATH, HOME, DOCKER_HOST, DOCKER_CONTEXT, ...environment }
+  const { stdout } = await promisify(execFile)('docker', args, { env, maxBuffer: 64 * 1024 * 1024 })
+  return stdout.trim()
+}
+
+/** One field of a container, as a template of the engine names it. */
+export async function inspect(container: string, template: string): Promise<string> {
+  return docker(['container', 'inspect', '--format', template, container])
+}
+
+/** The address of a container in its network; an empty string while it does not run. */
+export async function addressOf(container: string): Promise<string> {
+  return inspect(container, '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}')
+}
+
+/** The port of this machine at which a container's port is published. */
+export async function portOf(container: string, port: number): Promise<number> {
+  return Number(
+    await inspect(container, `{{(index (index .NetworkSettings.Ports "${port}/tcp") 0).HostPort}}`),
+  )
+}
