@@ -139,7 +139,7 @@ test('each filter finds what it names, and filters combine', async () => {
   expect(await ids(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
 })
 
-test.each([0, 10_000])('seen licences are found alike, sorted or walked to (%i)', async (sortedAtMost) => {
+test('licences seen since a time come in list order, whatever the order they were seen in', async () => {
   const within = freshApplication()
   const [plan, other] = [await givenPlan(within), await givenPlan(within)]
   const at = (day: number) => new Date(Date.UTC(2030, 0, day))
@@ -152,7 +152,7 @@ test.each([0, 10_000])('seen licences are found alike, sorted or walked to (%i)'
   const find = async (more: Partial<LicenceFilter>) => {
     const { accountId, applicationId } = within
     const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false }
-    const rows = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more }, sortedAtMost)
+    const rows = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more })
     return rows.map((row) => row.id)
   }
   // Seen on days 4, 1, 5, 2, 6 and 3.
@@ -163,6 +163,35 @@ test.each([0, 10_000])('seen licences are found alike, sorted or walked to (%i)'
   expect(await find({ domain: 'host.example.com', beforeId: fifth! })).toEqual([third, first])
   expect(await find({ planId: other.id })).toEqual([fifth, third, first])
   expect(await find({ planId: plan.id })).toEqual([])
+  expect(await find({ domain: 'host.example.com', planId: other.id, beforeId: fifth! })).toEqual([
+    third,
+    first,
+  ])
+})
+
+test('filters of a stranger, and those of another application, find nothing', async () => {
+  const within = freshApplication()
+  const plan = await givenPlan(within)
+  const host = 'host.example.com'
+  const licence = await givenLicence(within, { planId: plan.id, domains: [host], externalRef: 'ref' })
+  const at = new Date('2030-01-01T00:00:00Z')
+  await givenCallHome(licence, 'else.example.com', at)
+  const filters: Filter[] = [
+    { status: 'active' },
+    { planId: plan.id },
+    { planId: plan.id, status: 'active' },
+    { externalRef: 'ref' },
+    { domain: host },
+    { domain: host, planId: plan.id },
+    { seenSince: timestampFromDate(at) },
+    { seenSince: timestampFromDate(at), planId: plan.id, domain: host },
+  ]
+  const stranger = { ...within, accountId: 'acct_other' }
+  for (const filter of filters) {
+    expect(await ids(within, filter)).toEqual([licence.id])
+    expect(await ids(stranger, filter)).toEqual([])
+    expect(await ids(freshApplication(), filter)).toEqual([])
+  }
 })
 
 test('an unknown status is refused', async () => {
