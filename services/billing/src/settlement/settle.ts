@@ -5,7 +5,7 @@ import { applyLocal } from './apply-local.ts'
 import { applyToLicence } from './apply-to-licence.ts'
 import { isHeld, nextStep } from './next-step.ts'
 import { isLocal } from './step.ts'
-import { lockStory } from './story.ts'
+import { afterStep, lockStory } from './story.ts'
 
 // A story has a handful of steps for each payment; more means that one does not take effect.
 const mostSteps = 500
@@ -42,19 +42,22 @@ async function turn(
   sessionId: string,
   { unfound = 'pending', patient = false }: SettleOptions,
 ): Promise<'more' | 'held' | 'nothing'> {
+  let story = await lockStory(tx, sessionId, patient)
+  if (!story) return 'nothing'
   for (let steps = 0; steps < mostSteps; steps += 1) {
-    const story = await lockStory(tx, sessionId, patient)
-    if (unfound === 'absent' && story?.payments.some((payment) => payment.charge_state === 'pending')) {
+    if (unfound === 'absent' && story.payments.some((payment) => payment.charge_state === 'pending')) {
       await giveUpCharges(tx, sessionId)
+      story = await afterStep(tx, story)
       continue
     }
-    const step = story && nextStep(story, deps.failuresBeforeSuspend)
-    if (!step) return story && isHeld(story) ? 'held' : 'nothing'
+    const step = nextStep(story, deps.failuresBeforeSuspend)
+    if (!step) return isHeld(story) ? 'held' : 'nothing'
     if (!isLocal(step)) {
       if (steps === 0) await applyToLicence(deps, tx, story, step)
       return 'more'
     }
     await applyLocal(tx, story, step, unfound)
+    story = await afterStep(tx, story)
   }
   throw new Error(`session ${sessionId} does not settle`)
 }

@@ -51,13 +51,11 @@ export async function lockStory(
   const { merchant, subscription_ref: subscriptionRef } = session
   // Before the facts are read: then they have all that the events seen here tell.
   const newsWaiting = patient && (await isNewsWaiting(tx, merchant))
-  const [payments, invoices, failures, subscriptionEndedAt, refunds, fees] = await Promise.all([
-    findPaymentsOfSession(tx, sessionId),
+  const [drawn, invoices, failures, subscriptionEndedAt] = await Promise.all([
+    readDrawn(tx, sessionId),
     subscriptionRef === null ? [] : findInvoices(tx, merchant, subscriptionRef),
     subscriptionRef === null ? [] : findFailures(tx, merchant, subscriptionRef),
     subscriptionRef === null ? undefined : findRipeEnd(tx, merchant, subscriptionRef),
-    findRefundsOfSession(tx, sessionId),
-    findFeeKinds(tx, sessionId),
   ])
   const refs = paymentRefsOf(session, invoices)
   const [charges, refundFacts, disputes, refundMissing] = await Promise.all([
@@ -68,17 +66,34 @@ export async function lockStory(
   ])
   return {
     session,
-    payments,
+    ...drawn,
     charges,
     refundFacts,
     disputes,
     invoices,
     failures,
     subscriptionEndedAt,
-    refunds: new Map(refunds.map((refund) => [refund.ref, refund])),
-    fees,
     hold: newsWaiting || refundMissing,
   }
+}
+
+/** The story after a step in the same transaction: the facts as they were read, and what has been drawn from them. */
+export async function afterStep(tx: Transaction, story: Story): Promise<Story> {
+  const { id } = story.session
+  const [session, drawn] = await Promise.all([lockSession(tx, id), readDrawn(tx, id)])
+  return { ...story, ...drawn, session: session! }
+}
+
+async function readDrawn(
+  tx: Transaction,
+  sessionId: string,
+): Promise<Pick<Story, 'payments' | 'refunds' | 'fees'>> {
+  const [payments, refunds, fees] = await Promise.all([
+    findPaymentsOfSession(tx, sessionId),
+    findRefundsOfSession(tx, sessionId),
+    findFeeKinds(tx, sessionId),
+  ])
+  return { payments, refunds: new Map(refunds.map((refund) => [refund.ref, refund])), fees }
 }
 
 /** The payments that a session's money came by. */
