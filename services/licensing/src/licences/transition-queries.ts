@@ -28,7 +28,19 @@ export async function changeLicences(
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
-/** The same, without the plans' counters, for those who count once at the end; answers only what events need. */
+/** The same; answers only what events need. */
+export async function changeManyLicences(
+  sql: Sql,
+  selection: Fragment,
+  transition: Transition,
+  by: By,
+): Promise<ChangedLicence[]> {
+  return sql<ChangedLicence[]>`
+    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
+    select l.id, l.account_id, l.application_id, l.status, l.status_reason from changed l`
+}
+
+/** The same, without the plans' counters, for those who count once at the end. */
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Fragment,

@@ -2,12 +2,13 @@ import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { licenceEvent, transitions } from '../licences/licence.ts'
+import type { ChangedLicence } from '../licences/licence.ts'
 import { addToCounts, changeLicencesUncounted } from '../licences/transition-queries.ts'
 import { insertArchive, insertSnapshots, recordSuspended, upsertPlans } from './plan-queries.ts'
 import { snapshotOf } from './snapshot.ts'
 
-// Rows and events of one step: bounds memory, not the transaction.
-const suspendedAtOnce = 5_000
+// Rows and events of one step: bounds memory and how long this process is deaf to others, not the transaction.
+const suspendedAtOnce = 500
 
 /**
  * Takes over plans whose version is newer than the copy held, however they came: by push, by event or read from the
@@ -45,18 +46,24 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<number> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return 0
   const by = { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` }
-  let suspended = 0
-  for (let afterId = ''; ;) {
+  const suspendAfter = (afterId: string) => {
     const selection = tx`
       select l.id, l.status, l.status_reason from licences l
       where l.plan_id = ${copy.id} and l.status = 'active' and l.id > ${afterId}
       order by l.id limit ${suspendedAtOnce} for update`
-    const changed = await changeLicencesUncounted(tx, selection, transitions.planArchived, by)
+    const step = changeLicencesUncounted(tx, selection, transitions.planArchived, by)
+    // Where the step before fails, nobody waits for this one.
+    step.catch(() => {})
+    return step
+  }
+  let suspended = 0
+  for (let step: Promise<ChangedLicence[]> | undefined = suspendAfter(''); step;) {
+    const changed: ChangedLicence[] = await step
+    const isLast = changed.length < suspendedAtOnce
+    // PostgreSQL is at the next step while the events of this one are made.
+    step = isLast ? undefined : suspendAfter(changed.at(-1)!.id)
     await append(tx, ...changed.map((licence) => licenceEvent('licenceSuspended', licence)))
     suspended += changed.length
-    const last = changed.at(-1)
-    if (!last || changed.length < suspendedAtOnce) break
-    afterId = last.id
   }
   if (suspended > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, suspended)
   return suspended

@@ -1,13 +1,13 @@
 import type { Sql } from '@licensing/database/connect'
 import { transitions } from '../licences/licence.ts'
-import { changeLicences } from '../licences/transition-queries.ts'
-import type { Changed } from '../licences/transition-queries.ts'
+import type { ChangedLicence } from '../licences/licence.ts'
+import { changeManyLicences } from '../licences/transition-queries.ts'
 
 /** Expires licences that are past their expiry, at most `limit`; those that others hold are left for the next time. */
-export async function expirePast(sql: Sql, limit: number): Promise<Changed[]> {
+export async function expirePast(sql: Sql, limit: number): Promise<ChangedLicence[]> {
   const selection = sql`
     select l.id, l.status, l.status_reason from licences l
     where l.expires_on <= now() and l.status in ('active', 'suspended', 'downgraded')
     order by l.expires_on limit ${limit} for update skip locked`
-  return changeLicences(sql, selection, transitions.expiryPassed, { actor: 'sweep' })
+  return changeManyLicences(sql, selection, transitions.expiryPassed, { actor: 'sweep' })
 }
