@@ -19,3 +19,17 @@ test('a server with a certificate made here is trusted by who trusts its authori
     expect(refusal).toMatchObject({ code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' })
   }
 })
+
+test('the authorities of two certificates can be trusted together', async () => {
+  const pairs = await Promise.all([makeCertificate(['localhost']), makeCertificate(['localhost'])])
+  const ca = pairs.map(({ authority }) => authority)
+  for (const { certificate, key } of pairs) {
+    const server = createServer({ cert: certificate, key }, (_request, response) => response.end('hello'))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const [response] = await once(get({ host: 'localhost', port, family: 4, agent: false, ca }), 'response')
+    expect(response).toMatchObject({ statusCode: 200 })
+    response.destroy()
+  }
+})
