@@ -18,13 +18,21 @@ export interface RunningLicensing extends AsyncDisposable {
   apiKey: string
   /** An application of the key's account. */
   appId: string
+  /**
+   * How it calls this machine, for the URL of a webhook receiver: `https://${host}:8443/hook`. On containers a receiver
+   * on Linux has to listen on more than the loopback address.
+   */
+  host: 'localhost' | 'host.docker.internal'
   /** What it runs on. */
   on: 'containers' | 'processes'
   stop(): Promise<void>
 }
 
 export interface LicensingOptions {
-  /** What an operator would set, such as WEBHOOK_ALLOWED_CIDRS or SWEEP_INTERVAL_SECONDS. */
+  /**
+   * What an operator would set, such as SWEEP_INTERVAL_SECONDS, or WEBHOOK_CA_FILE for your receiver's certificate.
+   * Private networks are admitted unless WEBHOOK_ALLOWED_CIDRS says otherwise.
+   */
   environment?: Record<string, string>
   /** Containers of the images `licensing/*:<version>`, or processes; by itself it looks whether there is an engine. */
   on?: 'containers' | 'processes'
@@ -32,6 +40,7 @@ export interface LicensingOptions {
   version?: string
 }
 
+const privateNetworks = '127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16'
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 
 /**
@@ -46,14 +55,19 @@ const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 export async function startLicensing(options: LicensingOptions = {}): Promise<RunningLicensing> {
   const version = options.version ?? process.env['TEST_IMAGES'] ?? 'local'
   const on = options.on ?? ((await imagesThere(version)) ? 'containers' : 'processes')
-  const environment = { ...options.environment, BOOTSTRAP_API_KEY: newApiKey() }
+  const environment = {
+    WEBHOOK_ALLOWED_CIDRS: privateNetworks,
+    ...options.environment,
+    BOOTSTRAP_API_KEY: newApiKey(),
+  }
   const { url, stop } =
     on === 'containers' ? await startContainers(environment, version) : await startProcesses(environment)
   try {
     const apiKey = environment.BOOTSTRAP_API_KEY
     const answer = await fetch(`${url}/v1/apps`, { headers: { authorization: `Bearer ${apiKey}` } })
     const { data } = (await answer.json()) as { data: { id: string }[] }
-    return { url, apiKey, appId: data[0]!.id, on, stop, [Symbol.asyncDispose]: stop }
+    const host = on === 'containers' ? 'host.docker.internal' : 'localhost'
+    return { url, apiKey, appId: data[0]!.id, host, on, stop, [Symbol.asyncDispose]: stop }
   } catch (error) {
     await stop()
     throw error

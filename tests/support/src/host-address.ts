@@ -1,13 +1,18 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+import { docker } from './docker.ts'
 
-/**
- * Where a server of a test listens so that the stack reaches it: 127.0.0.1, or with TEST_COMPOSE this machine's
- * address on the container engine's own bridge.
- */
-export async function hostAddress(): Promise<string> {
-  if (!process.env['TEST_COMPOSE']) return '127.0.0.1'
-  const gateway = ['--format', '{{(index .IPAM.Config 0).Gateway}}']
-  const { stdout } = await promisify(execFile)('docker', ['network', 'inspect', 'bridge', ...gateway])
-  return stdout.trim()
+/** What calls a server of a test: the stack's processes on this machine, or its containers. */
+export type Caller = 'processes' | 'containers'
+
+/** Of `startStack`. */
+const stackRunsOn = (): Caller => (process.env['TEST_COMPOSE'] ? 'containers' : 'processes')
+
+/** Where a server of a test listens so that the stack reaches it; containers do at the bridge of their engine. */
+export async function hostAddress(caller: Caller = stackRunsOn()): Promise<string> {
+  if (caller === 'processes') return '127.0.0.1'
+  return docker(['network', 'inspect', 'bridge', '--format', '{{(index .IPAM.Config 0).Gateway}}'])
+}
+
+/** The name of that address. */
+export function hostName(caller: Caller = stackRunsOn()): string {
+  return caller === 'processes' ? 'localhost' : 'host.docker.internal'
 }

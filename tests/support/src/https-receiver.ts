@@ -6,7 +6,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { hostAddress } from './host-address.ts'
+import { hostAddress, hostName, type Caller } from './host-address.ts'
 import { eventually } from './poll.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -39,7 +39,7 @@ export type Answer =
   | { dripMs: number }
 
 export interface HttpsReceiver extends AsyncDisposable {
-  /** `https://localhost:PORT` and this path; another host where the stack is in containers. */
+  /** `https://localhost:PORT` and this path, or for containers `https://host.docker.internal:PORT`. */
   url(path?: string): string
   readonly port: number
   /** PEM file of the authority that signed the receiver's certificate: WEBHOOK_CA_FILE. */
@@ -61,15 +61,18 @@ export interface HttpsReceiver extends AsyncDisposable {
  * A real HTTPS server on this machine for webhooks to arrive at, with a certificate made for it.
  *
  * @param answer what it answers until `answerWith` says otherwise; 200 when absent
+ * @param caller what is to reach it, where it is not what `startStack` starts
  * @example
  * await using receiver = await startHttpsReceiver({ status: 503 })
  */
-export async function startHttpsReceiver(answer: Answer = {}): Promise<HttpsReceiver> {
-  const host = await hostAddress()
-  const name = host === '127.0.0.1' ? 'localhost' : host
+export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): Promise<HttpsReceiver> {
+  const address = await hostAddress(caller)
+  const name = hostName(caller)
   const folder = await makeTemporaryFolder()
   const { authority, certificate, key } = await makeCertificate([
-    ...new Set(['localhost', '127.0.0.1', host]),
+    'localhost',
+    '127.0.0.1',
+    'host.docker.internal',
   ])
   const caFile = join(folder.path, 'authority.pem')
   await writeFile(caFile, authority)
@@ -91,7 +94,7 @@ export async function startHttpsReceiver(answer: Answer = {}): Promise<HttpsRece
     connections++
     sockets.add(socket.once('close', () => sockets.delete(socket)))
   })
-  const listen = async (port: number) => void (await once(server.listen(port, host), 'listening'))
+  const listen = async (port: number) => void (await once(server.listen(port, address), 'listening'))
   const close = async () => {
     if (!server.listening) return
     const closed = once(server.close(), 'close')
