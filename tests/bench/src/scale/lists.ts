@@ -16,7 +16,8 @@ export async function listsAndCounts(
   people: Population,
   rounds: number,
 ): Promise<Figure[]> {
-  const { count, commonPlan, planOfTen, recently, lately, longAgo } = people
+  const { count, commonPlan, archivePlan, planOfTen, recently, lately, longAgo } = people
+  const common = 'common.example.com'
   const filters: Record<string, Record<string, string>> = {
     'no filter': {},
     'status=active': { status: 'active' },
@@ -26,15 +27,37 @@ export async function listsAndCounts(
     'plan of ten': { plan: planOfTen },
     'plan, status=suspended': { plan: commonPlan, status: 'suspended' },
     external_ref: { external_ref: 'customer-7' },
-    'domain of many': { domain: 'common.example.com' },
+    'external_ref, status=active': { external_ref: 'customer-7', status: 'active' },
+    'external_ref, last_seen, many': { external_ref: 'customer-7', last_seen: longAgo },
+    'domain of many': { domain: common },
     'domain of few': { domain: 'host-3.example.com' },
-    'domain of many, status=retired': { domain: 'common.example.com', status: 'retired' },
+    'domain of many, status=suspended': { domain: common, status: 'suspended' },
+    'domain of many, plan': { domain: common, plan: commonPlan },
+    'domain of many, last_seen, many': { domain: common, last_seen: longAgo },
+    'domain of many, last_seen, a tenth, plan, status=suspended': {
+      domain: common,
+      last_seen: lately,
+      plan: commonPlan,
+      status: 'suspended',
+    },
     'last_seen=never': { last_seen: 'never' },
     'last_seen, few': { last_seen: recently },
     'last_seen, a tenth': { last_seen: lately },
     'last_seen, many': { last_seen: longAgo },
     'last_seen, many, status=active': { last_seen: longAgo, status: 'active' },
+    'last_seen, a tenth, status=suspended': { last_seen: lately, status: 'suspended' },
+    'plan of ten, last_seen, many': { plan: planOfTen, last_seen: longAgo },
     'plan, last_seen=never, status=active': { plan: commonPlan, last_seen: 'never', status: 'active' },
+    // Large sets that no licence is in together: the worst there is.
+    'none in all: domain of many, status=retired': { domain: common, status: 'retired' },
+    'none in all: domain of many, plan': { domain: common, plan: archivePlan },
+    'none in all: last_seen, many, status=retired': { last_seen: longAgo, status: 'retired' },
+    'none in all: last_seen, many, plan': { last_seen: longAgo, plan: archivePlan },
+    'none in all: domain of many, last_seen=never, plan': {
+      domain: common,
+      last_seen: 'never',
+      plan: archivePlan,
+    },
   }
   const depths: [string, number][] = [
     ['first page', 0],
