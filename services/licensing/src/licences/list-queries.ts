@@ -21,9 +21,9 @@ type Fragment = ReturnType<typeof licenceColumns>
  * A page of licences, newest first: those before `beforeId`, at most `limit`. Their ids are found first, mostly from
  * indexes alone, and only the page's own rows are read.
  *
- * Each filter costs the same at every depth. Of several in different tables, such as a domain and a status, the ids of
- * all are run through in list order until the page is full: quick where the filters have nothing to do with each other,
- * some 0.1 µs for every licence that matches one of them where hardly any matches all.
+ * Each filter costs the same at every depth. Where several concern different tables, such as a domain and a status,
+ * the planner chooses whose ids are run through in list order until the page is full: quick where a fair share of them
+ * matches all, but all of the smaller set, or of both, where hardly any does.
  */
 export async function findLicences(sql: Sql, filter: LicenceFilter): Promise<LicenceRow[]> {
   const { accountId, applicationId, limit } = filter
