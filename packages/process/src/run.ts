@@ -2,6 +2,7 @@ import type { Logger } from './log.ts'
 import { createLogger } from './log.ts'
 import { ConfigError } from './config.ts'
 import { Health } from './health.ts'
+import { keepHeapSmall } from './heap.ts'
 import { startOperationsServer } from './operations-server.ts'
 import { startTelemetry } from './telemetry.ts'
 
@@ -35,6 +36,7 @@ export async function runProcess<C extends ProcessSettings>(
   readSettings: () => C,
   start: (process: Process, config: C) => Promise<void>,
 ): Promise<void> {
+  keepHeapSmall()
   const config = settingsOrExit(name, readSettings)
   const log = createLogger(name, config.LOG_LEVEL)
   const health = new Health()

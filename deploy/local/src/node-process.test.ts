@@ -1,0 +1,30 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { startNode } from './node-process.ts'
+
+test('the young generation of a program grows to 32 MiB and no further', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  // Much of what it makes is in use at any time: V8 gives the young generation all that it may have.
+  const program = `
+    import { getHeapSpaceStatistics } from 'node:v8'
+    let inUse = []
+    let most = 0
+    for (let n = 0; n < 2_000_000; n += 1) {
+      inUse.push({ n, text: 'text ' + n })
+      if (inUse.length > 100_000) inUse = []
+      if (n % 1_000 > 0) continue
+      most = Math.max(most, getHeapSpaceStatistics().find((each) => each.space_name === 'new_space').space_size)
+    }
+    console.log(most / 1024 ** 2)`
+  await writeFile(join(folder, 'main.mjs'), program)
+  const logFile = join(folder, 'log')
+  const { server } = await startNode('program', join(folder, 'main.mjs'), {}, logFile)
+  expect(await server.ended).toBe('exit code 0')
+  const mebibytes = Number(await readFile(logFile, 'utf8'))
+  expect(mebibytes).toBeGreaterThan(16)
+  // Beside the two halves there may be a page or two.
+  expect(mebibytes).toBeLessThan(36)
+})

@@ -1,0 +1,31 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+/** Keeps some 20 MiB in use, replaced piece by piece, all of it old before it is garbage. @returns most of it seen, in MiB */
+async function mostOldSpace(first: string): Promise<number> {
+  const script = `
+    import { getHeapSpaceStatistics } from 'node:v8'
+    import { keepHeapSmall } from './heap.ts'
+    ${first}
+    const inUse = []
+    let most = 0
+    for (let n = 0; n < 4_000_000; n += 1) {
+      inUse[n % 250_000] = { n, text: 'text ' + n }
+      if (n % 1_000 > 0) continue
+      const space = getHeapSpaceStatistics().find((each) => each.space_name === 'old_space')
+      most = Math.max(most, space.space_used_size)
+    }
+    console.log(most / 1024 ** 2)`
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--max-semi-space-size=4', '--input-type=module-typescript', '--eval', script],
+    { cwd: import.meta.dirname },
+  )
+  return Number(stdout)
+}
+
+test('the old generation is collected long before V8 would do so by itself', async () => {
+  const [kept, leftAlone] = await Promise.all([mostOldSpace('keepHeapSmall()'), mostOldSpace('')])
+  expect(kept).toBeLessThan(leftAlone / 1.5)
+})
