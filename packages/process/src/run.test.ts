@@ -66,7 +66,7 @@ test('with STOP_WITH_PARENT it ends when its parent’s pipe does', async () => 
 
 test('while it runs, /readyz follows the probes; /metrics and /healthz answer', async () => {
   const process = run(
-    `${waiting}; let well = false; setTimeout(() => { well = true }, 300)
+    `${waiting}; let well = false; process.stdin.once('data', () => { well = true })
      health.add('database', () => { if (!well) throw new Error('away') })`,
     { METRICS_ADDRESS: '127.0.0.1:20999' },
   )
@@ -77,6 +77,7 @@ test('while it runs, /readyz follows the probes; /metrics and /healthz answer', 
   expect(first.status).toBe(503)
   expect(await first.json()).toEqual({ ready: false, probes: { start: null, database: 'away' } })
   expect(await (await get('/metrics')).text()).toContain('process_cpu_user_seconds_total')
+  process.child.stdin.write('well')
   while ((await get('/readyz')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20))
   process.child.kill('SIGTERM')
   expect((await process.ended).code).toBe(0)
