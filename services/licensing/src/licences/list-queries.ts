@@ -37,41 +37,40 @@ export async function findLicences(sql: Sql, filter: LicenceFilter): Promise<Lic
 
 /** The ids of all that match. An application's licences are all of one account, a plan's of one application. */
 function matching(sql: Sql, filter: LicenceFilter): Fragment {
-  const { applicationId, beforeId, domain, seenSince } = filter
-  const before = (id: Fragment) => (beforeId === '' ? sql`` : sql`and ${id} < ${beforeId}`)
-  const own = ownConditions(sql, filter)
+  const { applicationId, beforeId, status, planId, domain, seenSince } = filter
+  const ids = (table: string, column: string, conditions: Fragment) => sql`
+    (select ${sql(column)} as id from ${sql(table)}
+    where ${conditions} ${beforeId === '' ? sql`` : sql`and ${sql(column)} < ${beforeId}`}) ${sql(`of_${table}`)}`
   const parts: Fragment[] = []
-  if (own.length > 0 || (domain === undefined && seenSince === undefined)) {
-    const [first = sql`application_id = ${applicationId}`, ...others] = own
-    const all = others.reduce((left, right) => sql`${left} and ${right}`, first)
-    parts.push(sql`(select id from licences where ${all} ${before(sql`id`)}) own`)
+  if (status !== undefined) {
+    const among = planId === undefined ? sql`application_id = ${applicationId}` : sql`plan_id = ${planId}`
+    parts.push(ids('licence_statuses', 'licence_id', sql`${among} and status = ${status}`))
   }
   if (domain !== undefined) {
-    parts.push(sql`(
-      select licence_id as id from licence_hosts
-      where application_id = ${applicationId} and host = ${domain.toLowerCase()} ${before(sql`licence_id`)}
-    ) hosts`)
+    const host = sql`application_id = ${applicationId} and host = ${domain.toLowerCase()}`
+    parts.push(ids('licence_hosts', 'licence_id', host))
   }
   if (seenSince !== undefined) {
-    parts.push(sql`(
-      select licence_id as id from licence_activity
-      where application_id = ${applicationId} and last_seen_at >= ${seenSince} ${before(sql`licence_id`)}
-    ) activity`)
+    const seen = sql`application_id = ${applicationId} and last_seen_at >= ${seenSince}`
+    parts.push(ids('licence_activity', 'licence_id', seen))
+  }
+  const own = ownConditions(sql, filter)
+  if (own || parts.length === 0) {
+    parts.push(ids('licences', 'id', own ?? sql`application_id = ${applicationId}`))
   }
   return parts.reduce((all, part) => sql`${all} join ${part} using (id)`)
 }
 
-/** What is asked of a licence's own columns. */
-function ownConditions(sql: Sql, filter: LicenceFilter): Fragment[] {
+/** What is asked of the columns of `licences`. */
+function ownConditions(sql: Sql, filter: LicenceFilter): Fragment | undefined {
   const { applicationId, status, planId, externalRef, neverSeen } = filter
   const conditions: Fragment[] = []
-  if (status !== undefined) conditions.push(sql`status = ${status}`)
-  if (planId !== undefined) conditions.push(sql`plan_id = ${planId}`)
+  if (planId !== undefined && status === undefined) conditions.push(sql`plan_id = ${planId}`)
   if (externalRef !== undefined) conditions.push(sql`external_ref = ${externalRef}`)
   if (neverSeen) conditions.push(sql`not seen`)
-  // The indexes of plans begin without the application; with it, rows would be read to look at it.
-  const ofPlan = planId !== undefined && externalRef === undefined && !neverSeen
-  return conditions.length === 0 || ofPlan
-    ? conditions
-    : [sql`application_id = ${applicationId}`, ...conditions]
+  // The index of plans begins without the application; with it, rows would be read to look at it.
+  if (externalRef !== undefined || neverSeen) conditions.unshift(sql`application_id = ${applicationId}`)
+  return conditions.length === 0
+    ? undefined
+    : conditions.reduce((left, right) => sql`${left} and ${right}`)
 }

@@ -14,7 +14,7 @@ export type Changed = LicenceRow & { former_status: LicenceStatus }
 type Fragment = ReturnType<typeof licenceColumns>
 
 /**
- * Locks the licences that `selection` gives (ids, in lock order, `for update`, of `licences l`), changes them and
+ * Locks the licences that `selection` gives (ids, in lock order, `for update of l`, of `licences l`), changes them and
  * writes their history. One statement for one licence or for thousands.
  */
 export async function changeLicences(
@@ -24,7 +24,7 @@ export async function changeLicences(
   by: By,
 ): Promise<Changed[]> {
   return sql<Changed[]>`
-    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
+    ${changedAndCounted(sql, selection, transition, by)}
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
@@ -36,8 +36,8 @@ export async function changeManyLicences(
   by: By,
 ): Promise<ChangedLicence[]> {
   return sql<ChangedLicence[]>`
-    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
-    select l.id, l.account_id, l.application_id, l.status, l.status_reason from changed l`
+    ${changedAndCounted(sql, selection, transition, by)}
+    select ${eventColumns(sql)} from changed l`
 }
 
 /** The same, without the plans' counters, for those who count once at the end. */
@@ -49,8 +49,13 @@ export async function changeLicencesUncounted(
 ): Promise<ChangedLicence[]> {
   return sql<ChangedLicence[]>`
     with ${changed(sql, selection, transition, by)}
-    select l.id, l.account_id, l.application_id, l.status, l.status_reason from changed l order by l.id`
+    select ${eventColumns(sql)} from changed l order by l.id`
 }
+
+const eventColumns = (sql: Sql) => sql`l.id, l.account_id, l.application_id, l.status, l.status_reason`
+
+const changedAndCounted = (sql: Sql, selection: Fragment, transition: Transition, by: By) => sql`
+  with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})`
 
 const changed = (sql: Sql, selection: Fragment, transition: Transition, { actor, cause }: By) => sql`
   former as materialized (${selection}),

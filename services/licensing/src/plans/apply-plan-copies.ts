@@ -48,9 +48,11 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<number> {
   const by = { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` }
   const suspendAfter = (afterId: string) => {
     const selection = tx`
-      select l.id, l.status, l.status_reason from licences l
-      where l.plan_id = ${copy.id} and l.status = 'active' and l.id > ${afterId}
-      order by l.id limit ${suspendedAtOnce} for update`
+      select l.id, l.status, l.status_reason
+      from licence_statuses s join licences l on l.id = s.licence_id
+      where s.plan_id = ${copy.id} and s.status = 'active' and s.licence_id > ${afterId}
+        and l.plan_id = s.plan_id and l.status = 'active'
+      order by s.licence_id limit ${suspendedAtOnce} for update of l`
     const step = changeLicencesUncounted(tx, selection, transitions.planArchived, by)
     // Where the step before fails, nobody waits for this one.
     step.catch(() => {})
