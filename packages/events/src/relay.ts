@@ -1,9 +1,9 @@
 import type { Database, Transaction } from '@licensing/database/connect'
 import type { Logger } from '@licensing/process/log'
-import { headers } from 'nats'
-import type { JetStreamClient } from 'nats'
+import type { NatsConnection } from 'nats'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
+import { publishInOrder } from './publish.ts'
 import { ensureStream, subjectOf } from './streams.ts'
 import type { Source } from './streams.ts'
 
@@ -74,8 +74,8 @@ export function startRelay(options: {
           await ensureStream(jsm, options.source, options.streamReplicas)
           streamReady = true
         }
-        const js = options.nats.connection.jetstream({ timeout: publishTimeoutMs })
-        const outcome = await options.sql.begin((tx) => publishBatch(tx, js, options.source))
+        const { connection } = options.nats
+        const outcome = await options.sql.begin((tx) => publishBatch(tx, connection, options.source))
         if (outcome === 'more') continue
         // Another relay is at work: it may have read before the latest commit, so look again soon.
         await pause(outcome === 'busy' ? 5 : pollMs)
@@ -105,7 +105,7 @@ export function startRelay(options: {
 
 async function publishBatch(
   tx: Transaction,
-  js: JetStreamClient,
+  connection: NatsConnection,
   source: Source,
 ): Promise<'more' | 'done' | 'busy'> {
   const [lock] = await tx<{ locked: boolean }[]>`select pg_try_advisory_xact_lock(${relayLock}) as locked`
@@ -115,37 +115,18 @@ async function publishBatch(
       extract(epoch from clock_timestamp() - created_at)::float8 as age
     from outbox order by position limit ${batchSize}`
   waiting.set(rows[0]?.age ?? 0)
-  if (rows.length === 0) return 'done'
+  const [first, ...others] = rows.map((row) => ({
+    id: row.event_id,
+    subject: subjectOf(source, row.partition, row.name),
+    payload: row.payload,
+    traceParent: row.trace_parent,
+  }))
+  if (!first) return 'done'
 
-  const outcomes = await Promise.allSettled(
-    rows.map((row, at) => publish(js, source, row, rows[at - 1]?.event_id)),
-  )
-  const failed = outcomes.findIndex((outcome) => outcome.status === 'rejected')
-  const acknowledged = failed < 0 ? rows : rows.slice(0, failed)
-  if (acknowledged.length > 0) {
-    await tx`delete from outbox where position = any(${acknowledged.map((row) => String(row.position))}::bigint[])`
-    published.inc(acknowledged.length)
-  }
-  const problem = outcomes[failed]
-  if (problem?.status === 'rejected' && acknowledged.length === 0) throw problem.reason
-  return rows.length === batchSize || failed >= 0 ? 'more' : 'done'
-}
-
-/**
- * A batch is sent without waiting in between; each message names the one before it, so that JetStream refuses all
- * that follow one that it did not store.
- */
-async function publish(
-  js: JetStreamClient,
-  source: Source,
-  row: OutboxRow,
-  after: string | undefined,
-): Promise<void> {
-  const head = headers()
-  if (row.trace_parent) head.set('traceparent', row.trace_parent)
-  await js.publish(subjectOf(source, row.partition, row.name), row.payload, {
-    msgID: row.event_id,
-    headers: head,
-    ...(after !== undefined && { expect: { lastMsgID: after } }),
-  })
+  const js = connection.jetstream({ timeout: publishTimeoutMs })
+  const stored = await publishInOrder(connection, js, [first, ...others])
+  const positions = rows.slice(0, stored).map((row) => String(row.position))
+  await tx`delete from outbox where position = any(${positions}::bigint[])`
+  published.inc(stored)
+  return rows.length === batchSize || stored < rows.length ? 'more' : 'done'
 }
