@@ -5,7 +5,7 @@ export function postgresSettings(durable: boolean): Record<string, string> {
     // A socket file would lie in /tmp, named by the port alone.
     unix_socket_directories: '',
     max_connections: '300',
-    shared_buffers: '256MB',
+    shared_buffers: '1GB',
     effective_cache_size: '1GB',
     maintenance_work_mem: '64MB',
     random_page_cost: '1.1',

@@ -9,7 +9,10 @@ create table licence_statuses (
   expires_on timestamptz(3)
 );
 
-create function keep_statuses() returns trigger language plpgsql as $$
+-- Rows are found one by one whatever came first: a session keeps the plan of its first changes, and one made for very
+-- many would read the whole table for each of the few that follow.
+create function keep_statuses() returns trigger language plpgsql
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off as $$
 begin
   if tg_op = 'INSERT' then
     insert into licence_statuses (licence_id, application_id, plan_id, status, expires_on)
@@ -37,6 +40,6 @@ insert into licence_statuses (licence_id, application_id, plan_id, status, expir
 select id, application_id, plan_id, status, expires_on from licences order by id;
 create index licence_statuses_by_application on licence_statuses (application_id, status, licence_id);
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
-create index licence_statuses_due on licence_statuses (expires_on)
+create index licence_statuses_due on licence_statuses (expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 analyze licence_statuses;

@@ -28,16 +28,18 @@ export async function changeLicences(
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
-/** The same; answers only what events need. */
-export async function changeManyLicences(
+export type ChangedDue = ChangedLicence & { expires_on: Date }
+
+/** The same for licences that fall due; answers, in the order in which they do, only what events need. */
+export async function changeDueLicences(
   sql: Sql,
   selection: Fragment,
   transition: Transition,
   by: By,
-): Promise<ChangedLicence[]> {
-  return sql<ChangedLicence[]>`
+): Promise<ChangedDue[]> {
+  return sql<ChangedDue[]>`
     ${changedAndCounted(sql, selection, transition, by)}
-    select ${eventColumns(sql)} from changed l`
+    select ${eventColumns(sql)}, l.expires_on from changed l order by l.expires_on, l.id`
 }
 
 /** The same, without the plans' counters, for those who count once at the end. */

@@ -49,10 +49,12 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<number> {
   const suspendAfter = (afterId: string) => {
     const selection = tx`
       select l.id, l.status, l.status_reason
-      from licence_statuses s join licences l on l.id = s.licence_id
+      from licence_statuses s cross join lateral (
+        select id, status, status_reason from licences
+        where id = s.licence_id and plan_id = ${copy.id} and status = 'active' for update
+      ) l
       where s.plan_id = ${copy.id} and s.status = 'active' and s.licence_id > ${afterId}
-        and l.plan_id = s.plan_id and l.status = 'active'
-      order by s.licence_id limit ${suspendedAtOnce} for update of l`
+      order by s.licence_id limit ${suspendedAtOnce}`
     const step = changeLicencesUncounted(tx, selection, transitions.planArchived, by)
     // Where the step before fails, nobody waits for this one.
     step.catch(() => {})

@@ -7,6 +7,7 @@ import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
 import { licenceEvent } from '../licences/licence.ts'
 import { expirePast } from './sweep-queries.ts'
+import type { Due } from './sweep-queries.ts'
 
 export interface Sweep {
   stop(): Promise<void>
@@ -66,14 +67,16 @@ export async function expireLicences(outbox: Outbox, signal?: AbortSignal): Prom
 }
 
 async function expireInTurn(outbox: Outbox, signal: AbortSignal | undefined): Promise<number> {
+  let last: Due | undefined
   for (let total = 0; ;) {
-    const count = await outbox.transaction(async (tx) => {
-      const licences = await expirePast(tx, expiredAtOnce)
-      await append(tx, ...licences.map((licence) => licenceEvent('licenceExpired', licence)))
-      return licences.length
+    const licences = await outbox.transaction(async (tx) => {
+      const past = await expirePast(tx, last, expiredAtOnce)
+      await append(tx, ...past.map((licence) => licenceEvent('licenceExpired', licence)))
+      return past
     })
-    total += count
-    expired.inc(count)
-    if (count < expiredAtOnce || signal?.aborted) return total
+    total += licences.length
+    expired.inc(licences.length)
+    if (licences.length < expiredAtOnce || signal?.aborted) return total
+    last = licences.at(-1)
   }
 }

@@ -1,15 +1,28 @@
 import type { Sql } from '@licensing/database/connect'
 import { transitions } from '../licences/licence.ts'
-import type { ChangedLicence } from '../licences/licence.ts'
-import { changeManyLicences } from '../licences/transition-queries.ts'
+import { changeDueLicences } from '../licences/transition-queries.ts'
+import type { ChangedDue } from '../licences/transition-queries.ts'
 
-/** Expires licences that are past their expiry, at most `limit`; those that others hold are left for the next time. */
-export async function expirePast(sql: Sql, limit: number): Promise<ChangedLicence[]> {
+/** A place in the order in which licences fall due. */
+export interface Due {
+  id: string
+  expires_on: Date
+}
+
+/**
+ * Expires licences that are past their expiry, at most `limit`, in the order in which they fell due and from `after`
+ * on: what is behind it is not looked at again. Those that others hold are left for the next sweep.
+ */
+export async function expirePast(sql: Sql, after: Due | undefined, limit: number): Promise<ChangedDue[]> {
   const selection = sql`
     select l.id, l.status, l.status_reason
-    from licence_statuses s join licences l on l.id = s.licence_id
+    from licence_statuses s cross join lateral (
+      select id, status, status_reason from licences
+      where id = s.licence_id and expires_on <= now() and status in ('active', 'suspended', 'downgraded')
+      for update skip locked
+    ) l
     where s.expires_on <= now() and s.status in ('active', 'suspended', 'downgraded')
-      and l.expires_on <= now() and l.status in ('active', 'suspended', 'downgraded')
-    order by s.expires_on limit ${limit} for update of l skip locked`
-  return changeManyLicences(sql, selection, transitions.expiryPassed, { actor: 'sweep' })
+      ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
+    order by s.expires_on, s.licence_id limit ${limit}`
+  return changeDueLicences(sql, selection, transitions.expiryPassed, { actor: 'sweep' })
 }

@@ -58,7 +58,7 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
     // Indexes are built after the rows: a third of the time.
     const indexes = await tx<{ name: string; definition: string }[]>`
       select indexname as name, indexdef as definition from pg_indexes
-      where schemaname = current_schema() and tablename in ('licences', 'licence_activity')
+      where schemaname = current_schema() and tablename in ('licences', 'licence_statuses', 'licence_activity')
         and indexname not in (select conname from pg_constraint)`
     for (const { name } of indexes) await tx`drop index ${tx(name)}`
     await tx`
@@ -97,7 +97,8 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
       where account_id = ${stack.accountId} and status = 'active' group by 1, 2`
     for (const { definition } of indexes) await tx.unsafe(definition)
   })
-  for (const table of ['licences', 'licence_history', 'licence_hosts', 'licence_activity', 'plan_counts']) {
+  const tables = ['licences', 'licence_statuses', 'licence_history', 'licence_hosts', 'licence_activity', 'plan_counts']
+  for (const table of tables) {
     await sql`vacuum analyze ${sql(table)}`
   }
   const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString()

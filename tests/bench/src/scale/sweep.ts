@@ -13,7 +13,8 @@ export async function sweep(sql: Database, { commonPlan, duePlan }: Population):
   await eventually(
     async () => {
       const left = await sql`
-        select 1 from licences where expires_on <= now() and status in ('active', 'suspended', 'downgraded') limit 1`
+        select 1 from licence_statuses
+        where expires_on <= now() and status in ('active', 'suspended', 'downgraded') limit 1`
       return left.length === 0
     },
     { timeoutMs: 300_000, intervalMs: 20 },
