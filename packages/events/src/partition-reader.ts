@@ -10,7 +10,7 @@ import { movePosition, readPosition, recordConsumed } from './consumer-queries.t
 import { pause } from './pause.ts'
 import { isNotFound, subjectOf } from './streams.ts'
 
-const batchSize = 200
+const batchSize = 500
 const bufferSize = 1_000
 const poisonTries = 5
 

@@ -50,15 +50,18 @@ async function givenStream(subject = 'events.licensing.0.licence.suspended') {
 
 const numbersOf = (found: { number: number }[]) => found.map(({ number }) => number)
 
-test.each([1, 2, 3, 500])('%i messages are stored in their order, with their ids and traces', async (count) => {
-  const { publish, stored } = await givenStream()
-  const numbers = Array.from({ length: count }, (_, at) => at + 1)
-  expect(await publish(numbers)).toBe(count)
-  const trace = (number: number) => (number % 2 === 0 ? `trace-${number}` : '')
-  expect(await stored()).toEqual(
-    numbers.map((number) => ({ number, trace: trace(number), id: `evt_${number}` })),
-  )
-})
+test.each([1, 2, 3, 500])(
+  '%i messages are stored in their order, with their ids and traces',
+  async (count) => {
+    const { publish, stored } = await givenStream()
+    const numbers = Array.from({ length: count }, (_, at) => at + 1)
+    expect(await publish(numbers)).toBe(count)
+    const trace = (number: number) => (number % 2 === 0 ? `trace-${number}` : '')
+    expect(await stored()).toEqual(
+      numbers.map((number) => ({ number, trace: trace(number), id: `evt_${number}` })),
+    )
+  },
+)
 
 test('a batch sent again, as after a crash, is stored once', async () => {
   const { publish, stored } = await givenStream()

@@ -22,7 +22,7 @@ interface OutboxRow {
   trace_parent: string | null
 }
 
-const batchSize = 500
+const batchSize = 1_000
 // What other replicas committed and did not publish, because they died, is found by this.
 const pollMs = 200
 const retryMs = 250

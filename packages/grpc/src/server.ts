@@ -161,7 +161,8 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
     'grpc.max_connection_age_ms': 300_000,
-    'grpc.max_connection_age_grace_ms': 30_000,
+    // As long as the longest call, an archive.
+    'grpc.max_connection_age_grace_ms': 120_000,
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
   })
   const implementations = options.services.map((service) => service(settings))

@@ -5,8 +5,8 @@ import { savedOnly } from '../plan-copies/push.ts'
 import { changePlanStatus } from './change-plan-status.ts'
 import { toPlan } from './plan.ts'
 
-// A plan may have a hundred thousand active licences to suspend.
-const archiveTimeoutMs = 30_000
+// A plan may have a million active licences to suspend.
+const archiveTimeoutMs = 115_000
 
 /** Interface 3.2: every active licence on the plan becomes suspended, in licensing's one transaction. */
 export async function archivePlan(

@@ -70,7 +70,5 @@ function ownConditions(sql: Sql, filter: LicenceFilter): Fragment | undefined {
   if (neverSeen) conditions.push(sql`not seen`)
   // The index of plans begins without the application; with it, rows would be read to look at it.
   if (externalRef !== undefined || neverSeen) conditions.unshift(sql`application_id = ${applicationId}`)
-  return conditions.length === 0
-    ? undefined
-    : conditions.reduce((left, right) => sql`${left} and ${right}`)
+  return conditions.length === 0 ? undefined : conditions.reduce((left, right) => sql`${left} and ${right}`)
 }

@@ -14,6 +14,7 @@ import {
   history,
   issue,
   restore,
+  statusesAstray,
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
@@ -92,6 +93,7 @@ test('whatever storms one application, the counts are exact, no retired plan has
     for (const plan of plans) expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
     expect(await activeOn(harness, plans[0]!)).toBe(0n)
     for (const licence of licences) await expectOneStory(licence)
+    expect(await statusesAstray(harness)).toEqual([])
   }
   await expectNoDeadlock(harness)
 })

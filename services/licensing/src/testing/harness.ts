@@ -88,7 +88,7 @@ function serveOn() {
   return { address, log: createLogger('licensing', 'error'), health: new Health() }
 }
 
-const licensingMigrations = {
+export const licensingMigrations = {
   name: 'licensing',
   path: new URL('../../migrations', import.meta.url).pathname,
 }

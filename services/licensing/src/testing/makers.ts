@@ -153,6 +153,16 @@ export async function countedOn(harness: Harness, plan: { id: string }): Promise
   return row!.active
 }
 
+/** Licences whose row in `licence_statuses` is missing, says something else, or outlived them. */
+export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select coalesce(l.id, s.licence_id) as id
+    from licences l full join licence_statuses s on s.licence_id = l.id
+    where (l.id, l.application_id, l.plan_id, l.status, l.expires_on)
+      is distinct from (s.licence_id, s.application_id, s.plan_id, s.status, s.expires_on)`
+  return rows.map((row) => row.id)
+}
+
 export async function statusOf(harness: Harness, licence: { id: string }): Promise<string> {
   const detail = await harness.licensing.getLicence({
     accountId: harness.accountId,

@@ -4,7 +4,18 @@ import type { Licence } from '@licensing/proto/licensing'
 import { expect } from 'vitest'
 import { expireLicences } from '../sweeps/expire-licences.ts'
 import type { Harness } from './harness.ts'
-import { activeOn, archive, causeOn, countedOn, events, givenPlan, issue, restore, verbOn } from './makers.ts'
+import {
+  activeOn,
+  archive,
+  causeOn,
+  countedOn,
+  events,
+  givenPlan,
+  issue,
+  restore,
+  statusesAstray,
+  verbOn,
+} from './makers.ts'
 import type { SentEvent } from './makers.ts'
 import type { Call } from './model-calls.ts'
 import { Model } from './model.ts'
@@ -149,6 +160,7 @@ export async function startRun(harness: Harness) {
         expect(Number(await activeOn(within, one))).toBe(model.activeOn(one.id))
         expect(Number(await countedOn(within, one))).toBe(model.activeOn(one.id))
       }
+      expect(await statusesAstray(within)).toEqual([])
       // What is still due must not meet the next run.
       await expireLicences(within.deps.outbox)
     },

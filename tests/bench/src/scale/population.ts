@@ -97,7 +97,14 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
       where account_id = ${stack.accountId} and status = 'active' group by 1, 2`
     for (const { definition } of indexes) await tx.unsafe(definition)
   })
-  const tables = ['licences', 'licence_statuses', 'licence_history', 'licence_hosts', 'licence_activity', 'plan_counts']
+  const tables = [
+    'licences',
+    'licence_statuses',
+    'licence_history',
+    'licence_hosts',
+    'licence_activity',
+    'plan_counts',
+  ]
   for (const table of tables) {
     await sql`vacuum analyze ${sql(table)}`
   }

@@ -17,7 +17,7 @@ export async function sweep(sql: Database, { commonPlan, duePlan }: Population):
         where expires_on <= now() and status in ('active', 'suspended', 'downgraded') limit 1`
       return left.length === 0
     },
-    { timeoutMs: 300_000, intervalMs: 20 },
+    { timeoutMs: 300_000, intervalMs: 100 },
   )
   const doneMs = Date.now()
   const [row] = await sql<{ first: Date; swept: number }[]>`

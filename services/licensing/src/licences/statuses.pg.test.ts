@@ -1,0 +1,80 @@
+import { connect } from '@licensing/database/connect'
+import type { Database, Sql } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { copyFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { licensingMigrations } from '../testing/harness.ts'
+import { statusesAstray } from '../testing/makers.ts'
+
+async function givenDatabase() {
+  const database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  return {
+    sql,
+    [Symbol.asyncDispose]: async () => {
+      await sql.end({ timeout: 5 })
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** The migrations before `statuses`, as a release had them that knew no later ones. */
+async function migrateToBefore(sql: Database): Promise<void> {
+  await using folder = await makeTemporaryFolder()
+  for (const file of await readdir(licensingMigrations.path)) {
+    if (file < '0004') await copyFile(join(licensingMigrations.path, file), join(folder.path, file))
+  }
+  const before = { name: licensingMigrations.name, path: folder.path }
+  await migrate(sql, [outboxMigrations, consumerMigrations, before])
+}
+
+const insertLicences = (sql: Database, from: number, to: number) => sql`
+  insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id)
+  select 'lic_' || n, 'key-' || n, 'acct', 'app', 'plan_' || n % 3, 'active', 'customer',
+    case when n % 2 = 0 then now() + n * interval '1 day' end, 'snapshot'
+  from generate_series(${from}::int, ${to}::int) n`
+
+test('licences of an earlier release have their statuses, and keep them', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await migrateToBefore(sql)
+  await insertLicences(sql, 1, 1_000)
+  expect(await migrate(sql, [licensingMigrations])).toContain('licensing/0004-statuses.sql')
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from licence_statuses`
+  expect(row!.count).toBe(1_000)
+  expect(await statusesAstray({ sql })).toEqual([])
+  await sql`update licences set status = 'suspended' where plan_id = 'plan_1'`
+  await sql`update licences set plan_id = 'plan_1', expires_on = null where id = 'lic_2'`
+  await insertLicences(sql, 1_001, 1_010)
+  await sql`delete from licences where id in ('lic_1', 'lic_2', 'lic_3')`
+  expect(await statusesAstray({ sql })).toEqual([])
+})
+
+test('a change of one licence reads that one alone, whatever the session has changed before', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await insertLicences(sql, 1, 5_000)
+  await sql`vacuum analyze licence_statuses`
+  for (const status of ['suspended', 'active', 'suspended', 'active', 'suspended', 'active']) {
+    await sql`update licences set status = ${status}`
+  }
+  const read = await sql.begin(async (tx) => {
+    const before = await rowsRead(tx)
+    await tx`update licences set status = 'revoked' where id = 'lic_4999'`
+    return (await rowsRead(tx)) - before
+  })
+  expect(read).toBe(1)
+})
+
+/** Rows of the table that this session has read and PostgreSQL has not yet put into its statistics. */
+async function rowsRead(sql: Sql): Promise<number> {
+  const [row] = await sql<{ rows: number }[]>`
+    select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables
+    where relname = 'licence_statuses'`
+  return row!.rows
+}
