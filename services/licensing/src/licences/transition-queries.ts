@@ -11,55 +11,43 @@ export interface By {
 
 export type Changed = LicenceRow & { former_status: LicenceStatus }
 
-type Fragment = ReturnType<typeof licenceColumns>
+/** What events and counters need, and where the next ones begin. */
+export type ChangedUncounted = ChangedLicence &
+  Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
+
+/** A part of a statement. */
+export type Selection = ReturnType<typeof licenceColumns>
 
 /**
- * Locks the licences that `selection` gives (ids, in lock order, `for update of l`, of `licences l`), changes them and
- * writes their history. One statement for one licence or for thousands.
+ * Locks the licences that `selection` gives (id, status and status_reason, in lock order, `for update`), changes them
+ * and writes their history.
  */
 export async function changeLicences(
   sql: Sql,
-  selection: Fragment,
+  selection: Selection,
   transition: Transition,
   by: By,
 ): Promise<Changed[]> {
   return sql<Changed[]>`
-    ${changedAndCounted(sql, selection, transition, by)}
+    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
-export type ChangedDue = ChangedLicence & { expires_on: Date }
-
-/** The same for licences that fall due; answers, in the order in which they do, only what events need. */
-export async function changeDueLicences(
-  sql: Sql,
-  selection: Fragment,
-  transition: Transition,
-  by: By,
-): Promise<ChangedDue[]> {
-  return sql<ChangedDue[]>`
-    ${changedAndCounted(sql, selection, transition, by)}
-    select ${eventColumns(sql)}, l.expires_on from changed l order by l.expires_on, l.id`
-}
-
-/** The same, without the plans' counters, for those who count once at the end. */
+/** The same in any number, without the plans' counters, for those who count once at the end. */
 export async function changeLicencesUncounted(
   sql: Sql,
-  selection: Fragment,
+  selection: Selection,
   transition: Transition,
   by: By,
-): Promise<ChangedLicence[]> {
-  return sql<ChangedLicence[]>`
+  order: Selection,
+): Promise<ChangedUncounted[]> {
+  return sql<ChangedUncounted[]>`
     with ${changed(sql, selection, transition, by)}
-    select ${eventColumns(sql)} from changed l order by l.id`
+    select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
+    from changed l order by ${order}`
 }
 
-const eventColumns = (sql: Sql) => sql`l.id, l.account_id, l.application_id, l.status, l.status_reason`
-
-const changedAndCounted = (sql: Sql, selection: Fragment, transition: Transition, by: By) => sql`
-  with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})`
-
-const changed = (sql: Sql, selection: Fragment, transition: Transition, { actor, cause }: By) => sql`
+const changed = (sql: Sql, selection: Selection, transition: Transition, { actor, cause }: By) => sql`
   former as materialized (${selection}),
   changed as (
     update licences l set
@@ -78,7 +66,7 @@ const changed = (sql: Sql, selection: Fragment, transition: Transition, { actor,
   )`
 
 /** Carries the changes of a query (plan_id, former_status, status) over to the plans' counters. */
-const countChanges = (sql: Sql, from: Fragment) => sql`
+const countChanges = (sql: Sql, from: Selection) => sql`
   insert into plan_counts (plan_id, shard, active)
   select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
   from ${from}

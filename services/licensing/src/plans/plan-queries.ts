@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { Selection } from '../licences/transition-queries.ts'
 
 export interface PlanRow {
   id: string
@@ -62,6 +63,16 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
     on conflict do nothing`
   return inserted.count === 1
 }
+
+/** A plan's active licences, at most `limit`, in the order of their ids and after one. */
+export const activeLicencesOn = (sql: Sql, planId: string, afterId: string, limit: number): Selection => sql`
+  select l.id, l.status, l.status_reason
+  from licence_statuses s cross join lateral (
+    select id, status, status_reason from licences
+    where id = s.licence_id and plan_id = ${planId} and status = 'active' for update
+  ) l
+  where s.plan_id = ${planId} and s.status = 'active' and s.licence_id > ${afterId}
+  order by s.licence_id limit ${limit}`
 
 export async function recordSuspended(
   sql: Sql,

@@ -1,12 +1,13 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Transaction } from '@licensing/database/connect'
 import { pruneConsumed } from '@licensing/events/consumer-queries'
-import { append } from '@licensing/events/outbox'
 import type { Outbox } from '@licensing/events/outbox'
 import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
-import { licenceEvent } from '../licences/licence.ts'
-import { expirePast } from './sweep-queries.ts'
+import { changeMany } from '../licences/change-many.ts'
+import { transitions } from '../licences/licence.ts'
+import { addToCounts } from '../licences/transition-queries.ts'
+import { licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
 export interface Sweep {
@@ -20,9 +21,10 @@ interface SweepOptions {
   log: Logger
 }
 
-const expiredAtOnce = 500
-// One makes its events while PostgreSQL changes the licences of another.
+// Of five hundred each, in one transaction: so long do verbs on these licences wait, some 50 ms each.
+// One is at work in PostgreSQL while another commits.
 const lanes = 2
+const stepsAtOnce = 2
 const pruneEveryMs = 3_600_000
 // Longer than the streams keep events: no copy of an event comes after its id is forgotten.
 const consumedKeptDays = 40
@@ -67,16 +69,29 @@ export async function expireLicences(outbox: Outbox, signal?: AbortSignal): Prom
 }
 
 async function expireInTurn(outbox: Outbox, signal: AbortSignal | undefined): Promise<number> {
+  let total = 0
   let last: Due | undefined
-  for (let total = 0; ;) {
-    const licences = await outbox.transaction(async (tx) => {
-      const past = await expirePast(tx, last, expiredAtOnce)
-      await append(tx, ...past.map((licence) => licenceEvent('licenceExpired', licence)))
-      return past
-    })
-    total += licences.length
-    expired.inc(licences.length)
-    if (licences.length < expiredAtOnce || signal?.aborted) return total
-    last = licences.at(-1)
-  }
+  do {
+    const after = last
+    const past = await outbox.transaction((tx) => expirePast(tx, after))
+    expired.inc(past.count)
+    total += past.count
+    last = past.last
+  } while (last && !signal?.aborted)
+  return total
+}
+
+async function expirePast(
+  tx: Transaction,
+  start: Due | undefined,
+): Promise<{ count: number; last?: Due | undefined }> {
+  const { count, last, active } = await changeMany(tx, {
+    transition: transitions.expiryPassed,
+    by: { actor: 'sweep' },
+    order: tx`l.expires_on, l.id`,
+    select: (after, limit) => licencesPast(tx, after ?? start, limit),
+    steps: stepsAtOnce,
+  })
+  await addToCounts(tx, active)
+  return { count, last }
 }

@@ -1,28 +1,23 @@
 import type { Sql } from '@licensing/database/connect'
-import { transitions } from '../licences/licence.ts'
-import { changeDueLicences } from '../licences/transition-queries.ts'
-import type { ChangedDue } from '../licences/transition-queries.ts'
+import type { Selection } from '../licences/transition-queries.ts'
 
 /** A place in the order in which licences fall due. */
 export interface Due {
   id: string
-  expires_on: Date
+  expires_on: Date | null
 }
 
 /**
- * Expires licences that are past their expiry, at most `limit`, in the order in which they fell due and from `after`
- * on: what is behind it is not looked at again. Those that others hold are left for the next sweep.
+ * Licences that are past their expiry, at most `limit`, in the order in which they fell due and from `after` on: what
+ * is behind it is not looked at again. Those that others hold are left for the next sweep.
  */
-export async function expirePast(sql: Sql, after: Due | undefined, limit: number): Promise<ChangedDue[]> {
-  const selection = sql`
-    select l.id, l.status, l.status_reason
-    from licence_statuses s cross join lateral (
-      select id, status, status_reason from licences
-      where id = s.licence_id and expires_on <= now() and status in ('active', 'suspended', 'downgraded')
-      for update skip locked
-    ) l
-    where s.expires_on <= now() and s.status in ('active', 'suspended', 'downgraded')
-      ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
-    order by s.expires_on, s.licence_id limit ${limit}`
-  return changeDueLicences(sql, selection, transitions.expiryPassed, { actor: 'sweep' })
-}
+export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
+  select l.id, l.status, l.status_reason
+  from licence_statuses s cross join lateral (
+    select id, status, status_reason from licences
+    where id = s.licence_id and expires_on <= now() and status in ('active', 'suspended', 'downgraded')
+    for update skip locked
+  ) l
+  where s.expires_on <= now() and s.status in ('active', 'suspended', 'downgraded')
+    ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
+  order by s.expires_on, s.licence_id limit ${limit}`

@@ -1,0 +1,54 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import { licenceEvent } from './licence.ts'
+import type { Transition } from './licence.ts'
+import { changeLicencesUncounted } from './transition-queries.ts'
+import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
+
+// Rows and events of one step: bounds memory and how long this process is deaf to others.
+const changedAtOnce = 500
+
+interface Changes {
+  transition: Transition
+  by: By
+  /** Columns of `l` that the selection goes by. */
+  order: Selection
+  /** The next licences after one, as `changeLicences` wants them. */
+  select: (after: ChangedUncounted | undefined, limit: number) => Selection
+  /** The most of them; all when absent. */
+  steps?: number
+}
+
+/**
+ * Changes a set of licences in one transaction and in steps, with their history and events. PostgreSQL is at the next
+ * step while the events of one are made. The plans' counters are the caller's, and come last.
+ *
+ * @returns how many it changed; the last of them where more may follow; by how much each plan's active licences changed
+ */
+export async function changeMany(
+  tx: Transaction,
+  { transition, by, order, select, steps = Infinity }: Changes,
+): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
+  const active = new Map<string, number>()
+  const start = (after?: ChangedUncounted) => {
+    const step = changeLicencesUncounted(tx, select(after, changedAtOnce), transition, by, order)
+    // Where the step before fails, nobody waits for this one.
+    step.catch(() => {})
+    return step
+  }
+  let count = 0
+  let step = start()
+  for (let done = 1; ; done += 1) {
+    const changed = await step
+    const last = changed.length < changedAtOnce ? undefined : changed.at(-1)
+    const isLast = !last || done === steps
+    if (!isLast) step = start(last)
+    await append(tx, ...changed.map((licence) => licenceEvent(transition.emits, licence)))
+    for (const { plan_id, status, former_status } of changed) {
+      const change = Number(status === 'active') - Number(former_status === 'active')
+      active.set(plan_id, (active.get(plan_id) ?? 0) + change)
+    }
+    count += changed.length
+    if (isLast) return { count, last, active }
+  }
+}
