@@ -21,9 +21,9 @@ interface SweepOptions {
   log: Logger
 }
 
-// Of five hundred each, in one transaction: so long do verbs on these licences wait, some 50 ms each.
-// One is at work in PostgreSQL while another commits.
+// One is at work while another commits.
 const lanes = 2
+// In one transaction, so long does a verb on one of its licences wait: some 50 ms a step.
 const stepsAtOnce = 2
 const pruneEveryMs = 3_600_000
 // Longer than the streams keep events: no copy of an event comes after its id is forgotten.
