@@ -8,6 +8,9 @@ export interface Message {
   traceParent: string | null
 }
 
+// A relay's transaction is open meanwhile.
+const oneByOneAtOnce = 100
+
 /**
  * Publishes messages to a stream that has no other sender, so that none is stored before one that comes before it here.
  * Some may be in the stream already, in any order: a sender before this one died, and what it did not see was committed
@@ -21,7 +24,7 @@ export async function publishInOrder(
   js: JetStreamClient,
   [first, ...others]: [Message, ...Message[]],
 ): Promise<number> {
-  const start = await publish(js, first)
+  const start = await publishKnown(js, first)
   // A first one that is new ends the stream now: all others are new, or the chain breaks at those that are not.
   if (!start.duplicate && others.length > 1) {
     const end = await publishChain(connection, js, first, others).catch(() => undefined)
@@ -29,12 +32,23 @@ export async function publishInOrder(
     if (end && !end.duplicate && end.seq === start.seq + others.length) return 1 + others.length
   }
   let stored = 1
-  for (const message of others) {
-    const answer = await publish(js, message).catch(() => undefined)
+  for (const message of others.slice(0, oneByOneAtOnce)) {
+    const answer = await publishKnown(js, message).catch(() => undefined)
     if (!answer) break
     stored += 1
   }
   return stored
+}
+
+/**
+ * Publishes a message whose answer says for certain that it is stored. A replicated stream remembers an id before it
+ * decides about the message, and keeps it where it then refuses: such a message is a duplicate of none (`seq` 0). It is
+ * sent again without id, and consumers know a second copy by the event's own.
+ */
+async function publishKnown(js: JetStreamClient, message: Message): Promise<PubAck> {
+  const answer = await publish(js, message)
+  if (!answer.duplicate || answer.seq > 0) return answer
+  return js.publish(message.subject, message.payload, { headers: headersOf(message) })
 }
 
 /**

@@ -1,0 +1,70 @@
+import { findNatsProgram } from '@licensing/local/nats-program'
+import { freePort } from '@licensing/local/ports'
+import { startServerProcess } from '@licensing/local/server-process'
+import { eventually } from './poll.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+/** Three NATS servers that replicate their streams. */
+export interface NatsCluster extends AsyncDisposable {
+  readonly urls: string[]
+}
+
+const formingMs = 15_000
+const mostTries = 4
+
+/**
+ * Starts a cluster for one test file and returns when its servers have found each other; undefined where this machine
+ * can run nats-server only out of an image.
+ */
+export async function startNatsCluster(): Promise<NatsCluster | undefined> {
+  const program = await findNatsProgram()
+  if (program.kind === 'docker') return undefined
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await formCluster(program.path)
+    } catch (error) {
+      // A port was taken by somebody else meanwhile.
+      if (tries === mostTries) throw error
+    }
+  }
+}
+
+async function formCluster(program: string): Promise<NatsCluster> {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const servers: Record<'port' | 'route' | 'monitor', number>[] = []
+  while (servers.length < 3) {
+    servers.push({ port: await freePort(), route: await freePort(), monitor: await freePort() })
+  }
+  const routes = servers.map(({ route }) => `nats://127.0.0.1:${route}`).join(',')
+  for (const [at, { port, route, monitor }] of servers.entries()) {
+    const name = `n${at + 1}`
+    const addresses = ['-a', '127.0.0.1', '-p', String(port), '-m', String(monitor)]
+    const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${route}`, '--routes', routes]
+    const server = await startServerProcess({
+      command: program,
+      args: [...addresses, ...cluster, '-n', name, '-js', '-sd', `${folder.path}/${name}`],
+      env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' },
+      logFile: `${folder.path}/${name}.log`,
+      stopSignal: 'SIGTERM',
+    })
+    started.defer(() => server.stop())
+  }
+  await eventually(async () => (await Promise.all(servers.map(knowsAll))).every(Boolean), {
+    timeoutMs: formingMs,
+  })
+  const running = started.move()
+  return {
+    urls: servers.map(({ port }) => `nats://127.0.0.1:${port}`),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** Whether a server knows a leader and two others. */
+async function knowsAll({ monitor }: { monitor: number }): Promise<boolean> {
+  const answer = await fetch(`http://127.0.0.1:${monitor}/jsz`)
+  const { meta_cluster: meta } = (await answer.json()) as {
+    meta_cluster?: { leader?: string; cluster_size?: number }
+  }
+  return Boolean(meta?.leader) && meta?.cluster_size === 3
+}
