@@ -56,7 +56,7 @@ const durations = new Histogram({
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 })
 
-// What a call without a deadline gets, in milliseconds.
+// The most that any call gets, in milliseconds.
 const longestCallMs = 60_000
 const healthPollMs = 1_000
 // A process that is about to be ready says so at once: others wait for it.
@@ -161,8 +161,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
     'grpc.max_connection_age_ms': 300_000,
-    // As long as the longest call, an archive.
-    'grpc.max_connection_age_grace_ms': 120_000,
+    'grpc.max_connection_age_grace_ms': longestCallMs,
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
   })
   const implementations = options.services.map((service) => service(settings))

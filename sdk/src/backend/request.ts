@@ -8,7 +8,7 @@ export interface BackendOptions {
   readonly apiKey: string
   /** Sends requests: the global `fetch` unless given. */
   readonly fetch?: typeof fetch | undefined
-  /** How long one try may take, in milliseconds: 30 000 unless given. */
+  /** How long one try may take, in milliseconds: 60 000 unless given. */
   readonly timeoutMs?: number | undefined
   /** How often a call is tried again that may be: 3 times unless given. */
   readonly retries?: number | undefined
@@ -57,7 +57,7 @@ function mayRepeat({ status, code }: LicensingApiError, method: Method, request:
 }
 
 async function attempt(
-  { apiKey, fetch: given, timeoutMs = 30_000 }: BackendOptions,
+  { apiKey, fetch: given, timeoutMs = 60_000 }: BackendOptions,
   method: Method,
   url: string,
   { body, idempotencyKey, signal }: PlainRequest,

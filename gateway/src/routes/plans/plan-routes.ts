@@ -17,9 +17,9 @@ const tag = 'Plans'
 const all = '/v1/apps/{app_id}/plans'
 const one = '/v1/apps/{app_id}/plans/{plan_id}'
 
-// An archive suspends every active licence of the plan before it answers: some 10 s for 100,000. More than the catalog
-// waits, so that its answer says what has been saved.
-const archiveMs = 120_000
+// An archive suspends every active licence of the plan before it answers, some 10 s for 100,000. More than the catalog
+// waits, whose answer says what has been saved, and less than a server gives any call.
+const archiveMs = 55_000
 
 export const planRoutes: Route[] = [
   vendorRoute({

@@ -3,10 +3,8 @@ import type { ArchivePlanRequest, ArchivePlanResponseSchema } from '@licensing/p
 import type { CatalogDeps } from '../deps.ts'
 import { savedOnly } from '../plan-copies/push.ts'
 import { changePlanStatus } from './change-plan-status.ts'
+import { archiveMs } from './plan-queries.ts'
 import { toPlan } from './plan.ts'
-
-// A plan may have a million active licences to suspend.
-const archiveTimeoutMs = 115_000
 
 /** Interface 3.2: every active licence on the plan becomes suspended, in licensing's one transaction. */
 export async function archivePlan(
@@ -15,7 +13,7 @@ export async function archivePlan(
 ): Promise<MessageInitShape<typeof ArchivePlanResponseSchema>> {
   return changePlanStatus(deps, 'archive', request, async (copy, plan) => {
     const { suspendedLicences } = await deps.licensing.calls
-      .archivePlan({ plan: copy }, { timeoutMs: archiveTimeoutMs })
+      .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
       .catch((error: unknown) => {
         throw savedOnly(
           `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`,

@@ -151,6 +151,28 @@ test('an archive that is under way is not taken up by another', async () => {
   expect(await first).toMatchObject({ plan: { status: 'retired' } })
 })
 
+test('of two that were under way the later failure does not undo the confirmation', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes, path } = given
+  const entered = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  catalog.licensing.whileArchiving = () => {
+    entered.resolve()
+    return release.promise
+  }
+  const slow = changes.archive()
+  await entered.promise
+  // As if the first had taken longer than any may.
+  await catalog.sql`update plans set unconfirmed_until = clock_timestamp() where id = ${path.planId}`
+  catalog.licensing.whileArchiving = async () => {}
+  expect(await changes.archive()).toMatchObject({ plan: { status: 'retired' } })
+  catalog.licensing.refused.add('archivePlan')
+  release.reject(new Error('cut'))
+  expect(await outcomeOf(slow)).not.toBe('ok')
+  catalog.licensing.refused.clear()
+  expect(await outcomeOf(changes.archive())).toBe('conflict')
+})
+
 test('a licensing service that has just been restarted is waited for', async () => {
   await using given = await givenApplication()
   const { catalog, changes } = given

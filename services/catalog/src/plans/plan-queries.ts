@@ -89,8 +89,10 @@ export async function replaceOverrides(
       ${overrides.map((override) => override.value)}::text[]) as given (definition_id, value)`
 }
 
-// Longer than the deadline of the call to licensing that it waits for.
-const confirmationTime = '40 seconds'
+/** How long licensing may take to suspend a plan's licences: a plan may have some hundred thousand. */
+export const archiveMs = 50_000
+// Longer than the call to licensing that it waits for.
+const confirmationMs = archiveMs + 10_000
 
 /** Archives or restores, where the status is the one that the verb needs. @returns whether it did */
 export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: string): Promise<boolean> {
@@ -100,7 +102,7 @@ export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: 
     update plans set status = ${to}, version = version + 1, status_version = version + 1, updated_at = now(),
       archive_version = case when ${archives} then version + 1 else archive_version end,
       archived_by = case when ${archives} then ${actor} else archived_by end,
-      unconfirmed_until = clock_timestamp() + ${confirmationTime}::interval
+      unconfirmed_until = clock_timestamp() + ${confirmationMs}::int * interval '1 millisecond'
     where id = ${id} and status = ${from}`
   return changed.count === 1
 }
@@ -112,7 +114,7 @@ export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: 
  */
 export async function resumeStatus(sql: Sql, id: string, verb: PlanVerb): Promise<boolean> {
   const resumed = await sql`
-    update plans set unconfirmed_until = clock_timestamp() + ${confirmationTime}::interval
+    update plans set unconfirmed_until = clock_timestamp() + ${confirmationMs}::int * interval '1 millisecond'
     where id = ${id} and status = ${transitions[verb].to} and unconfirmed_until < clock_timestamp()`
   return resumed.count === 1
 }
@@ -126,5 +128,5 @@ export async function settleStatus(
 ): Promise<void> {
   await sql`
     update plans set unconfirmed_until = case when ${confirmed} then null else clock_timestamp() end
-    where id = ${id} and status_version = ${statusVersion}`
+    where id = ${id} and status_version = ${statusVersion} and unconfirmed_until is not null`
 }

@@ -7,12 +7,15 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { activeLicencesOn } from '../plans/plan-queries.ts'
+import { licencesPast } from '../sweeps/sweep-queries.ts'
 import { licensingMigrations } from '../testing/harness.ts'
 import { statusesAstray } from '../testing/makers.ts'
+import type { Selection } from './transition-queries.ts'
 
-async function givenDatabase() {
+async function givenDatabase(connections = 1) {
   const database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'test', max: 1 })
+  const sql = connect(database.url, { name: 'test', max: connections })
   return {
     sql,
     [Symbol.asyncDispose]: async () => {
@@ -69,6 +72,24 @@ test('a change of one licence reads that one alone, whatever the session has cha
     return (await rowsRead(tx)) - before
   })
   expect(read).toBe(1)
+})
+
+test('an archive and a sweep lock the licences of their step and no others, whatever the planner believes', async () => {
+  await using given = await givenDatabase(2)
+  const { sql } = given
+  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await insertLicences(sql, -10_000, -1)
+  await sql`delete from licences where expires_on is null`
+  const lockedBy = (selection: (tx: Sql) => Selection) =>
+    sql.begin(async (tx) => {
+      // It believes then that all is faster read than looked up.
+      await tx`set local random_page_cost = 1000`
+      expect(await tx`${selection(tx)}`).toHaveLength(100)
+      const free = await sql`select id from licences for update skip locked`
+      return 5_000 - free.length
+    })
+  expect(await lockedBy((tx) => licencesPast(tx, undefined, 100))).toBe(100)
+  expect(await lockedBy((tx) => activeLicencesOn(tx, 'plan_0', '', 100))).toBe(100)
 })
 
 /** Rows of the table that this session has read and PostgreSQL has not yet put into its statistics. */

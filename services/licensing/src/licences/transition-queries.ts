@@ -15,7 +15,10 @@ export type Changed = LicenceRow & { former_status: LicenceStatus }
 export type ChangedUncounted = ChangedLicence &
   Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
 
-/** A part of a statement. */
+/**
+ * A part of a statement that locks licences. Of many, the ids are put in order first (`offset 0`: whatever the planner
+ * believes of the table) and locked one by one, so that none is locked that the limit leaves out.
+ */
 export type Selection = ReturnType<typeof licenceColumns>
 
 /**

@@ -67,12 +67,13 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
 /** A plan's active licences, at most `limit`, in the order of their ids and after one. */
 export const activeLicencesOn = (sql: Sql, planId: string, afterId: string, limit: number): Selection => sql`
   select l.id, l.status, l.status_reason
-  from licence_statuses s cross join lateral (
+  from (
+    select licence_id from licence_statuses
+    where plan_id = ${planId} and status = 'active' and licence_id > ${afterId} order by licence_id offset 0
+  ) s cross join lateral (
     select id, status, status_reason from licences
     where id = s.licence_id and plan_id = ${planId} and status = 'active' for update
-  ) l
-  where s.plan_id = ${planId} and s.status = 'active' and s.licence_id > ${afterId}
-  order by s.licence_id limit ${limit}`
+  ) l limit ${limit}`
 
 export async function recordSuspended(
   sql: Sql,

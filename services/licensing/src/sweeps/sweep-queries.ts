@@ -13,11 +13,13 @@ export interface Due {
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
   select l.id, l.status, l.status_reason
-  from licence_statuses s cross join lateral (
+  from (
+    select licence_id from licence_statuses
+    where expires_on <= now() and status in ('active', 'suspended', 'downgraded')
+      ${after ? sql`and (expires_on, licence_id) > (${after.expires_on}, ${after.id})` : sql``}
+    order by expires_on, licence_id offset 0
+  ) s cross join lateral (
     select id, status, status_reason from licences
     where id = s.licence_id and expires_on <= now() and status in ('active', 'suspended', 'downgraded')
     for update skip locked
-  ) l
-  where s.expires_on <= now() and s.status in ('active', 'suspended', 'downgraded')
-    ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
-  order by s.expires_on, s.licence_id limit ${limit}`
+  ) l limit ${limit}`
