@@ -23,7 +23,7 @@ interface SweepOptions {
 
 // One is at work while another commits.
 const lanes = 2
-// In one transaction, so long does a verb on one of its licences wait: some 50 ms a step.
+// In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
 const stepsAtOnce = 2
 const pruneEveryMs = 3_600_000
 // Longer than the streams keep events: no copy of an event comes after its id is forgotten.
