@@ -7,6 +7,7 @@ import {
   resolved,
   startCatalog,
 } from '../testing/catalog.ts'
+import type { LicensingStub } from '../testing/licensing-stub.ts'
 import { outcomeOf, outcomesOf } from '../testing/outcomes.ts'
 
 async function givenApplication() {
@@ -135,15 +136,21 @@ test('a restore that stopped half way is finished by the next one; an unfinished
   expect(licensing.copies.get(path.planId)).toMatchObject({ archiveVersion: 4n })
 })
 
-test('an archive that is under way is not taken up by another', async () => {
-  await using given = await givenApplication()
-  const { catalog, changes } = given
+/** Lets licensing take archives in, and answer them only when it is released. */
+function holdArchives(licensing: LicensingStub) {
   const entered = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
-  catalog.licensing.whileArchiving = () => {
+  licensing.whileArchiving = () => {
     entered.resolve()
     return release.promise
   }
+  return { entered, release }
+}
+
+test('an archive that is under way is not taken up by another', async () => {
+  await using given = await givenApplication()
+  const { catalog, changes } = given
+  const { entered, release } = holdArchives(catalog.licensing)
   const first = changes.archive()
   await entered.promise
   expect(await outcomesOf(Array.from({ length: 5 }, changes.archive))).toEqual(Array(5).fill('conflict'))
@@ -154,12 +161,7 @@ test('an archive that is under way is not taken up by another', async () => {
 test('of two that were under way the later failure does not undo the confirmation', async () => {
   await using given = await givenApplication()
   const { catalog, changes, path } = given
-  const entered = Promise.withResolvers<void>()
-  const release = Promise.withResolvers<void>()
-  catalog.licensing.whileArchiving = () => {
-    entered.resolve()
-    return release.promise
-  }
+  const { entered, release } = holdArchives(catalog.licensing)
   const slow = changes.archive()
   await entered.promise
   // As if the first had taken longer than any may.
