@@ -1,0 +1,202 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+
+/** The way that bytes go: to the server, to the client, or both. */
+export type Direction = 'to-server' | 'to-client' | 'both'
+
+/**
+ * A TCP connection that can be made to lie. Bytes are never reordered or altered: what vanishes is followed by a reset,
+ * as on a network whose route is gone for a while.
+ */
+export interface FaultyProxy extends AsyncDisposable {
+  /** `host:port` at which it listens. */
+  readonly address: string
+  readonly port: number
+  /** Connections open now. */
+  readonly open: number
+  /** Connections accepted so far. */
+  readonly accepted: number
+  /** Bytes that have vanished so far. */
+  readonly swallowed: number
+  /** Bytes vanish, though the sender's kernel believes them delivered. `flow` resets the connections that lost some. */
+  swallow(direction?: Direction): void
+  /** Bytes wait, in order, until `flow`. */
+  hold(direction?: Direction): void
+  /** Every byte arrives so much later, in order, until `flow`. */
+  delay(ms: number, direction?: Direction): void
+  /** Lets so many further bytes through to the client on each open connection, then resets it: within a frame. */
+  cutAfter(bytes: number): void
+  /** Resets all open connections; new ones are accepted. */
+  reset(): void
+  /** Resets all open connections and refuses new ones until `flow`. */
+  refuse(): void
+  /** Back to normal. */
+  flow(): void
+}
+
+interface Pipe {
+  direction: Exclude<Direction, 'both'>
+  from: Socket
+  to: Socket
+  /** What has arrived and not gone on yet, with the time at which it may. */
+  waiting: { bytes: Buffer; due: number }[]
+  timer: NodeJS.Timeout | undefined
+  ended: boolean
+}
+
+interface Connection {
+  sockets: [Socket, Socket]
+  pipes: [Pipe, Pipe]
+  /** Bytes of it have vanished: it cannot go on. */
+  torn: boolean
+  bytesLeft: number
+}
+
+const mostWaiting = 1024 * 1024
+
+/**
+ * Starts a proxy on 127.0.0.1 in front of a server.
+ *
+ * @param target `host:port` of the server, which need not be there yet
+ * @param port to listen on; a free one when absent
+ * @example
+ * await using proxy = await startFaultyProxy('127.0.0.1:4222')
+ * proxy.swallow('to-client'); …; proxy.flow()
+ */
+export async function startFaultyProxy(target: string, port = 0): Promise<FaultyProxy> {
+  const { hostname, port: targetPort } = new URL(`tcp://${target}`)
+  const connections = new Set<Connection>()
+  const state = {
+    accepted: 0,
+    swallowed: 0,
+    refusing: false,
+    swallowing: new Set<Direction>(),
+    holding: new Set<Direction>(),
+    delayMs: new Map<Direction, number>(),
+  }
+  const applies = (set: { has(direction: Direction): boolean }, direction: Direction) =>
+    set.has(direction) || set.has('both')
+
+  const reset = (connection: Connection) => {
+    if (!connections.delete(connection)) return
+    for (const { timer } of connection.pipes) clearTimeout(timer)
+    for (const socket of connection.sockets) socket.resetAndDestroy()
+  }
+
+  const forward = (connection: Connection, pipe: Pipe) => {
+    clearTimeout(pipe.timer)
+    if (!connections.has(connection) || applies(state.holding, pipe.direction)) return
+    while (pipe.waiting.length > 0) {
+      const [next] = pipe.waiting
+      const early = next!.due - performance.now()
+      if (early > 0) {
+        pipe.timer = setTimeout(() => forward(connection, pipe), Math.ceil(early))
+        return
+      }
+      pipe.waiting.shift()
+      if (pipe.direction === 'to-client' && next!.bytes.length > connection.bytesLeft) {
+        pipe.to.write(next!.bytes.subarray(0, connection.bytesLeft), () => reset(connection))
+        return
+      }
+      connection.bytesLeft -= pipe.direction === 'to-client' ? next!.bytes.length : 0
+      pipe.to.write(next!.bytes)
+    }
+    if (pipe.ended) pipe.to.end()
+    else if (pipe.from.isPaused() && pipe.to.writableLength < mostWaiting) pipe.from.resume()
+  }
+
+  const read = (connection: Connection, pipe: Pipe) => {
+    pipe.from.on('data', (bytes: Buffer) => {
+      if (applies(state.swallowing, pipe.direction)) {
+        connection.torn = true
+        state.swallowed += bytes.length
+        return
+      }
+      const delayMs = state.delayMs.get(pipe.direction) ?? state.delayMs.get('both') ?? 0
+      pipe.waiting.push({ bytes, due: performance.now() + delayMs })
+      forward(connection, pipe)
+      const waiting = pipe.waiting.reduce((sum, { bytes: { length } }) => sum + length, 0)
+      if (waiting + pipe.to.writableLength >= mostWaiting) pipe.from.pause()
+    })
+    pipe.to.on('drain', () => forward(connection, pipe))
+    pipe.from.on('end', () => {
+      pipe.ended = true
+      forward(connection, pipe)
+    })
+    pipe.from.on('error', () => reset(connection))
+    pipe.from.on('close', () => {
+      // What was sent before the end still arrives.
+      if (connection.sockets.every(({ destroyed }) => destroyed)) reset(connection)
+    })
+  }
+
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+    state.accepted += 1
+    client.on('error', () => undefined)
+    if (state.refusing) return void client.resetAndDestroy()
+    const upstream = connect({ host: hostname, port: Number(targetPort), allowHalfOpen: true, noDelay: true })
+    const pipe = (direction: Pipe['direction'], from: Socket, to: Socket): Pipe => ({
+      direction,
+      from,
+      to,
+      waiting: [],
+      timer: undefined,
+      ended: false,
+    })
+    const connection: Connection = {
+      sockets: [client, upstream],
+      pipes: [pipe('to-server', client, upstream), pipe('to-client', upstream, client)],
+      torn: false,
+      bytesLeft: Number.POSITIVE_INFINITY,
+    }
+    connections.add(connection)
+    for (const each of connection.pipes) read(connection, each)
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const { port: listening } = server.address() as AddressInfo
+
+  const resetAll = () => {
+    for (const connection of connections) reset(connection)
+  }
+  return {
+    address: `127.0.0.1:${listening}`,
+    port: listening,
+    get open() {
+      return connections.size
+    },
+    get accepted() {
+      return state.accepted
+    },
+    get swallowed() {
+      return state.swallowed
+    },
+    swallow: (direction = 'both') => void state.swallowing.add(direction),
+    hold: (direction = 'both') => void state.holding.add(direction),
+    delay: (ms, direction = 'both') => void state.delayMs.set(direction, ms),
+    cutAfter: (bytes) => {
+      for (const connection of connections) connection.bytesLeft = bytes
+    },
+    reset: resetAll,
+    refuse: () => {
+      state.refusing = true
+      resetAll()
+    },
+    flow: () => {
+      state.refusing = false
+      state.swallowing.clear()
+      state.holding.clear()
+      state.delayMs.clear()
+      for (const connection of connections) {
+        if (connection.torn) reset(connection)
+        else for (const each of connection.pipes) forward(connection, each)
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      resetAll()
+      const closed = once(server, 'close')
+      server.close()
+      await closed
+    },
+  }
+}
