@@ -1,16 +1,31 @@
-import { connect, Events } from 'nats'
-import type { NatsConnection } from 'nats'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, DebugEvents, Events } from 'nats'
+import type { ConnectionOptions, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
+import { pause } from './pause.ts'
 
-/** A NATS connection that is kept for ever: it waits for the first server and reconnects by itself. */
+/** A NATS connection that is kept until it is closed: it waits for the first server and reconnects by itself. */
 export interface Nats {
+  /** @throws Error before the first connection */
   connection: NatsConnection
   /** Whether it is connected now. */
   connected(): boolean
   /** Resolves when connected. */
   whenConnected(signal: AbortSignal): Promise<void>
+  /**
+   * Aborts when the connection that is up now ends, also where another follows at once: what was on its way to this
+   * process may be lost. Aborted already while there is none.
+   */
+  interruption(): AbortSignal
   close(): Promise<void>
 }
+
+const firstWaitMs = 2_000
+// A server that accepts a connection and says nothing is tried again.
+const handshakeMs = 3_000
+// After this long a connection that the client has given up is still flushing into a socket that takes nothing.
+const staleMs = 2_000
+const retryMs = 250
 
 /**
  * Connects to NATS. Resolves at once, also when no server answers yet: events then wait in the outbox.
@@ -18,59 +33,95 @@ export interface Nats {
  * @param urls one or several, separated by commas: nats://host:4222; user and password of the first count for all
  */
 export async function connectNats(urls: string, name: string, log: Logger): Promise<Nats> {
-  const state = { connected: false, connection: undefined as NatsConnection | undefined, closed: false }
-  const waiting = new Set<() => void>()
-  const open = connect({
+  const options: ConnectionOptions = {
     ...serversOf(urls),
     name,
     waitOnFirstConnect: true,
+    timeout: handshakeMs,
     maxReconnectAttempts: -1,
+    ignoreAuthErrorAbort: true,
     reconnectTimeWait: 250,
     reconnectJitter: 100,
-    pingInterval: 10_000,
+    pingInterval: 5_000,
     maxPingOut: 2,
     ignoreClusterUpdates: false,
-  })
-  const up = () => {
-    state.connected = true
+  }
+  const closed = new AbortController()
+  const waiting = new Set<() => void>()
+  let current: NatsConnection | undefined
+  let session = AbortSignal.abort()
+  let end = () => {}
+
+  const up = (connection: NatsConnection) => {
+    const controller = new AbortController()
+    current = connection
+    session = controller.signal
+    end = () => controller.abort()
     for (const resolve of waiting) resolve()
     waiting.clear()
   }
-  void watch()
-  const connection = await Promise.race([open, timeout(2_000).then(() => undefined)])
-
-  async function watch(): Promise<void> {
-    const nc = await open
-    state.connection = nc
-    if (state.closed) return nc.close()
-    up()
-    for await (const status of nc.status()) {
-      if (status.type === Events.Disconnect) {
-        state.connected = false
-        log.warn('nats is away')
-      } else if (status.type === Events.Reconnect) {
-        log.info('nats is back')
-        up()
-      }
-    }
+  const down = () => {
+    if (session.aborted) return
+    end()
+    if (!closed.signal.aborted) log.warn('nats is unavailable')
   }
 
-  if (!connection) log.warn('nats does not answer yet; events wait until it does')
+  /** Follows a connection until it is over for good. */
+  const follow = async (connection: NatsConnection) => {
+    let stale: NodeJS.Timeout | undefined
+    for await (const status of connection.status()) {
+      clearTimeout(stale)
+      if (status.type === Events.Disconnect) {
+        down()
+      } else if (status.type === Events.Reconnect) {
+        // A connection may be replaced without notice of its end.
+        end()
+        up(connection)
+        log.info('nats is available again')
+      } else if (status.type === DebugEvents.StaleConnection) {
+        stale = setTimeout(() => void connection.close(), staleMs)
+      }
+    }
+    clearTimeout(stale)
+  }
+
+  const keep = async () => {
+    while (!closed.signal.aborted) {
+      try {
+        const connection = await connect(options)
+        if (closed.signal.aborted) return void (await connection.close())
+        if (current) log.info('nats is available again')
+        up(connection)
+        await follow(connection)
+      } catch (error) {
+        log.warn({ err: error }, 'nats cannot be connected to, trying again')
+      }
+      down()
+      await pause(retryMs, closed.signal)
+    }
+  }
+  void keep()
+
+  const whenConnected = (signal: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      if (!session.aborted || signal.aborted) return resolve()
+      waiting.add(resolve)
+      signal.addEventListener('abort', () => waiting.delete(resolve) && resolve(), { once: true })
+    })
+  await whenConnected(AbortSignal.any([closed.signal, AbortSignal.timeout(firstWaitMs)]))
+  if (session.aborted) log.warn('nats does not answer yet; events wait until it does')
   return {
     get connection() {
-      if (!state.connection) throw new Error('nats is not connected yet')
-      return state.connection
+      if (!current) throw new Error('nats is not connected yet')
+      return current
     },
-    connected: () => state.connected && state.connection !== undefined,
-    whenConnected: (signal) =>
-      new Promise((resolve) => {
-        if ((state.connected && state.connection) || signal.aborted) return resolve()
-        waiting.add(resolve)
-        signal.addEventListener('abort', () => resolve(), { once: true })
-      }),
+    connected: () => !session.aborted,
+    whenConnected,
+    interruption: () => session,
     async close() {
-      state.closed = true
-      await state.connection?.close()
+      closed.abort()
+      end()
+      await Promise.race([current?.close(), sleep(staleMs, undefined, { ref: false })])
     },
   }
 }
@@ -85,10 +136,4 @@ export function serversOf(urls: string): { servers: string[]; user?: string; pas
     servers: parsed.map(({ host }) => host),
     ...(username !== '' && { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
   }
-}
-
-function timeout(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref()
-  })
 }

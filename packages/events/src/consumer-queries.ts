@@ -61,7 +61,7 @@ export async function releasePartitions(sql: Sql, stream: string, member: string
   await sql`delete from consumer_members where stream = ${stream} and member = ${member}`
 }
 
-/** The position after which to read; 0 where the stream was made anew since. */
+/** The position after which to read; 0 where the stream was recreated since. */
 export async function readPosition(
   sql: Sql,
   stream: string,
@@ -101,6 +101,11 @@ export async function recordConsumed(sql: Sql, ids: string[]): Promise<Set<strin
   return new Set(rows.map((row) => row.event_id))
 }
 
+/** Records an event as gone to the dead-letter stream. */
+export async function recordDeadLettered(sql: Sql, eventId: string): Promise<void> {
+  await sql`insert into dead_lettered_events (event_id) values (${eventId}) on conflict do nothing`
+}
+
 /** Positions of all partitions, by partition. */
 export async function readPositions(sql: Sql, stream: string): Promise<Map<number, bigint>> {
   const rows = await sql<{ partition: number; position: bigint }[]>`
@@ -111,4 +116,6 @@ export async function readPositions(sql: Sql, stream: string): Promise<Map<numbe
 /** Forgets ids of events older than any copy of them can be. */
 export async function pruneConsumed(sql: Sql, olderThanDays: number): Promise<void> {
   await sql`delete from consumed_events where consumed_at < now() - ${olderThanDays}::int * interval '1 day'`
+  await sql`
+    delete from dead_lettered_events where dead_lettered_at < now() - ${olderThanDays}::int * interval '1 day'`
 }

@@ -40,7 +40,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     await ensureStream(jsm, options.source, options.streamReplicas)
     await ensureDeadLetterStream(jsm, options.streamReplicas)
     for (const partition of missing) {
-      readers.set(partition, new PartitionReader(options, stream, partition, member))
+      readers.set(partition, new PartitionReader(options, partition, member))
     }
   }
 

@@ -1,27 +1,31 @@
-import { fromBinary } from '@bufbuild/protobuf'
 import { transaction } from '@licensing/database/transaction'
-import { EventSchema } from '@licensing/proto/events'
-import { AckPolicy, DeliverPolicy, nanos } from 'nats'
-import type { ConsumerMessages, JsMsg } from 'nats'
+import type { JsMsg } from 'nats'
 import { Counter } from 'prom-client'
-import type { ConsumerOptions, Received } from './consumer-options.ts'
+import type { ConsumerOptions } from './consumer-options.ts'
+import { movePosition, readPosition, recordConsumed, recordDeadLettered } from './consumer-queries.ts'
+import { Hole, Interrupted, openFeed } from './feed.ts'
 import { leaseMs } from './lease.ts'
-import { movePosition, readPosition, recordConsumed } from './consumer-queries.ts'
 import { pause } from './pause.ts'
-import { isNotFound, subjectOf } from './streams.ts'
+import { decode, eventIdOf } from './received.ts'
+import { isNotFound, streamOf } from './streams.ts'
 
 const batchSize = 500
-const bufferSize = 1_000
 const poisonTries = 5
+const retryMs = 500
 
 const consumed = new Counter({
   name: 'events_consumed_total',
-  help: 'Events taken in',
+  help: 'Events consumed',
   labelNames: ['stream'],
 })
 const parked = new Counter({
   name: 'events_dead_lettered_total',
-  help: 'Events that could not be taken in and went to the dead-letter stream: look at them',
+  help: 'Events that could not be consumed and went to the dead-letter stream: look at them',
+  labelNames: ['stream'],
+})
+const holes = new Counter({
+  name: 'events_holes_total',
+  help: 'Times that deliveries were lost on their way from JetStream and read again from the position',
   labelNames: ['stream'],
 })
 
@@ -35,12 +39,10 @@ export class PartitionReader {
   readonly #member: string
   readonly #stopped = new AbortController()
   readonly #running: Promise<void>
-  #buffer: JsMsg[] = []
-  #arrived: () => void = () => {}
 
-  constructor(options: ConsumerOptions, stream: string, partition: number, member: string) {
+  constructor(options: ConsumerOptions, partition: number, member: string) {
     this.#options = options
-    this.#stream = stream
+    this.#stream = streamOf(options.source)
     this.#partition = partition
     this.#member = member
     this.#running = this.#run()
@@ -48,109 +50,66 @@ export class PartitionReader {
 
   async stop(): Promise<void> {
     this.#stopped.abort()
-    this.#arrived()
     await this.#running
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stopped
+    const { log, nats } = this.#options
+    const place = { stream: this.#stream, partition: this.#partition }
     while (!signal.aborted) {
       try {
-        await this.#readFromPosition()
+        await nats.whenConnected(signal)
+        if (!signal.aborted) await this.#readFromPosition()
       } catch (error) {
         if (signal.aborted) return
-        const { log } = this.#options
-        log.warn(
-          { err: error, stream: this.#stream, partition: this.#partition },
-          'reading again from the position',
-        )
-        await pause(500, signal)
+        if (error instanceof Hole) {
+          holes.inc({ stream: this.#stream })
+          log.warn({ ...place, hole: error.message }, 'deliveries were lost, reading again from the position')
+        } else if (error instanceof Interrupted) {
+          log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
+        } else {
+          log.warn({ ...place, err: error }, 'reading again from the position')
+        }
+        if (!(error instanceof Hole)) await pause(retryMs, signal)
       }
     }
   }
 
-  /**
-   * The durable consumer is made anew at the position that PostgreSQL has: after a change of holder JetStream would
-   * otherwise give out later messages before the ones the former holder had not acknowledged.
-   */
   async #readFromPosition(): Promise<void> {
     const { nats, service, source, sql } = this.#options
-    await nats.whenConnected(this.#stopped.signal)
-    if (this.#stopped.signal.aborted) return
-    const jsm = await nats.connection.jetstreamManager()
-    const name = `${service}-${this.#partition}`
-    const info = await jsm.streams.info(this.#stream)
-    let position = await readPosition(sql, this.#stream, this.#partition, info.created)
-    await jsm.consumers.delete(this.#stream, name).catch((error: unknown) => {
+    const { signal } = this.#stopped
+    const manager = await nats.connection.jetstreamManager()
+    const { created } = await manager.streams.info(this.#stream)
+    let position = await readPosition(sql, this.#stream, this.#partition, created)
+    // An earlier release had one durable consumer a partition.
+    await manager.consumers.delete(this.#stream, `${service}-${this.#partition}`).catch((error: unknown) => {
       if (!isNotFound(error)) throw error
     })
-    await jsm.consumers.add(this.#stream, {
-      durable_name: name,
-      filter_subject: subjectOf(source, this.#partition, '>'),
-      ack_policy: AckPolicy.All,
-      ack_wait: nanos(60_000),
-      max_ack_pending: bufferSize * 2,
-      deliver_policy: DeliverPolicy.StartSequence,
-      opt_start_seq: Number(position) + 1,
+    const feed = await openFeed({
+      nats,
+      source,
+      partition: this.#partition,
+      service,
+      after: position,
+      signal,
     })
-    this.#buffer = []
-    const consumer = await nats.connection.jetstream().consumers.get(this.#stream, name)
-    const messages = await consumer.consume({
-      max_messages: bufferSize,
-      callback: (message) => {
-        this.#buffer.push(message)
-        this.#arrived()
-      },
-    })
-    const watched = this.#watch(messages)
     try {
-      while (!this.#stopped.signal.aborted) {
-        const batch = await this.#next(position, watched)
+      while (!signal.aborted) {
+        const batch = await feed.next(batchSize)
         if (batch.length > 0) position = await this.#take(batch, position)
       }
     } finally {
-      await messages.close()
+      feed.close()
     }
   }
 
-  /** Turns a consumer that JetStream gave up into a rejection, which reads again from the position. */
-  #watch(messages: ConsumerMessages): { problem: Error | undefined } {
-    const watched: { problem: Error | undefined } = { problem: undefined }
-    const fail = (problem: Error) => {
-      watched.problem ??= problem
-      this.#arrived()
-    }
-    void messages
-      .closed()
-      .then((error) => fail(error instanceof Error ? error : new Error('consumer was closed')))
-    const follow = async () => {
-      for await (const status of await messages.status()) {
-        if (['consumer_deleted', 'consumer_not_found', 'stream_not_found'].includes(status.type)) {
-          fail(new PartitionLost(status.type))
-        }
-      }
-    }
-    follow().catch(fail)
-    return watched
-  }
-
-  async #next(position: bigint, watched: { problem: Error | undefined }): Promise<JsMsg[]> {
-    if (this.#buffer.length === 0 && !watched.problem && !this.#stopped.signal.aborted) {
-      await new Promise<void>((resolve) => {
-        this.#arrived = resolve
-      })
-    }
-    if (watched.problem) throw watched.problem
-    return this.#buffer.splice(0, batchSize).filter((message) => BigInt(message.seq) > position)
-  }
-
-  /** Effect, record of the ids and position in one transaction; acknowledged afterwards. @returns the new position */
+  /** Effect, record of the ids and position in one transaction. @returns the new position */
   async #take(batch: JsMsg[], position: bigint): Promise<bigint> {
     const last = batch.at(-1)!
     for (let tries = 1; !this.#stopped.signal.aborted; tries += 1) {
       try {
         await this.#commit(batch, position)
-        last.ack()
         consumed.inc({ stream: this.#stream }, batch.length)
         this.#options.committed?.()
         return BigInt(last.seq)
@@ -160,7 +119,7 @@ export class PartitionReader {
         if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position)
         this.#options.log.warn(
           { err: error, stream: this.#stream, tries, seq: last.seq },
-          'event not taken in',
+          'event could not be consumed, trying again',
         )
         if (!transient && tries >= poisonTries) return await this.#park(last, position, error)
         await pause(Math.min(50 * 2 ** tries, 2_000), this.#stopped.signal)
@@ -202,17 +161,12 @@ export class PartitionReader {
     await nats.connection.jetstream().publish(`dead-letters.${service}.${message.subject}`, message.data, {
       msgID: `${service}:${this.#stream}:${message.seq}`,
     })
-    await this.#move(sql, position, BigInt(message.seq))
-    message.ack()
+    await transaction(sql, async (tx) => {
+      await this.#move(tx, position, BigInt(message.seq))
+      await recordDeadLettered(tx, eventIdOf(message))
+    })
     parked.inc({ stream: this.#stream })
     log.error({ err: error, stream: this.#stream, seq: message.seq }, 'event moved to the dead-letter stream')
     return BigInt(message.seq)
-  }
-}
-
-function decode(message: JsMsg): Received {
-  return {
-    event: fromBinary(EventSchema, message.data),
-    traceParent: message.headers?.get('traceparent') || undefined,
   }
 }

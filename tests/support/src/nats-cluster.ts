@@ -1,12 +1,17 @@
 import { findNatsProgram } from '@licensing/local/nats-program'
 import { freePort } from '@licensing/local/ports'
 import { startServerProcess } from '@licensing/local/server-process'
+import { startFaultyProxy, type FaultyProxy } from './faulty-proxy.ts'
 import { eventually } from './poll.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** Three NATS servers that replicate their streams. */
 export interface NatsCluster extends AsyncDisposable {
   readonly urls: string[]
+  /** Past the proxies. */
+  readonly directUrls: string[]
+  /** In front of each server, where they were asked for; clients learn of these addresses alone. */
+  readonly proxies: FaultyProxy[]
 }
 
 const formingMs = 15_000
@@ -16,12 +21,14 @@ const mostTries = 4
  * Starts a cluster for one test file and returns when its servers have found each other; undefined where this machine
  * can run nats-server only out of an image.
  */
-export async function startNatsCluster(): Promise<NatsCluster | undefined> {
+export async function startNatsCluster(
+  options: { proxied?: boolean } = {},
+): Promise<NatsCluster | undefined> {
   const program = await findNatsProgram()
   if (program.kind === 'docker') return undefined
   for (let tries = 1; ; tries += 1) {
     try {
-      return await formCluster(program.path)
+      return await formCluster(program.path, options.proxied ?? false)
     } catch (error) {
       // A port was taken by somebody else meanwhile.
       if (tries === mostTries) throw error
@@ -29,7 +36,7 @@ export async function startNatsCluster(): Promise<NatsCluster | undefined> {
   }
 }
 
-async function formCluster(program: string): Promise<NatsCluster> {
+async function formCluster(program: string, proxied: boolean): Promise<NatsCluster> {
   await using started = new AsyncDisposableStack()
   const folder = started.use(await makeTemporaryFolder())
   const servers: Record<'port' | 'route' | 'monitor', number>[] = []
@@ -37,13 +44,21 @@ async function formCluster(program: string): Promise<NatsCluster> {
     servers.push({ port: await freePort(), route: await freePort(), monitor: await freePort() })
   }
   const routes = servers.map(({ route }) => `nats://127.0.0.1:${route}`).join(',')
+  const proxies: FaultyProxy[] = []
   for (const [at, { port, route, monitor }] of servers.entries()) {
+    const proxy = proxied ? started.use(await startFaultyProxy(`127.0.0.1:${port}`)) : undefined
+    if (proxy) proxies.push(proxy)
     const name = `n${at + 1}`
     const addresses = ['-a', '127.0.0.1', '-p', String(port), '-m', String(monitor)]
     const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${route}`, '--routes', routes]
     const server = await startServerProcess({
       command: program,
-      args: [...addresses, ...cluster, '-n', name, '-js', '-sd', `${folder.path}/${name}`],
+      args: [
+        ...addresses,
+        ...cluster,
+        ...(proxy ? ['--client_advertise', proxy.address] : []),
+        ...['-n', name, '-js', '-sd', `${folder.path}/${name}`],
+      ],
       env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' },
       logFile: `${folder.path}/${name}.log`,
       stopSignal: 'SIGTERM',
@@ -55,7 +70,9 @@ async function formCluster(program: string): Promise<NatsCluster> {
   })
   const running = started.move()
   return {
-    urls: servers.map(({ port }) => `nats://127.0.0.1:${port}`),
+    urls: servers.map(({ port }, at) => `nats://${proxies[at]?.address ?? `127.0.0.1:${port}`}`),
+    directUrls: servers.map(({ port }) => `nats://127.0.0.1:${port}`),
+    proxies,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

@@ -11,10 +11,9 @@ import { consumerMigrations, outboxMigrations } from '../migrations.ts'
 
 export const log = createLogger('test', process.env.TEST_LOG_LEVEL ?? 'silent')
 
-/** A NATS server and a database with the tables of sender and consumer. */
-export async function givenServers() {
+/** A database with the tables of sender and consumer. */
+export async function givenDatabase() {
   const database = await createTestDatabase()
-  const server = await startOwnNats()
   const sql = connect(database.url, { name: 'test', max: 10 })
   await migrate(sql, [outboxMigrations, consumerMigrations])
   await sql`
@@ -23,10 +22,22 @@ export async function givenServers() {
     )`
   return {
     sql,
-    server,
     databaseUrl: database.url,
     [Symbol.asyncDispose]: async () => {
       await sql.end({ timeout: 5 })
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** A NATS server beside such a database. */
+export async function givenServers() {
+  const database = await givenDatabase()
+  const server = await startOwnNats()
+  return {
+    ...database,
+    server,
+    [Symbol.asyncDispose]: async () => {
       await server[Symbol.asyncDispose]()
       await database[Symbol.asyncDispose]()
     },
@@ -77,15 +88,19 @@ export async function streamContents(natsUrl: string): Promise<{ accountId: stri
   const { connect: connectNats } = await import('nats')
   const { fromBinary } = await import('@bufbuild/protobuf')
   const { EventSchema } = await import('@licensing/proto/events')
-  const connection = await connectNats({ servers: natsUrl })
-  const jsm = await connection.jetstreamManager()
-  const { state } = await jsm.streams.info('LICENSING_EVENTS')
-  const contents = []
-  for (let seq = state.first_seq; seq <= state.last_seq && state.messages > 0; seq += 1) {
-    const event = fromBinary(EventSchema, (await jsm.streams.getMessage('LICENSING_EVENTS', { seq })).data)
-    const number =
-      event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
-    contents.push({ accountId: event.accountId, number })
+  const connection = await connectNats({ servers: natsUrl.split(',') })
+  const manager = await connection.jetstreamManager()
+  const { state } = await manager.streams.info('LICENSING_EVENTS')
+  const contents: { accountId: string; number: number }[] = []
+  const consumer = await connection.jetstream().consumers.get('LICENSING_EVENTS')
+  while (contents.length < state.messages) {
+    for await (const message of await consumer.fetch({ max_messages: 1_000, expires: 2_000 })) {
+      const event = fromBinary(EventSchema, message.data)
+      const number =
+        event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
+      contents.push({ accountId: event.accountId, number })
+      if (contents.length === state.messages) break
+    }
   }
   await connection.close()
   return contents
