@@ -18,10 +18,16 @@ if (stack === undefined) {
   )
   process.exit(1)
 }
-const { databaseUrls, natsUrl } = stack
+const { databaseUrls, natsUrl, grpc } = stack
 const command = spawn(process.execPath, [ADMIN, ...process.argv.slice(2)], {
   stdio: 'inherit',
-  env: { ...process.env, DATABASE_URL: databaseUrls.catalog, NATS_URL: natsUrl },
+  env: {
+    ...process.env,
+    DATABASE_URL: databaseUrls.catalog,
+    NATS_URL: natsUrl,
+    LICENSING_ADDRESS: grpc.licensing,
+    NOTIFIER_ADDRESS: grpc.notifier,
+  },
 })
 const [code] = (await once(command, 'exit')) as [number | null]
 process.exit(code ?? 1)

@@ -22,6 +22,7 @@ const stack = {
   appId: 'app_1',
   databaseUrls: { catalog: 'c', licensing: 'l', billing: 'b', notifier: 'n' },
   natsUrl: 'nats://127.0.0.1:4222',
+  grpc: { catalog: 'c:1', licensing: 'l:1', billing: 'b:1', notifier: 'n:1' },
   apiKey: 'lsk_of_the_test',
 }
 

@@ -15,6 +15,8 @@ export interface StackFile {
   appId: string
   databaseUrls: Record<DatabaseService, string>
   natsUrl: string
+  /** `host:port` of each service's gRPC. */
+  grpc: Record<DatabaseService, string>
   /** The demo account's key, with all four scopes. */
   apiKey: string
   /** Where the page of the local stand-in for Stripe is; absent when a real Stripe is used. */

@@ -74,7 +74,16 @@ export async function bringUp(
   })
   const gateway = `http://${addresses.gateway}`
   const { accountId, appId } = await findDemoAccount(gateway, bootstrapKey, signal)
-  return { gateway, accountId, appId, databaseUrls, natsUrl, apiKey: bootstrapKey, simulatorUrl }
+  return {
+    gateway,
+    accountId,
+    appId,
+    databaseUrls,
+    natsUrl,
+    grpc: addresses.grpc,
+    apiKey: bootstrapKey,
+    simulatorUrl,
+  }
 }
 
 function serviceProgram(service: ServiceName, stack: StackSettings): Program {

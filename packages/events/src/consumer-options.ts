@@ -25,8 +25,10 @@ export interface ConsumerOptions {
    * the commit of what it did.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
+  /** Milliseconds between comparisons of what the stream holds with what was consumed; a minute when absent. */
+  auditEveryMs?: number
   /** Called after the commit of each batch. */
   committed?: () => void
-  /** Whether a failure of `handle` will pass by itself, so that it is tried for ever rather than parked. */
+  /** Whether a failure of `handle` will pass by itself, so that it is tried until it succeeds rather than parked. */
   isTransient: (error: unknown) => boolean
 }

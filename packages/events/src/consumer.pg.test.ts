@@ -1,5 +1,4 @@
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hasReached, streamEnds } from './caught-up.ts'
@@ -9,14 +8,9 @@ import { append } from './outbox.ts'
 import { partitionCount } from './partitions.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
-import { byAccount, givenServers, log, startWorker, upTo, whenChanged } from './testing/given.ts'
+import { byAccount, effectsOf, givenServers, log, startWorker, upTo, whenChanged } from './testing/given.ts'
 
 const accounts = Array.from({ length: 12 }, (_, at) => `acct_${at}`)
-
-async function effects(sql: Database) {
-  return sql<{ accountId: string; number: number }[]>`
-    select account_id as "accountId", number from effects order by place`
-}
 
 async function givenSender() {
   const given = await givenServers()
@@ -67,10 +61,10 @@ test('consumers killed between effect and acknowledgement take every event in on
   const start = () => startWorker('consumer', given.databaseUrl, given.server.url)
   const workers = [await start(), await start()]
   for (let round = 0; round < 4; round += 1) {
-    const before = (await effects(given.sql)).length
+    const before = (await effectsOf(given.sql)).length
     await eventually(
       async () => {
-        const { length } = await effects(given.sql)
+        const { length } = await effectsOf(given.sql)
         return length > before || length === accounts.length * each
       },
       { timeoutMs: 20_000 },
@@ -79,11 +73,11 @@ test('consumers killed between effect and acknowledgement take every event in on
     workers[round % 2] = await start()
   }
   await changes
-  await eventually(async () => (await effects(given.sql)).length === accounts.length * each, {
+  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each, {
     timeoutMs: 25_000,
   })
   await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
-  const taken = byAccount(await effects(given.sql))
+  const taken = byAccount(await effectsOf(given.sql))
   for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
 }, 60_000)
 
@@ -100,8 +94,8 @@ test('a poison message goes to the dead-letter stream and what follows it flows 
   await whenChanged(given.sql, 'acct_a', 6, 10)
   await whenChanged(given.sql, 'acct_b', 1, 3)
   const consumer = given.consumer()
-  await eventually(async () => (await effects(given.sql)).length === 13, { timeoutMs: 20_000 })
-  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
+  await eventually(async () => (await effectsOf(given.sql)).length === 13, { timeoutMs: 20_000 })
+  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
   const jsm = await given.nats.connection.jetstreamManager()
   const letters = await jsm.streams.info('DEAD_LETTERS')
   expect(letters.state.messages).toBe(1)
@@ -112,13 +106,13 @@ test('a second copy of an event in the stream has no second effect', async () =>
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 3)
   const consumer = given.consumer()
-  await eventually(async () => (await effects(given.sql)).length === 3)
+  await eventually(async () => (await effectsOf(given.sql)).length === 3)
   const jsm = await given.nats.connection.jetstreamManager()
   const first = await jsm.streams.getMessage('LICENSING_EVENTS', { seq: 1 })
   await given.nats.connection.jetstream().publish(first.subject, first.data)
   await whenChanged(given.sql, 'acct_a', 4, 4)
-  await eventually(async () => (await effects(given.sql)).length === 4)
-  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: [1, 2, 3, 4] })
+  await eventually(async () => (await effectsOf(given.sql)).length === 4)
+  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: [1, 2, 3, 4] })
   await consumer.stop()
 })
 
@@ -137,7 +131,7 @@ test('what a consumer returns is called after the commit of its own batch, and n
     handle: async (tx, events) => {
       await recordEffects(tx, events)
       // Seen from outside only when it is committed.
-      const committed = () => void effects(given.sql).then((rows) => seen.push(rows.length))
+      const committed = () => void effectsOf(given.sql).then((rows) => seen.push(rows.length))
       failures -= 1
       if (failures < 0) return committed
       await tx`select 1 / 0`
@@ -146,7 +140,7 @@ test('what a consumer returns is called after the commit of its own batch, and n
   })
   await eventually(() => expect(Math.max(0, ...seen)).toBe(3))
   expect(seen.every((rows) => rows > 0)).toBe(true)
-  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: [1, 2, 3] })
+  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: [1, 2, 3] })
   await consumer.stop()
 })
 
@@ -154,14 +148,14 @@ test('a stream that was lost and made anew is read from its start', async () => 
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 3)
   const before = given.consumer()
-  await eventually(async () => (await effects(given.sql)).length === 3)
+  await eventually(async () => (await effectsOf(given.sql)).length === 3)
   await before.stop()
   const jsm = await given.nats.connection.jetstreamManager()
   await jsm.streams.delete('LICENSING_EVENTS')
   await whenChanged(given.sql, 'acct_a', 4, 5)
   const after = given.consumer()
-  await eventually(async () => (await effects(given.sql)).length === 5, { timeoutMs: 20_000 })
-  expect(byAccount(await effects(given.sql))).toEqual({ acct_a: upTo(5) })
+  await eventually(async () => (await effectsOf(given.sql)).length === 5, { timeoutMs: 20_000 })
+  expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(5) })
   await after.stop()
 })
 
@@ -174,6 +168,6 @@ test('a consumer has caught up when it has taken in what was there at the start'
   expect(await hasReached(given.sql, 'licensing', ends)).toBe(false)
   const consumer = given.consumer()
   await eventually(() => hasReached(given.sql, 'licensing', ends))
-  expect(await effects(given.sql)).toHaveLength(20)
+  expect(await effectsOf(given.sql)).toHaveLength(20)
   await consumer.stop()
 })

@@ -1,67 +1,113 @@
 import { randomUUID } from 'node:crypto'
+import { auditPartition, measureMissed } from './audit.ts'
+import { consumeMissed } from './consume-missed.ts'
+import type { MissedOutcome } from './consume-missed.ts'
 import type { ConsumerOptions } from './consumer-options.ts'
-import { leasePartitions, releasePartitions } from './consumer-queries.ts'
+import { leasePartitions, pruneConsumed, releasePartitions } from './consumer-queries.ts'
 import { leaseMs } from './lease.ts'
+import { countMissed, listMissed } from './missed-queries.ts'
+import type { MissedEvent } from './missed-queries.ts'
 import { partitionCount } from './partitions.ts'
 import { PartitionReader } from './partition-reader.ts'
 import { pause } from './pause.ts'
-import { ensureDeadLetterStream, ensureStream, streamOf } from './streams.ts'
+import { consumedKeptDays, ensureDeadLetterStream, ensureStream, streamOf } from './streams.ts'
 
 export interface Consumer {
+  /** The stream that it consumes. */
+  readonly stream: string
   /** Partitions held by this replica. */
   held(): number[]
+  /** Events that were never consumed, in the order of the stream, at most `limit`, and how many there are. */
+  missed(limit: number): Promise<{ events: MissedEvent[]; count: number }>
+  /** Consumes up to `limit` of those after a sequence. */
+  consumeMissed(after: bigint, limit: number): Promise<MissedOutcome[]>
   stop(): Promise<void>
 }
 
 const renewMs = 1_500
+const auditEveryMs = 60_000
+const pruneEveryMs = 3_600_000
 
 /**
  * Consumes another service's events, exactly once in effect and in order per partition. Partitions spread over the
  * replicas by leases; what one has done is fenced by the position that moves in the same transaction.
  */
 export function startConsumer(options: ConsumerOptions): Consumer {
+  const { sql, nats, log } = options
   const member = randomUUID()
   const readers = new Map<number, PartitionReader>()
   const stopped = new AbortController()
+  const { signal } = stopped
   const stream = streamOf(options.source)
+  const held = () => [...readers.keys()].sort((a, b) => a - b)
 
   const balance = async () => {
-    await options.nats.whenConnected(stopped.signal)
-    if (stopped.signal.aborted) return
-    const held = await leasePartitions(options.sql, { stream, member, leaseMs, partitionCount })
+    await nats.whenConnected(signal)
+    if (signal.aborted) return
+    const leased = await leasePartitions(sql, { stream, member, leaseMs, partitionCount })
     for (const [partition, reader] of readers) {
-      if (held.includes(partition)) continue
+      if (leased.includes(partition)) continue
       readers.delete(partition)
       await reader.stop()
     }
-    const missing = held.filter((partition) => !readers.has(partition))
+    const missing = leased.filter((partition) => !readers.has(partition))
     if (missing.length === 0) return
-    const jsm = await options.nats.connection.jetstreamManager()
+    const jsm = await nats.connection.jetstreamManager()
     await ensureStream(jsm, options.source, options.streamReplicas)
     await ensureDeadLetterStream(jsm, options.streamReplicas)
     for (const partition of missing) {
       readers.set(partition, new PartitionReader(options, partition, member))
     }
   }
-
-  const loop = async () => {
-    while (!stopped.signal.aborted) {
-      await balance().catch((error: unknown) =>
-        options.log.warn({ err: error, stream }, 'partitions could not be leased, trying again'),
-      )
-      await pause(renewMs, stopped.signal)
+  let compared = 0
+  const auditHeld = async () => {
+    if (!nats.connected()) return
+    const partitions = held()
+    compared = partitions.length
+    for (const partition of partitions) await auditPartition(options, partition, signal)
+    await measureMissed(options)
+  }
+  const every = async (ms: () => number, work: () => Promise<void>, failed: string) => {
+    while (!signal.aborted) {
+      await work().catch((error: unknown) => {
+        if (!signal.aborted) log.warn({ err: error, stream }, failed)
+      })
+      await pause(ms(), signal)
     }
   }
-  const running = loop()
+  const running = Promise.all([
+    every(() => renewMs, balance, 'partitions could not be leased, trying again'),
+    every(
+      // At a start there is nothing held yet.
+      () => (compared > 0 ? (options.auditEveryMs ?? auditEveryMs) : renewMs),
+      auditHeld,
+      'stream could not be compared, trying again',
+    ),
+    every(
+      () => pruneEveryMs,
+      () => pruneConsumed(sql, consumedKeptDays),
+      'ids of consumed events could not be pruned, trying again',
+    ),
+  ])
 
   return {
-    held: () => [...readers.keys()].sort((a, b) => a - b),
+    stream,
+    held,
+    missed: async (limit) => ({
+      events: await listMissed(sql, stream, 0n, limit),
+      count: await countMissed(sql, stream),
+    }),
+    async consumeMissed(after, limit) {
+      const outcomes = await consumeMissed(options, after, limit)
+      await measureMissed(options)
+      return outcomes
+    },
     async stop() {
       stopped.abort()
       await running
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
-      await releasePartitions(options.sql, stream, member).catch((error: unknown) =>
-        options.log.warn({ err: error }, 'partitions stay leased until their lease ends'),
+      await releasePartitions(sql, stream, member).catch((error: unknown) =>
+        log.warn({ err: error }, 'partitions stay leased until their lease ends'),
       )
     },
   }

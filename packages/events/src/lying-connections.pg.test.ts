@@ -12,8 +12,16 @@ import { append } from './outbox.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
 import { whenFaulty } from './testing/faults.ts'
-import { byAccount, givenDatabase, givenServers, log, streamContents, suspended } from './testing/given.ts'
-import { upTo } from './testing/given.ts'
+import {
+  byAccount,
+  effectsOf,
+  givenDatabase,
+  givenServers,
+  log,
+  streamContents,
+  suspended,
+  upTo,
+} from './testing/given.ts'
 
 // Hundreds of rounds take minutes: FAULT_ROUNDS and FAULT_SEED repeat and lengthen a run.
 const rounds = Number(process.env.FAULT_ROUNDS ?? 40)
@@ -76,11 +84,6 @@ function startChanges(sql: Database) {
   }
 }
 
-async function effects(sql: Database) {
-  return sql<{ accountId: string; number: number }[]>`
-    select account_id as "accountId", number from effects order by place`
-}
-
 async function expectAll(
   proxies: FaultyProxy[],
   sql: Database,
@@ -123,11 +126,11 @@ describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => 
         running.defer(() => consumer.stop())
       }
       const changes = startChanges(sql)
-      await eventually(async () => (await effects(sql)).length > 0, { timeoutMs: 20_000 })
+      await eventually(async () => (await effectsOf(sql)).length > 0, { timeoutMs: 20_000 })
       const faults = await whenFaulty(place.proxies, { rounds, seed, mostMs: 3_000 })
       const last = await changes.stop()
       await expectAll(place.proxies, sql, last, { faults })
-      const consumed = byAccount(await effects(sql))
+      const consumed = byAccount(await effectsOf(sql))
       accounts.forEach((account, at) => expect(consumed[account]).toEqual(upTo(last[at]!)))
     },
     timeoutMs,

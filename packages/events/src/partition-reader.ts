@@ -163,7 +163,8 @@ export class PartitionReader {
     })
     await transaction(sql, async (tx) => {
       await this.#move(tx, position, BigInt(message.seq))
-      await recordDeadLettered(tx, eventIdOf(message))
+      const eventId = eventIdOf(message)
+      if (eventId) await recordDeadLettered(tx, eventId)
     })
     parked.inc({ stream: this.#stream })
     log.error({ err: error, stream: this.#stream, seq: message.seq }, 'event moved to the dead-letter stream')

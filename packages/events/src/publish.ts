@@ -1,5 +1,6 @@
 import { headers } from 'nats'
 import type { JetStreamClient, NatsConnection, PubAck } from 'nats'
+import { eventIdHeader } from './received.ts'
 
 export interface Message {
   id: string
@@ -48,7 +49,9 @@ export async function publishInOrder(
 async function publishKnown(js: JetStreamClient, message: Message): Promise<PubAck> {
   const answer = await publish(js, message)
   if (!answer.duplicate || answer.seq > 0) return answer
-  return js.publish(message.subject, message.payload, { headers: headersOf(message) })
+  const head = headersOf(message)
+  head.set(eventIdHeader, message.id)
+  return js.publish(message.subject, message.payload, { headers: head })
 }
 
 /**

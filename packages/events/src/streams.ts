@@ -7,8 +7,10 @@ export type Source = 'catalog' | 'licensing' | 'billing'
 export const deadLetterStream = 'DEAD_LETTERS'
 
 const dayMs = 86_400_000
-// Longer than any consumer may be away: what it has not seen by then is gone from the stream.
-const keptMs = 30 * dayMs
+// Longer than any consumer may be stopped: what it has not seen by then is gone from the stream.
+const keptDays = 30
+/** Ids of consumed events are kept longer than any copy of an event. */
+export const consumedKeptDays = keptDays + 5
 // The relay sends again what was not acknowledged; within this time JetStream recognises it by its id.
 const duplicateWindowMs = 5 * 60_000
 
@@ -53,7 +55,7 @@ async function ensure(
     storage: StorageType.File,
     // A full stream refuses: events then wait in the outbox rather than push others out.
     discard: DiscardPolicy.New,
-    max_age: nanos(keptMs),
+    max_age: nanos(keptDays * dayMs),
     duplicate_window: nanos(duplicateWindowMs),
     num_replicas: replicas,
   })

@@ -3,6 +3,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { missedEventsService } from '@licensing/events/missed-events-service'
 import { createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import { connectTo } from '@licensing/grpc/client'
@@ -60,13 +61,17 @@ await runProcess(
     onStop('catch-up', () => catchUp.stop())
     health.add('plan copies', () => catchUp.probe())
 
-    const sweep = startSweep({ sql, outbox, intervalMs: config.SWEEP_INTERVAL_SECONDS * 1000, log })
+    const sweep = startSweep({ outbox, intervalMs: config.SWEEP_INTERVAL_SECONDS * 1000, log })
     onStop('sweep', () => sweep.stop())
     const upkeep = startUpkeep({ sql, tokenLifeSeconds: config.TOKEN_LIFE_SECONDS, log })
     onStop('upkeep', () => upkeep.stop())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [licensingService(deps), productService(productDeps(deps, config))],
+      services: [
+        licensingService(deps),
+        productService(productDeps(deps, config)),
+        missedEventsService([consumer]),
+      ],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

@@ -4,6 +4,7 @@ import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { consumerMigrations } from '@licensing/events/migrations'
+import { missedEventsService } from '@licensing/events/missed-events-service'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
@@ -56,7 +57,7 @@ await runProcess(
     onStop('notifier', () => notifier.stop())
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [notifierService(notifier.deps)],
+      services: [notifierService(notifier.deps), missedEventsService(notifier.consumers)],
       log,
       health,
       isUnavailable: isDatabaseUnavailable,

@@ -2,6 +2,7 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
+import type { Consumer } from '@licensing/events/consumer'
 import type { Logger } from '@licensing/process/log'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDeps } from './alerts/send-alerts.ts'
@@ -41,7 +42,7 @@ const alertsEveryMs = 5_000
 /** Everything of the notifier but its gRPC server and its connections. */
 export async function startNotifier(
   options: NotifierOptions,
-): Promise<{ deps: NotifierDeps; stop(): Promise<void> }> {
+): Promise<{ deps: NotifierDeps; consumers: Consumer[]; stop(): Promise<void> }> {
   const { sql, nats, log, clock, keys } = options
   await keepPartitions(sql, clock.now(), log)
 
@@ -90,6 +91,7 @@ export async function startNotifier(
 
   return {
     deps,
+    consumers,
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
       await Promise.all([upkeep.stop(), engine.stop(), news.stop()])

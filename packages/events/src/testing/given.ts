@@ -106,6 +106,12 @@ export async function streamContents(natsUrl: string): Promise<{ accountId: stri
   return contents
 }
 
+/** What was consumed, in that order. */
+export async function effectsOf(sql: Database): Promise<{ accountId: string; number: number }[]> {
+  return sql<{ accountId: string; number: number }[]>`
+    select account_id as "accountId", number from effects order by place`
+}
+
 /** The numbers of each account, in the order given. */
 export function byAccount(rows: { accountId: string; number: number }[]): Record<string, number[]> {
   const accounts: Record<string, number[]> = {}

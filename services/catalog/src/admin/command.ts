@@ -1,4 +1,6 @@
 import type { Database } from '@licensing/database/connect'
+import type { ServiceClient } from '@licensing/grpc/client'
+import type { MissedEventsService } from '@licensing/proto/missed-events'
 import type { Fee } from '../accounts/account-queries.ts'
 
 /** A command of licensing-admin. */
@@ -14,8 +16,15 @@ export interface Command {
   run: (admin: AdminDeps, given: Record<string, string | undefined>) => Promise<string[]>
 }
 
+/** The services that consume events. */
+export const consumingServices = ['licensing', 'notifier'] as const
+
+export type ConsumingService = (typeof consumingServices)[number]
+
 interface AdminDeps {
   sql: Database
+  /** Calls of a service that consumes events. @throws UsageError where the environment does not name its address */
+  missedEvents: (service: ConsumingService) => ServiceClient<typeof MissedEventsService>
   /** Of this command's own environment, where it has one. */
   fee: Partial<Fee>
 }

@@ -91,6 +91,10 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
     [['create-account', '--name', 'x', '--alert-email', 'x'], 1, 'alert-email must be an e-mail address'],
     [['create-key', '--account', newId('acct'), '--name', 'x', '--scopes', 'read'], 1, 'there is no account'],
     [['create-key', '--account', 'x', '--name', 'x', '--scopes', 'root'], 1, 'scopes/0 must be one of'],
+    [['missed-events'], 2, 'missing: action'],
+    [['missed-events', 'show'], 2, 'there is no missed-events show'],
+    [['missed-events', 'list', '--service', 'billing'], 2, '--service must be licensing or notifier'],
+    [['missed-events', 'list'], 2, 'set LICENSING_ADDRESS to the address of the licensing service'],
     [['revoke', 'key_1'], 1, 'there is no API key key_1'],
   ]
   for (const [args, expected, message] of refusals) {
@@ -117,7 +121,7 @@ test('help names every command', async () => {
   for (const args of [[], ['--help'], ['revoke', '--help']]) {
     const { output, code } = await runAdmin(args, {})
     expect(code).toBe(0)
-    for (const name of ['create-account', 'create-key', 'list', 'revoke', 'set-fee'])
+    for (const name of ['create-account', 'create-key', 'list', 'missed-events', 'revoke', 'set-fee'])
       expect(output).toContain(name)
   }
 })

@@ -1,17 +1,20 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { connectTo } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
-import { ConfigError, readConfig } from '@licensing/process/config'
+import { address, ConfigError, readConfig } from '@licensing/process/config'
+import { MissedEventsService } from '@licensing/proto/missed-events'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { feeConfig } from '../config.ts'
 import { catalogMigrations } from '../migrations.ts'
-import type { Command } from './command.ts'
+import type { Command, ConsumingService } from './command.ts'
 import { Refusal, UsageError } from './command.ts'
 import { createAccount } from './create-account.ts'
 import { createKey } from './create-key.ts'
 import { list } from './list.ts'
+import { missedEvents } from './missed-events.ts'
 import { revoke } from './revoke.ts'
 import { setFee } from './set-fee.ts'
 
@@ -19,6 +22,7 @@ const commands: Record<string, Command> = {
   'create-account': createAccount,
   'create-key': createKey,
   list,
+  'missed-events': missedEvents,
   revoke,
   'set-fee': setFee,
 }
@@ -27,6 +31,8 @@ type Environment = Record<string, string | undefined>
 
 const environment = z.object({
   DATABASE_URL: z.url().describe('postgres://… of the catalog service’s database'),
+  LICENSING_ADDRESS: address.optional().describe('host:port of the licensing service, for missed-events'),
+  NOTIFIER_ADDRESS: address.optional().describe('host:port of the notifier service, for missed-events'),
   FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
   FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
 })
@@ -63,6 +69,13 @@ async function run(
 ): Promise<string[]> {
   const config = readConfig(environment, env)
   const sql = connect(config.DATABASE_URL, { name: 'licensing-admin', max: 2 })
+  using channels = new DisposableStack()
+  const missedEvents = (service: ConsumingService) => {
+    const variable = service === 'licensing' ? 'LICENSING_ADDRESS' : 'NOTIFIER_ADDRESS'
+    const target = config[variable]
+    if (!target) throw new UsageError(`set ${variable} to the address of the ${service} service`)
+    return channels.adopt(connectTo(MissedEventsService, target.text), (channel) => channel.close()).calls
+  }
   try {
     // It may be the first to come to this database.
     await migrate(sql, catalogMigrations)
@@ -70,7 +83,7 @@ async function run(
       ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),
       ...(config.FEE_FIXED_MINOR !== undefined && { fixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
     }
-    return await command.run({ sql, fee }, given)
+    return await command.run({ sql, fee, missedEvents }, given)
   } finally {
     await sql.end({ timeout: 5 })
   }

@@ -113,7 +113,7 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
 
 test('it runs by itself until it is stopped, over a failure of the database, too', async () => {
   const plan = await givenPlan(harness)
-  const { sql, log } = harness.deps
+  const { log } = harness.deps
   let failures = 1
   const outbox: typeof harness.deps.outbox = {
     transaction: (work) => {
@@ -124,7 +124,7 @@ test('it runs by itself until it is stopped, over a failure of the database, too
       return harness.deps.outbox.transaction(work)
     },
   }
-  const running = startSweep({ sql, outbox, intervalMs: 20, log: log.child({}, { level: 'fatal' }) })
+  const running = startSweep({ outbox, intervalMs: 20, log: log.child({}, { level: 'fatal' }) })
   const licence = await bought(harness, plan.id, new Date(Date.now() + 100))
   await eventually(async () => expect(await statusOf(harness, licence)).toBe('expired'))
   await running.stop()

@@ -1,5 +1,4 @@
-import type { Sql, Transaction } from '@licensing/database/connect'
-import { pruneConsumed } from '@licensing/events/consumer-queries'
+import type { Transaction } from '@licensing/database/connect'
 import type { Outbox } from '@licensing/events/outbox'
 import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
@@ -15,7 +14,6 @@ export interface Sweep {
 }
 
 interface SweepOptions {
-  sql: Sql
   outbox: Outbox
   intervalMs: number
   log: Logger
@@ -25,9 +23,6 @@ interface SweepOptions {
 const lanes = 2
 // In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
 const stepsAtOnce = 2
-const pruneEveryMs = 3_600_000
-// Longer than the streams keep events: no copy of an event comes after its id is forgotten.
-const consumedKeptDays = 40
 
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
 
@@ -46,15 +41,10 @@ export function startSweep(options: SweepOptions): Sweep {
   }
 }
 
-async function run({ sql, outbox, intervalMs, log }: SweepOptions, signal: AbortSignal): Promise<void> {
-  let prunedAt = 0
+async function run({ outbox, intervalMs, log }: SweepOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       await expireLicences(outbox, signal)
-      if (Date.now() - prunedAt > pruneEveryMs) {
-        await pruneConsumed(sql, consumedKeptDays)
-        prunedAt = Date.now()
-      }
     } catch (error) {
       if (!signal.aborted) log.warn({ err: error }, 'sweep failed, trying again')
     }

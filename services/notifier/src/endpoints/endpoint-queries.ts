@@ -124,11 +124,14 @@ export async function readEndpointRows(sql: Sql, ids: string[]): Promise<Endpoin
   return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where id = any(${ids}::text[])`
 }
 
-/** Endpoints changed in the last seconds. */
-export async function readChangedEndpoints(sql: Sql, withinSeconds: number): Promise<EndpointRow[]> {
-  return sql<EndpointRow[]>`
-    select ${rowColumns(sql)} from endpoints
-    where changed_at > clock_timestamp() - ${withinSeconds}::int * interval '1 second'`
+/** Endpoints changed after a time of the database's clock. */
+export async function readChangedEndpoints(sql: Sql, after: Date): Promise<EndpointRow[]> {
+  return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where changed_at > ${after}`
+}
+
+export async function readDatabaseTime(sql: Sql): Promise<Date> {
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
+  return row!.now
 }
 
 function rowColumns(sql: Sql) {

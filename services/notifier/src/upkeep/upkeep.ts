@@ -1,6 +1,5 @@
 import type { Database } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
-import { pruneConsumed } from '@licensing/events/consumer-queries'
 import type { Logger } from '@licensing/process/log'
 import { Gauge } from 'prom-client'
 import type { Clock } from '../clock.ts'
@@ -26,8 +25,6 @@ const partitionsEveryMs = 10 * 60_000
 const leftoversEveryMs = 1_000
 const gaugesEveryMs = 10_000
 const headsEveryMs = 5 * 60_000
-// JetStream keeps events for 30 days: no copy of one comes later.
-const consumedDays = 35
 
 /** Work that no request waits for. Every replica starts it: locks see to it that two never do the same at once. */
 export function startUpkeep(options: {
@@ -64,7 +61,6 @@ export async function keepPartitions(sql: Database, now: Date, log: Logger): Pro
     const made = await makePartitions(sql, now)
     const dropped = await dropPartitions(sql, now)
     if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
-    await pruneConsumed(sql, consumedDays)
   } finally {
     await watchPartitions(sql, now, log)
   }
