@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Database } from './connect.ts'
+import { oneConnection } from './connect.ts'
+import type { Database, Transaction } from './connect.ts'
+import { transaction } from './transaction.ts'
 
 /** Plain SQL files of one folder, applied in the order of their names. */
 export interface MigrationFolder {
@@ -10,58 +12,119 @@ export interface MigrationFolder {
   path: string
 }
 
+interface Migration {
+  name: string
+  text: string
+  checksum: string
+}
+
 // Any constant: replicas that start at once wait here for one another.
 const migrationLock = 7_162_001
+const watchEveryMs = 500
 
 /**
- * Applies the migrations that the database does not have yet, each in a transaction of its own. Safe when several
- * replicas start at once: one applies, the others wait and find it done.
+ * Applies the migrations that the database does not have yet, each in a transaction of its own. Safe to repeat, and when
+ * several replicas start at once: one applies a migration, the others wait and find it done.
  *
+ * @param step reports progress: each migration at its start, and again while the server works on it
  * @returns the names applied
  * @throws Error when a migration that was applied has been edited since
  */
-export async function migrate(sql: Database, folders: MigrationFolder[]): Promise<string[]> {
+export async function migrate(
+  sql: Database,
+  folders: MigrationFolder[],
+  step: (name: string) => void = () => {},
+): Promise<string[]> {
   const migrations = (await Promise.all(folders.map(read))).flat()
-  const connection = await sql.reserve()
-  try {
+  const known = await readApplied(sql)
+  const missing = migrations.filter((migration) => !isKnown(migration, known.get(migration.name)))
+  const applied: string[] = []
+  for (const migration of missing) {
+    if (await apply(sql, migration, step)) applied.push(migration.name)
+  }
+  return applied
+}
+
+/** @returns checksums by name */
+async function readApplied(sql: Database): Promise<Map<string, string>> {
+  const [table] = await sql<{ exists: boolean }[]>`select to_regclass('migrations') is not null as exists`
+  if (!table?.exists) return new Map()
+  const rows = await sql<{ name: string; checksum: string }[]>`select name, checksum from migrations`
+  return new Map(rows.map(({ name, checksum }) => [name, checksum]))
+}
+
+function isKnown({ name, checksum }: Migration, applied: string | undefined): boolean {
+  if (applied !== undefined && applied !== checksum) {
+    throw new Error(`migration ${name} was edited after it had been applied: write a new one instead`)
+  }
+  return applied !== undefined
+}
+
+/** @returns false where another replica has applied it meanwhile */
+async function apply(sql: Database, migration: Migration, step: (name: string) => void): Promise<boolean> {
+  const name = `migration ${migration.name}`
+  step(name)
+  await using watched = watch(sql, () => step(name))
+  return transaction(sql, async (tx) => {
     // A replica waits here for as long as the one that migrates takes.
-    await connection`set statement_timeout = 0`
-    await connection`set lock_timeout = 0`
-    await connection`select pg_advisory_lock(${migrationLock})`
-    await connection`
+    await tx`set local statement_timeout = 0`
+    await tx`set local lock_timeout = 0`
+    await watched.follow(tx)
+    await tx`select pg_advisory_xact_lock(${migrationLock})`
+    await tx`
       create table if not exists migrations (
         name text primary key,
         checksum text not null,
         applied_at timestamptz not null default now()
       )`
-    const known = await connection<
-      { name: string; checksum: string }[]
-    >`select name, checksum from migrations`
-    const checksums = new Map(known.map(({ name, checksum }) => [name, checksum]))
-    const applied: string[] = []
-    for (const { name, text, checksum } of migrations) {
-      const before = checksums.get(name)
-      if (before !== undefined && before !== checksum) {
-        throw new Error(`migration ${name} was edited after it had been applied: write a new one instead`)
-      }
-      if (before !== undefined) continue
-      const record = `insert into migrations (name, checksum) values ('${name}', '${checksum}')`
-      await connection.unsafe(`begin; ${text}; ${record}; commit`).catch(async (error: unknown) => {
-        await connection.unsafe('rollback').catch(() => {})
-        throw error
-      })
-      applied.push(name)
+    const [before] = await tx<{ checksum: string }[]>`
+      select checksum from migrations where name = ${migration.name}`
+    if (isKnown(migration, before?.checksum)) return false
+    await tx.unsafe(migration.text)
+    await tx`insert into migrations (name, checksum) values (${migration.name}, ${migration.checksum})`
+    return true
+  })
+}
+
+/**
+ * Tells a migration that takes long from one whose connection has stalled: asks, over another connection, whether the
+ * server is at work on it.
+ */
+function watch(
+  sql: Database,
+  atWork: () => void,
+): { follow(tx: Transaction): Promise<void> } & AsyncDisposable {
+  const other = oneConnection(sql)
+  let pid: number | undefined
+  let asking = false
+  const ask = async () => {
+    if (pid === undefined || asking) return
+    asking = true
+    try {
+      const [session] = await other<
+        { state: string }[]
+      >`select state from pg_stat_activity where pid = ${pid}`
+      if (session?.state === 'active') atWork()
+    } catch {
+      // No answer is no progress.
+    } finally {
+      asking = false
     }
-    return applied
-  } finally {
-    await connection`select pg_advisory_unlock(${migrationLock})`.catch(() => {})
-    await connection`reset statement_timeout`.catch(() => {})
-    await connection`reset lock_timeout`.catch(() => {})
-    connection.release()
+  }
+  const timer = setInterval(() => void ask(), watchEveryMs)
+  return {
+    async follow(tx) {
+      const [backend] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
+      pid = backend?.pid
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer)
+      await other.end({ timeout: 1 })
+    },
   }
 }
 
-async function read(folder: MigrationFolder): Promise<{ name: string; text: string; checksum: string }[]> {
+async function read(folder: MigrationFolder): Promise<Migration[]> {
   const files = (await readdir(folder.path)).filter((file) => /^[0-9]{4}-[a-z0-9-]+\.sql$/.test(file)).sort()
   return Promise.all(
     files.map(async (file) => {

@@ -8,10 +8,20 @@ export type Probe = () => Promise<void> | void
  */
 export class Health {
   readonly #probes = new Map<string, Probe>()
+  #lifeProblem: () => string | null = () => null
   #stopping = false
 
   add(name: string, probe: Probe): void {
     this.#probes.set(name, probe)
+  }
+
+  /** Asked by /healthz: null while the process is alive, else why a supervisor should restart it. */
+  get lifeProblem(): string | null {
+    return this.#lifeProblem()
+  }
+
+  aliveUnless(problem: () => string | null): void {
+    this.#lifeProblem = problem
   }
 
   /** From now on not ready: load balancers send new requests elsewhere. */

@@ -32,8 +32,11 @@ async function answer(url: string, health: Health): Promise<{ status: number; ty
   switch (url.split('?')[0]) {
     case '/metrics':
       return { status: 200, type: register.contentType, body: await register.metrics() }
-    case '/healthz':
-      return { status: 200, type: json, body: '{"status":"ok"}' }
+    case '/healthz': {
+      const problem = health.lifeProblem
+      const status = problem ?? 'ok'
+      return { status: problem === null ? 200 : 503, type: json, body: JSON.stringify({ status }) }
+    }
     case '/readyz': {
       const { ready, probes } = await health.check()
       return { status: ready ? 200 : 503, type: json, body: JSON.stringify({ ready, probes }) }

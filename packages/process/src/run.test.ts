@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 
 function run(body: string, env: Record<string, string> = {}) {
@@ -8,7 +9,7 @@ function run(body: string, env: Record<string, string> = {}) {
     import { processConfig, readConfig } from './config.ts'
     import { runProcess } from './run.ts'
     const schema = z.object({ ...processConfig, NEEDED: z.string().describe('what is needed') })
-    await runProcess('test', () => readConfig(schema), async ({ log, health, onStop }) => { ${body} })`
+    await runProcess('test', () => readConfig(schema), async ({ log, health, onStop, step, stopping }) => { ${body} })`
   const child = spawn(process.execPath, ['--input-type=module-typescript', '--eval', script], {
     cwd: import.meta.dirname,
     env: { ...process.env, NEEDED: 'yes', ...env },
@@ -94,6 +95,115 @@ test('it is not ready before its start has succeeded', async () => {
   expect((await fetch('http://127.0.0.1:20998/readyz')).status).toBe(200)
   process.child.kill('SIGTERM')
   expect((await process.ended).output).toContain(
-    'before: 503 {"ready":false,"probes":{"start":"has not finished"}}',
+    'before: 503 {"ready":false,"probes":{"start":"has not finished: start"}}',
   )
 })
+
+test('a start that waits for what never comes fails /healthz, then ends with exit 1, naming its step', async () => {
+  const address = await freeAddress()
+  const process = run(`${waiting}; step('port'); step('nats'); await new Promise(() => {})`, {
+    METRICS_ADDRESS: address,
+    START_LIMIT_SECONDS: '2',
+  })
+  const statuses: number[] = []
+  const ready = await untilAnswer(`http://${address}/readyz`)
+  expect(await ready.json()).toMatchObject({ ready: false, probes: { start: 'has not finished: nats' } })
+  while (process.child.exitCode === null) {
+    const answer = await fetch(`http://${address}/healthz`).catch(() => undefined)
+    if (!answer) break
+    statuses.push(answer.status)
+    if (answer.status === 503) expect(await answer.json()).toEqual({ status: 'start does not get on: nats' })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  const { code, output } = await process.ended
+  expect([...new Set(statuses)]).toEqual([200, 503])
+  expect(code).toBe(1)
+  const lines = linesOf(output)
+  expect(lines.filter(({ level }) => level === 'fatal')).toMatchObject([
+    { msg: 'could not start: no progress', step: 'nats', seconds: 2 },
+  ])
+  expect(lines.filter(({ level }) => level === 'warn')).toMatchObject([
+    { msg: 'start makes no progress', step: 'nats', seconds: 1 },
+  ])
+  expect(output).toContain('closed: second, first')
+})
+
+test('a start that is stuck ends also where what it opened cannot be closed in order', async () => {
+  const { code, output } = await run(
+    `onStop('broken', () => { throw new Error('half open') }); await new Promise(() => {})`,
+    { START_LIMIT_SECONDS: '2' },
+  ).ended
+  expect(code).toBe(1)
+  expect(output).toContain('half open')
+})
+
+test('a start may take longer than its limit while it makes progress, and is alive all the while', async () => {
+  const address = await freeAddress()
+  const process = run(
+    `${waiting}
+     const unwell = []
+     for (let at = 0; at < 30; at += 1) {
+       step('migrating')
+       await new Promise((r) => setTimeout(r, 100))
+       const { status } = await fetch('http://${address}/healthz')
+       if (status !== 200) unwell.push(status)
+     }
+     console.log('unwell: ' + unwell.length)`,
+    { METRICS_ADDRESS: address, START_LIMIT_SECONDS: '2' },
+  )
+  await process.until('"serving"')
+  process.child.kill('SIGTERM')
+  const { code, output } = await process.ended
+  expect(code).toBe(0)
+  expect(output).toContain('unwell: 0')
+  expect(linesOf(output).filter(({ level }) => level !== 'info')).toEqual([])
+})
+
+test('a start that was slow and then finished is alive', async () => {
+  const address = await freeAddress()
+  const process = run(`${waiting}; await new Promise((r) => setTimeout(r, 1300))`, {
+    METRICS_ADDRESS: address,
+    START_LIMIT_SECONDS: '2',
+  })
+  await process.until('makes no progress')
+  await process.until('"serving"')
+  expect((await fetch(`http://${address}/healthz`)).status).toBe(200)
+  process.child.kill('SIGTERM')
+  expect((await process.ended).code).toBe(0)
+})
+
+test('SIGTERM in the middle of a start ends it with exit 0 and nothing worse than a line of information', async () => {
+  const process = run(
+    `${waiting}
+     console.log('starting')
+     await new Promise((_, reject) => stopping.addEventListener('abort', () => reject(new Error('closed'))))`,
+  )
+  await process.until('starting')
+  process.child.kill('SIGTERM')
+  const { code, output } = await process.ended
+  expect(code).toBe(0)
+  expect(linesOf(output).map(({ level }) => level)).toEqual(['info', 'info'])
+})
+
+async function untilAnswer(url: string): Promise<Response> {
+  for (;;) {
+    const answer = await fetch(url).catch(() => undefined)
+    if (answer) return answer
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+function linesOf(output: string): Record<string, unknown>[] {
+  const lines = output.split('\n').filter((line) => line.startsWith('{'))
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+}
+
+async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const closed = once(server, 'close')
+  server.close()
+  await closed
+  return `127.0.0.1:${port}`
+}

@@ -4,17 +4,22 @@ import { ConfigError } from './config.ts'
 import { Health } from './health.ts'
 import { keepHeapSmall } from './heap.ts'
 import { startOperationsServer } from './operations-server.ts'
+import { StartWatch } from './start-watch.ts'
+import type { StartProgress } from './start-watch.ts'
 import { startTelemetry } from './telemetry.ts'
 
 /** What a process is built from. Register what has to be closed with `onStop`: it is closed in reverse order. */
-export interface Process {
+export interface Process extends StartProgress {
   log: Logger
   health: Health
+  /** Aborted when the process stops, which may be in the middle of its start. */
+  stopping: AbortSignal
   onStop: (name: string, stop: () => Promise<void> | void) => void
 }
 
 interface ProcessSettings {
   LOG_LEVEL: string
+  START_LIMIT_SECONDS: number
   METRICS_ADDRESS?: { host: string; port: number } | undefined
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined
 }
@@ -24,8 +29,8 @@ const stopLimitMs = 25_000
 
 /**
  * Runs a service: starts it, "not ready" until that has succeeded, then waits for SIGTERM or SIGINT, reports "not
- * ready", closes everything in reverse order of its opening and exits 0. A start that fails closes what was opened and
- * exits 1.
+ * ready", closes everything in reverse order of its opening and exits 0. A start that fails, or makes no progress for
+ * START_LIMIT_SECONDS, closes what was opened and exits 1; /healthz fails after half of that time.
  *
  * With `STOP_WITH_PARENT=1` the end of standard input stops it too, so that it never outlives its launcher.
  *
@@ -40,17 +45,22 @@ export async function runProcess<C extends ProcessSettings>(
   const config = settingsOrExit(name, readSettings)
   const log = createLogger(name, config.LOG_LEVEL)
   const health = new Health()
-  let started = false
-  health.add('start', () => {
-    if (!started) throw new Error('has not finished')
-  })
   const stops: { name: string; stop: () => Promise<void> | void }[] = []
   const onStop: Process['onStop'] = (what, stop) => stops.push({ name: what, stop })
 
-  let stopping: Promise<void> | undefined
+  const stopping = new AbortController()
   const stop = (reason: string, exitCode: number) => {
-    stopping ??= stopAll(log, health, stops, reason).then(() => process.exit(exitCode))
+    if (stopping.signal.aborted) return
+    stopping.abort()
+    watch.end()
+    void stopAll(log, health, stops, reason).then(() => process.exit(exitCode))
   }
+  const watch = watchStart(log, config.START_LIMIT_SECONDS, () => stop('start makes no progress', 1))
+  let started = false
+  health.add('start', () => {
+    if (!started) throw new Error(`has not finished: ${watch.current}`)
+  })
+  health.aliveUnless(() => watch.problem())
   process.on('SIGTERM', () => stop('SIGTERM', 0))
   process.on('SIGINT', () => stop('SIGINT', 0))
   process.on('unhandledRejection', (error) => {
@@ -73,13 +83,28 @@ export async function runProcess<C extends ProcessSettings>(
       const operations = await startOperationsServer(config.METRICS_ADDRESS, health)
       onStop('operations server', () => operations.stop())
     }
-    await start({ log, health, onStop }, config)
+    await start({ log, health, onStop, step: watch.step, stopping: stopping.signal }, config)
+    if (stopping.signal.aborted) return
     started = true
+    watch.end()
     log.info('serving')
   } catch (error) {
+    // A stop closes what the start still uses.
+    if (stopping.signal.aborted) return
     log.fatal({ err: error }, 'could not start')
     stop('could not start', 1)
   }
+}
+
+function watchStart(log: Logger, limitSeconds: number, giveUp: () => void): StartWatch {
+  return new StartWatch({
+    limitMs: limitSeconds * 1_000,
+    slow: (step) => log.warn({ step, seconds: limitSeconds / 2 }, 'start makes no progress'),
+    stuck: (step) => {
+      log.fatal({ step, seconds: limitSeconds }, 'could not start: no progress')
+      giveUp()
+    },
+  })
 }
 
 function settingsOrExit<C>(name: string, readSettings: () => C): C {

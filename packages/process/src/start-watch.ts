@@ -1,0 +1,57 @@
+/** What a start reports about itself. */
+export interface StartProgress {
+  /** Names what the start does now. Each call counts as progress, also one that repeats the name. */
+  step: (name: string) => void
+}
+
+interface StartWatchOptions {
+  /** How long a start may go without progress, in milliseconds. */
+  limitMs: number
+  /** No progress for half of the limit. */
+  slow: (step: string) => void
+  /** No progress for the whole limit. */
+  stuck: (step: string) => void
+}
+
+const ticks = 20
+
+/**
+ * Watches that a start gets on. It may take as long as it needs while it reports progress; one that waits for something
+ * that never comes is noticed.
+ */
+export class StartWatch implements StartProgress {
+  readonly #timer: NodeJS.Timeout
+  #step = 'start'
+  #idleTicks = 0
+
+  constructor({ limitMs, slow, stuck }: StartWatchOptions) {
+    // Ticks are counted rather than time compared: a process that was frozen for a while has not been slow.
+    this.#timer = setInterval(() => {
+      this.#idleTicks += 1
+      if (this.#idleTicks === ticks / 2) slow(this.#step)
+      if (this.#idleTicks !== ticks) return
+      clearInterval(this.#timer)
+      stuck(this.#step)
+    }, limitMs / ticks)
+  }
+
+  get current(): string {
+    return this.#step
+  }
+
+  readonly step = (name: string): void => {
+    this.#step = name
+    if (this.#idleTicks < ticks) this.#idleTicks = 0
+  }
+
+  /** What is wrong with a start that has made no progress for half of its limit. */
+  problem(): string | null {
+    return this.#idleTicks < ticks / 2 ? null : `start does not get on: ${this.#step}`
+  }
+
+  /** The start has ended, or the process stops. What was stuck stays so. */
+  end(): void {
+    clearInterval(this.#timer)
+    if (this.#idleTicks < ticks) this.#idleTicks = 0
+  }
+}
