@@ -7,7 +7,7 @@ import { connectServices } from './services.ts'
 await runProcess(
   'gateway',
   () => readConfig(gatewayConfig),
-  async ({ log, health, onStop }, config) => {
+  async ({ log, health, onStop, step }, config) => {
     const services = connectServices({
       catalog: config.CATALOG_ADDRESS.text,
       licensing: config.LICENSING_ADDRESS.text,
@@ -17,6 +17,7 @@ await runProcess(
     onStop('channels', () => services.close())
     for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
 
+    step('http server')
     const app = await buildApp({
       services: services.calls,
       limits: {

@@ -65,7 +65,8 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
   const name = `migration ${migration.name}`
   step(name)
   await using watched = watch(sql, () => step(name))
-  return transaction(sql, async (tx) => {
+  // Awaited here: the watch lasts as long as the transaction.
+  return await transaction(sql, async (tx) => {
     // A replica waits here for as long as the one that migrates takes.
     await tx`set local statement_timeout = 0`
     await tx`set local lock_timeout = 0`

@@ -12,12 +12,15 @@ const connectionProblems = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
   'EHOSTUNREACH',
+  'ENETUNREACH',
 ])
 
 // Server is starting, stopping or full; class 08 is the connection itself. 25006: a standby, during failover.
+const outageStates = /^(08...|57P0[1-5]|53300|25006)$/
+
 // 57014 and 55P03: a statement, or its wait for a lock, took too long. 25P03: this process stood still in a transaction,
 // and the server ended the session.
-const unavailableStates = /^(08...|57P0[1-5]|53300|25006|57014|55P03|25P03)$/
+const timeoutStates = new Set(['57014', '55P03', '25P03'])
 
 function codeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
@@ -29,10 +32,15 @@ export function isRetryable(error: unknown): boolean {
   return retryableStates.has(codeOf(error) ?? '')
 }
 
-/** Whether the error means that the database cannot be reached or does not serve at the moment. */
+/** Whether the error means that the database cannot be reached, does not serve, or is too slow at the moment. */
 export function isDatabaseUnavailable(error: unknown): boolean {
+  return isDatabaseOutage(error) || timeoutStates.has(codeOf(error) ?? '')
+}
+
+/** Whether the error means that the database cannot be reached or does not serve at the moment, whatever is asked of it. */
+export function isDatabaseOutage(error: unknown): boolean {
   const code = codeOf(error)
-  return code !== undefined && (connectionProblems.has(code) || unavailableStates.test(code))
+  return code !== undefined && (connectionProblems.has(code) || outageStates.test(code))
 }
 
 /** The name of the constraint that a statement broke, or undefined where the error is another. */

@@ -1,3 +1,4 @@
+import { Outage } from '@licensing/database/outage'
 import type { Logger } from '@licensing/process/log'
 
 export interface Loop {
@@ -9,7 +10,7 @@ export interface Loop {
 
 /**
  * Background work in rounds, for as long as the process runs. `round` answers how long to pause, in milliseconds; a
- * round that fails is logged and tried again after `retryMs`.
+ * round that fails is logged, during an outage of the database once, and tried again after `retryMs`.
  */
 export function startLoop(
   name: string,
@@ -31,13 +32,16 @@ export function startLoop(
       }
     })
 
+  const outage = new Outage()
   const run = async () => {
     while (!stopped.signal.aborted) {
       woken = false
       try {
-        await pause(await round(stopped.signal))
+        const pauseMs = await round(stopped.signal)
+        outage.over()
+        await pause(pauseMs)
       } catch (error) {
-        log.warn({ err: error }, `${name}: trying again`)
+        if (outage.isNews(error)) log.warn({ err: error }, `${name}: trying again`)
         woken = false
         await pause(retryMs)
       }

@@ -1,5 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
+import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { createOutbox } from '@licensing/events/outbox'
@@ -22,12 +23,12 @@ import { stripeProcessor } from './stripe/stripe-processor.ts'
 await runProcess(
   'billing',
   () => readConfig(billingConfig),
-  async ({ log, health, onStop }, config) => {
+  async ({ log, health, onStop, step, stopping }, config) => {
     const sql = connect(config.DATABASE_URL, { name: 'billing', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
-    health.add('database', async () => void (await sql`select 1`))
-    await migrate(sql, billingMigrations)
+    await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, billingMigrations, step))
 
+    step('nats')
     const nats = await connectNats(config.NATS_URL, 'billing', log)
     onStop('nats', () => nats.close())
     const relay = startRelay({ sql, nats, source: 'billing', streamReplicas: config.STREAM_REPLICAS, log })
@@ -56,6 +57,7 @@ await runProcess(
     onStop('fee refunds', () => feeRefunds.stop())
     const reconciliation = startReconciliation(deps, config.RECONCILE_INTERVAL_SECONDS * 1000)
     onStop('reconciliation', () => reconciliation.stop())
+    step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
       services: [billingService(deps)],

@@ -1,5 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
+import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { createOutbox } from '@licensing/events/outbox'
@@ -19,13 +20,16 @@ import { catalogService } from './service.ts'
 await runProcess(
   'catalog',
   () => readConfig(catalogConfig),
-  async ({ log, health, onStop }, config) => {
+  async ({ log, health, onStop, step, stopping }, config) => {
     const sql = connect(config.DATABASE_URL, { name: 'catalog', max: config.DATABASE_CONNECTIONS })
     onStop('database', () => sql.end({ timeout: 5 }))
-    health.add('database', async () => void (await sql`select 1`))
-    await migrate(sql, catalogMigrations)
-    await bootstrap(sql, config)
+    await prepareDatabase({ sql, health, log, step, stopping }, async () => {
+      await migrate(sql, catalogMigrations, step)
+      step('bootstrap')
+      await bootstrap(sql, config)
+    })
 
+    step('nats')
     const nats = await connectNats(config.NATS_URL, 'catalog', log)
     onStop('nats', () => nats.close())
     const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas: config.STREAM_REPLICAS, log })
@@ -36,6 +40,7 @@ await runProcess(
     const keyUse = createKeyUse(sql, log)
     onStop('use of keys', () => keyUse.stop())
     const outbox = createOutbox(sql, () => relay.wake())
+    step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
       services: [catalogService({ sql, outbox, changes: createTurns(), licensing, keyUse, log })],

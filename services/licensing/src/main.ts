@@ -1,4 +1,5 @@
 import { migrate } from '@licensing/database/migrate'
+import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
@@ -25,16 +26,18 @@ import { startSweep } from './sweeps/expire-licences.ts'
 await runProcess(
   'licensing',
   () => readConfig(licensingConfig),
-  async ({ log, health, onStop }, config) => {
+  async ({ log, health, onStop, step, stopping }, config) => {
     const { sql, lists } = connectPools(config)
     onStop(
       'database',
       async () => void (await Promise.all([sql.end({ timeout: 5 }), lists.end({ timeout: 5 })])),
     )
-    health.add('database', async () => void (await sql`select 1`))
     const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }
-    await migrate(sql, [outboxMigrations, consumerMigrations, migrations])
+    await prepareDatabase({ sql, health, log, step, stopping }, () =>
+      migrate(sql, [outboxMigrations, consumerMigrations, migrations], step),
+    )
 
+    step('nats')
     const nats = await connectNats(config.NATS_URL, 'licensing', log)
     onStop('nats', () => nats.close())
     const streamReplicas = config.STREAM_REPLICAS
@@ -65,6 +68,7 @@ await runProcess(
     onStop('sweep', () => sweep.stop())
     const upkeep = startUpkeep({ sql, tokenLifeSeconds: config.TOKEN_LIFE_SECONDS, log })
     onStop('upkeep', () => upkeep.stop())
+    step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
       services: [

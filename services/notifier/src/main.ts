@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
+import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import { consumerMigrations } from '@licensing/events/migrations'
@@ -15,11 +16,12 @@ import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
 import { startNotifier } from './notifier.ts'
 import { notifierService } from './service.ts'
+import { keepPartitions } from './upkeep/upkeep.ts'
 
 await runProcess(
   'notifier',
   () => readConfig(notifierConfig),
-  async ({ log, health, onStop }, config) => {
+  async ({ log, health, onStop, step, stopping }, config) => {
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
       max: config.DATABASE_CONNECTIONS,
@@ -31,16 +33,21 @@ await runProcess(
       },
     })
     onStop('database', () => sql.end({ timeout: 5 }))
-    health.add('database', async () => void (await sql`select 1`))
     const migrations = { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname }
-    await migrate(sql, [consumerMigrations, migrations])
+    await prepareDatabase({ sql, health, log, step, stopping }, async () => {
+      await migrate(sql, [consumerMigrations, migrations], step)
+      step('partitions of events')
+      await keepPartitions(sql, systemClock.now(), log)
+    })
 
+    step('nats')
     const nats = await connectNats(config.NATS_URL, 'notifier', log)
     onStop('nats', () => nats.close())
     const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
     onStop('catalog channel', () => catalog.close())
 
-    const notifier = await startNotifier({
+    step('notifier')
+    const notifier = startNotifier({
       sql,
       nats,
       log,
@@ -55,6 +62,7 @@ await runProcess(
       sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,
     })
     onStop('notifier', () => notifier.stop())
+    step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
       services: [notifierService(notifier.deps), missedEventsService(notifier.consumers)],

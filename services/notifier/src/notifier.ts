@@ -20,7 +20,7 @@ import { createResolver, createSystemLookup } from './sending/resolver.ts'
 import { Sender } from './sending/sender.ts'
 import { webhookUrlProblem } from './sending/webhook-url.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
-import { keepPartitions, startUpkeep } from './upkeep/upkeep.ts'
+import { startUpkeep } from './upkeep/upkeep.ts'
 
 export interface NotifierOptions {
   sql: Database
@@ -39,12 +39,16 @@ export interface NotifierOptions {
 
 const alertsEveryMs = 5_000
 
-/** Everything of the notifier but its gRPC server and its connections. */
-export async function startNotifier(
-  options: NotifierOptions,
-): Promise<{ deps: NotifierDeps; consumers: Consumer[]; stop(): Promise<void> }> {
+/**
+ * Everything of the notifier but its gRPC server and its connections. Its database has the partitions of these weeks
+ * (`keepPartitions`).
+ */
+export function startNotifier(options: NotifierOptions): {
+  deps: NotifierDeps
+  consumers: Consumer[]
+  stop(): Promise<void>
+} {
   const { sql, nats, log, clock, keys } = options
-  await keepPartitions(sql, clock.now(), log)
 
   const refusal = createAddressRefusal(options.allowedNetworks)
   const resolve = createResolver(createSystemLookup())

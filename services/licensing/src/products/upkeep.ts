@@ -1,4 +1,5 @@
 import type { Database } from '@licensing/database/connect'
+import { Outage } from '@licensing/database/outage'
 import { transaction } from '@licensing/database/transaction'
 import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
@@ -32,14 +33,16 @@ export function startUpkeep(options: UpkeepOptions): Upkeep {
 }
 
 async function run({ sql, tokenLifeSeconds, log }: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  const outage = new Outage()
   while (!signal.aborted) {
     try {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
       while (!signal.aborted && (await transaction(sql, (tx) => forgetOldCallHomes(tx, callHomesKept)))) {
         // The next step follows at once.
       }
+      outage.over()
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error }, 'upkeep failed, trying again')
+      if (!signal.aborted && outage.isNews(error)) log.warn({ err: error }, 'upkeep failed, trying again')
     }
     await pause(intervalMs, signal)
   }

@@ -1,4 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
+import { Outage } from '@licensing/database/outage'
 import type { Outbox } from '@licensing/events/outbox'
 import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
@@ -42,11 +43,13 @@ export function startSweep(options: SweepOptions): Sweep {
 }
 
 async function run({ outbox, intervalMs, log }: SweepOptions, signal: AbortSignal): Promise<void> {
+  const outage = new Outage()
   while (!signal.aborted) {
     try {
       await expireLicences(outbox, signal)
+      outage.over()
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error }, 'sweep failed, trying again')
+      if (!signal.aborted && outage.isNews(error)) log.warn({ err: error }, 'sweep failed, trying again')
     }
     await pause(intervalMs, signal)
   }

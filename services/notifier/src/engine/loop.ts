@@ -1,3 +1,6 @@
+import { Outage } from '@licensing/database/outage'
+import { isDatabaseOutage } from '@licensing/database/problems'
+
 const longestPauseMs = 2_000
 
 /**
@@ -8,6 +11,7 @@ export class Loop {
   readonly #work: () => Promise<void>
   readonly #everyMs: number
   readonly #failed: (error: unknown) => void
+  readonly #outage = new Outage()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
   #running: Promise<void> | undefined
@@ -61,10 +65,12 @@ export class Loop {
     try {
       await this.#work()
       this.#failures = 0
+      this.#outage.over()
     } catch (error) {
       this.#failures += 1
-      // The 1st, 2nd, 4th, 8th… in a row: an outage fills no log.
-      if (Number.isInteger(Math.log2(this.#failures))) this.#failed(error)
+      // An outage of the database once; of other failures the 1st, 2nd, 4th, 8th… in a row.
+      const isTurn = isDatabaseOutage(error) || Number.isInteger(Math.log2(this.#failures))
+      if (this.#outage.isNews(error) && isTurn) this.#failed(error)
     }
   }
 

@@ -21,6 +21,7 @@ import { startOwnNats } from '@licensing/test-support/nats'
 import type { Clock } from '../clock.ts'
 import type { NotifierOptions } from '../notifier.ts'
 import { startNotifier } from '../notifier.ts'
+import { keepPartitions } from '../upkeep/upkeep.ts'
 import { parseNetworks } from '../sending/address.ts'
 import { notifierService } from '../service.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
@@ -80,6 +81,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   const nats = await connectNats(natsServer.url, 'notifier', log)
   started.defer(() => nats.close())
   const clock = new TestClock()
+  await keepPartitions(sql, clock.now(), log)
   const start = () => startReplica(sql, nats, clock, options)
   const { calls } = started.use(await start())
 
@@ -121,7 +123,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
 async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Options) {
   await using started = new AsyncDisposableStack()
   const { receiver, ...given } = options
-  const notifier = await startNotifier({
+  const notifier = startNotifier({
     sql,
     nats,
     log,

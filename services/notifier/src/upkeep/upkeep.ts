@@ -1,4 +1,5 @@
 import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { Gauge } from 'prom-client'
@@ -35,7 +36,10 @@ export function startUpkeep(options: {
   measure: () => void
 }): { makePartitions(): void; stop(): Promise<void> } {
   const { sql, clock, log, measure } = options
-  const failed = (part: string) => (error: unknown) => log.error({ err: error, part }, 'upkeep failed')
+  const failed = (part: string) => (error: unknown) => {
+    if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'upkeep waits for the database')
+    else log.error({ err: error, part }, 'upkeep failed')
+  }
   const partitions = new Loop(
     () => keepPartitions(sql, clock.now(), log),
     partitionsEveryMs,

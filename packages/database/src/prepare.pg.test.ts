@@ -1,0 +1,147 @@
+import { Health } from '@licensing/process/health'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
+import { eventually } from '@licensing/test-support/poll'
+import { startRecoveringPostgres } from '@licensing/test-support/recovering-postgres'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from '@licensing/process/log'
+import { expect, test } from 'vitest'
+import { connect } from './connect.ts'
+import { migrate } from './migrate.ts'
+import { prepareDatabase } from './prepare.ts'
+
+async function givenFolder(text: string) {
+  const path = await mkdtemp(join(tmpdir(), 'migrations-'))
+  await writeFile(join(path, '0001-first.sql'), text)
+  return { name: 'test', path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
+
+/** What a start uses, on a database behind what can make it unavailable. */
+async function givenStart(through: typeof startRecoveringPostgres | typeof startFaultyProxy) {
+  await using starting = new AsyncDisposableStack()
+  const database = starting.use(await createTestDatabase())
+  const url = new URL(database.url)
+  const between = starting.use(await through(url.host))
+  url.port = String(between.port)
+  const sql = connect(url.href, { name: 'start', max: 3 })
+  const others = connect(database.url, { name: 'others', max: 1 })
+  starting.defer(async () => void (await Promise.all([sql.end({ timeout: 1 }), others.end()])))
+  const lines: string[] = []
+  const write = (level: string) => (first: unknown, text?: string) =>
+    void lines.push(`${level}: ${text ?? String(first)}`)
+  const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Logger
+  const steps: string[] = []
+  const stopping = new AbortController()
+  const running = starting.move()
+  const health = new Health()
+  return {
+    sql,
+    others,
+    between,
+    url,
+    lines,
+    steps,
+    health,
+    stop: () => stopping.abort(),
+    start: { sql, health, log, step: (name: string) => void steps.push(name), stopping: stopping.signal },
+    probe: async () => (await health.check(500)).probes['database'],
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+test('while PostgreSQL recovers a start waits, with one line and progress, and no probe queries it; then it goes on', async () => {
+  await using given = await givenStart(startRecoveringPostgres)
+  await using folder = await givenFolder('create table first (id int)')
+  const { between, start, lines, steps, probe } = given
+  if (!('recover' in between)) throw new Error('wrong server')
+  between.recover()
+  const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
+  await eventually(() => between.refused >= 5)
+  expect(await probe()).toBe('is unavailable: the database system is starting up')
+  const [refused, probes] = [between.refused, await Promise.all(Array.from({ length: 20 }, probe))]
+  expect(new Set(probes)).toEqual(new Set(['is unavailable: the database system is starting up']))
+  expect(between.refused - refused).toBeLessThan(20)
+  between.recovered()
+  await prepared
+  expect(lines).toEqual([
+    'warn: start waits for the database, which is unavailable',
+    'info: the database is available, start goes on',
+  ])
+  expect(steps.filter((step) => step === 'waiting for the database').length).toBeGreaterThanOrEqual(4)
+  expect(await probe()).toBeNull()
+  expect(await given.sql`select id from first`).toEqual([])
+})
+
+test('a database that becomes unavailable in the middle of a migration is waited for, and the migration is applied once', async () => {
+  await using given = await givenStart(startFaultyProxy)
+  await using folder = await givenFolder('create table first (id int); select pg_sleep(0.3);')
+  const { between, start, lines, others } = given
+  if (!('refuse' in between)) throw new Error('wrong server')
+  const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
+  const sleeping = () => others`
+    select 1 from pg_stat_activity where application_name = 'start' and query like '%pg_sleep%' and state = 'active'`
+  await eventually(async () => expect(await sleeping()).toHaveLength(1), { intervalMs: 10 })
+  between.refuse()
+  await eventually(() => lines.length > 0)
+  between.flow()
+  await prepared
+  expect(lines).toEqual([
+    'warn: start waits for the database, which is unavailable',
+    'info: the database is available, start goes on',
+  ])
+  expect(await others`select name from migrations`).toEqual([{ name: 'test/0001-first.sql' }])
+})
+
+test('what does not pass by itself fails the start at once: a wrong password, a database that does not exist', async () => {
+  await using given = await givenStart(startFaultyProxy)
+  const wrongPassword = new URL(given.url)
+  wrongPassword.password = 'wrong'
+  const noDatabase = new URL(given.url)
+  noDatabase.pathname = '/nowhere'
+  for (const [url, problem] of [
+    [wrongPassword, /password authentication failed/],
+    [noDatabase, /database "nowhere" does not exist/],
+  ] as const) {
+    const sql = connect(url.href, { name: 'start', max: 2 })
+    await expect(prepareDatabase({ ...given.start, sql }, async () => {})).rejects.toThrow(problem)
+    await sql.end({ timeout: 1 })
+  }
+  expect(given.lines).toEqual([])
+})
+
+test('a stop ends the wait for a database', async () => {
+  await using given = await givenStart(startRecoveringPostgres)
+  const { between, start, stop } = given
+  if (!('recover' in between)) throw new Error('wrong server')
+  between.recover()
+  const outcome = prepareDatabase(start, async () => {}).catch((error: unknown) => error)
+  await eventually(() => between.refused >= 2)
+  stop()
+  expect(await outcome).toBeInstanceOf(Error)
+})
+
+test('a long migration reports progress while the server works on it, and none once its connection stalls', async () => {
+  await using given = await givenStart(startFaultyProxy)
+  await using folder = await givenFolder('select pg_sleep(3)')
+  const { between, start, steps, others } = given
+  if (!('hold' in between)) throw new Error('wrong server')
+  const prepared = prepareDatabase(start, () => migrate(start.sql, [folder], start.step))
+  const migrating = () => steps.filter((step) => step === 'migration test/0001-first.sql').length
+  await eventually(() => migrating() >= 4)
+  between.hold('to-client')
+  const state = async () => {
+    const [session] = await others<{ state: string }[]>`
+      select state from pg_stat_activity where application_name = 'start' and query like '%pg_sleep%'`
+    return session?.state
+  }
+  await eventually(async () => expect(await state()).toBe('idle in transaction'), { timeoutMs: 10_000 })
+  const before = migrating()
+  // The time itself is what is tested: two looks at the server without an answer.
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  expect(migrating()).toBe(before)
+  between.flow()
+  await prepared
+  expect(given.lines).toEqual([])
+})
