@@ -1,4 +1,5 @@
 import { createTestDatabase } from '@licensing/test-support/database'
+import { eventually } from '@licensing/test-support/poll'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,4 +44,25 @@ test('a migration that was edited after it had been applied is refused by name',
   await writeFile(join(folder.path, '0001-first.sql'), 'create table first (id bigint);')
   await expect(migrate(sql, [folder])).rejects.toThrow('test/0001-first.sql was edited')
   await sql.end()
+})
+
+test('a start with nothing to migrate waits for no lock, one with a migration waits for the replica that migrates, with progress', async () => {
+  await using database = await createTestDatabase()
+  await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int);' })
+  const sql = connect(database.url, { name: 'replica', max: 2, statementTimeoutMs: 1_000 })
+  const other = connect(database.url, { name: 'other', max: 1 })
+  await migrate(sql, [folder])
+  // As replicas of the first releases hold it: for their session.
+  await other`select pg_advisory_lock(7162001)`
+  expect(await migrate(sql, [folder])).toEqual([])
+  await writeFile(join(folder.path, '0002-second.sql'), 'create table second (id int);')
+  const steps: string[] = []
+  const migrated = migrate(sql, [folder], (step) => steps.push(step))
+  await eventually(() => steps.length >= 5)
+  expect(new Set(steps)).toEqual(new Set(['migration test/0002-second.sql']))
+  await other`select pg_advisory_unlock(7162001)`
+  expect(await migrated).toEqual(['test/0002-second.sql'])
+  const [settings] = await sql`select current_setting('statement_timeout') as statement`
+  expect(settings).toEqual({ statement: '1s' })
+  await Promise.all([sql.end(), other.end()])
 })

@@ -1,0 +1,164 @@
+import { connect } from '@licensing/database/connect'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
+import { eventually } from '@licensing/test-support/poll'
+import { startOwnPostgres } from '@licensing/test-support/postgres'
+import type { TestProcess } from '@licensing/test-support/process'
+import { startRecoveringPostgres } from '@licensing/test-support/recovering-postgres'
+import { startStack, type Stack } from '@licensing/test-support/stack'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+
+interface Line {
+  level: string
+  msg: string
+  step?: string
+  part?: string
+}
+
+const names = ['catalog', 'licensing', 'billing', 'notifier'] as const
+const waits = 'start waits for the database, which is unavailable'
+const goesOn = 'the database is available, start goes on'
+
+function services(stack: Stack): { name: (typeof names)[number]; service: TestProcess }[] {
+  return names.map((name) => ({ name, service: stack.processes[name][0]! }))
+}
+
+/** Reads what a process logs from now on. */
+async function logFromNow(service: TestProcess): Promise<() => Promise<Line[]>> {
+  const from = (await service.log()).length
+  return async () => {
+    const lines = (await service.log()).slice(from).split('\n')
+    return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line)
+  }
+}
+
+/** Stops all four services, and starts them while their database is unavailable. */
+async function startAll(stack: Stack, changes: (name: (typeof names)[number]) => Record<string, string>) {
+  await Promise.all(services(stack).map(({ service }) => service.stop()))
+  const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
+  // Rejects when a process ends before it is ready.
+  const started = Promise.all(services(stack).map(({ name, service }) => service.start(changes(name))))
+  started.catch(() => {})
+  return { started, logs }
+}
+
+function expectOneLine(lines: Line[]): void {
+  expect(lines.filter(({ level }) => ['error', 'fatal'].includes(level))).toEqual([])
+  expect(lines.filter(({ msg }) => [waits, goesOn].includes(msg)).map(({ msg }) => msg)).toEqual([
+    waits,
+    goesOn,
+  ])
+  expect(lines.filter(({ msg }) => msg === 'stopping')).toEqual([])
+}
+
+async function expectWaiting(service: TestProcess): Promise<void> {
+  await eventually(async () => {
+    const answer = await fetch(`${service.operationsUrl}/readyz`)
+    expect(answer.status).toBe(503)
+    const { probes } = (await answer.json()) as { probes: Record<string, string> }
+    expect(probes['start']).toBe('has not finished: waiting for the database')
+    expect(probes['database']).toMatch(/^is unavailable: /)
+  })
+}
+
+function through(url: string, port: number): string {
+  const via = new URL(url)
+  via.port = String(port)
+  return via.href
+}
+
+test('services that start while PostgreSQL is down or recovers stay alive, log one line, and serve within 10 s of its return', async () => {
+  await using server = await startOwnPostgres()
+  await using stack = await startStack({ postgresUrl: server.url() })
+  await server.kill()
+  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '4' }))
+  for (const { service } of services(stack)) await expectWaiting(service)
+  // The time itself is what is tested: longer than a start may go without progress.
+  await sleep(5_000)
+  for (const { service } of services(stack)) {
+    expect((await fetch(`${service.operationsUrl}/healthz`)).status).toBe(200)
+  }
+  const returnedAt = performance.now()
+  await server.start()
+  await started
+  expect(performance.now() - returnedAt).toBeLessThan(10_000)
+  for (const log of logs) expectOneLine(await log())
+}, 90_000)
+
+test('services whose first connection is refused by a PostgreSQL that recovers start, with one line', async () => {
+  await using server = await startOwnPostgres()
+  await using recovering = await startRecoveringPostgres(new URL(server.url()).host)
+  await using stack = await startStack({ postgresUrl: server.url() })
+  recovering.recover()
+  const { started, logs } = await startAll(stack, (name) => ({
+    DATABASE_URL: through(stack.databaseUrls[name], recovering.port),
+  }))
+  for (const { service } of services(stack)) await expectWaiting(service)
+  const returnedAt = performance.now()
+  recovering.recovered()
+  await started
+  expect(performance.now() - returnedAt).toBeLessThan(10_000)
+  for (const log of logs) expectOneLine(await log())
+}, 90_000)
+
+test('a start whose connection stalls in the middle fails /healthz and ends within its limit, and the next one serves', async () => {
+  await using server = await startOwnPostgres()
+  await using proxy = await startFaultyProxy(new URL(server.url()).host)
+  await using stack = await startStack({ postgresUrl: server.url() })
+  const service = stack.processes.catalog[0]!
+  const url = stack.databaseUrls.catalog
+  const others = connect(url, { name: 'others', max: 2 })
+  const blocker = await others.reserve()
+  // The lock of catalog's bootstrap: the start stands at a known point.
+  await blocker`select pg_advisory_lock(7162101)`
+  await service.stop()
+  const log = await logFromNow(service)
+  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '4' })
+  const ended = started.catch((error: unknown) => error)
+  await eventually(async () => {
+    const waiting = await others`
+      select 1 from pg_stat_activity where application_name = 'catalog' and wait_event = 'advisory'`
+    expect(waiting).toHaveLength(1)
+  })
+  proxy.hold()
+  await blocker`select pg_advisory_unlock(7162101)`
+  blocker.release()
+  const stalledAt = performance.now()
+  await eventually(async () => {
+    const answer = await fetch(`${service.operationsUrl}/healthz`)
+    expect(answer.status).toBe(503)
+    expect(await answer.json()).toEqual({ status: 'start does not get on: bootstrap' })
+  })
+  expect(String(await ended)).toContain('exit code 1')
+  // The limit, and the 5 s in which the pool ends what it has in hand.
+  expect(performance.now() - stalledAt).toBeLessThan(15_000)
+  const fatal = (await log()).filter(({ level }) => level === 'fatal')
+  expect(fatal).toMatchObject([{ msg: 'could not start: no progress', step: 'bootstrap' }])
+  proxy.flow()
+  await others.end({ timeout: 1 })
+  await service.start()
+  expect((await fetch(`${service.operationsUrl}/readyz`)).status).toBe(200)
+}, 90_000)
+
+test('an outage of PostgreSQL under running services is no error, and each background work logs it once', async () => {
+  await using server = await startOwnPostgres()
+  await using stack = await startStack({
+    postgresUrl: server.url(),
+    environment: { SWEEP_INTERVAL_SECONDS: '1' },
+  })
+  const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
+  await server.kill()
+  // The time itself is what is tested: many tries of all that runs in the background.
+  await sleep(8_000)
+  await server.start()
+  for (const { service } of services(stack)) await service.untilReady()
+  for (const log of logs) {
+    const lines = await log()
+    expect(lines.filter(({ level }) => ['error', 'fatal'].includes(level))).toEqual([])
+    const works = lines.filter(({ msg }) =>
+      /upkeep|sweep|: trying again|deliveries cannot|endpoints not read/.test(msg),
+    )
+    const counts = Map.groupBy(works, ({ msg, part }) => `${msg} ${part ?? ''}`)
+    expect([...counts].filter(([, same]) => same.length > 1).map(([work]) => work)).toEqual([])
+  }
+}, 90_000)
