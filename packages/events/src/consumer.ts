@@ -1,3 +1,4 @@
+import { Outage } from '@licensing/database/outage'
 import { randomUUID } from 'node:crypto'
 import { auditPartition, measureMissed } from './audit.ts'
 import { consumeMissed } from './consume-missed.ts'
@@ -68,10 +69,14 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     await measureMissed(options)
   }
   const every = async (ms: () => number, work: () => Promise<void>, failed: string) => {
+    const outage = new Outage()
     while (!signal.aborted) {
-      await work().catch((error: unknown) => {
-        if (!signal.aborted) log.warn({ err: error, stream }, failed)
-      })
+      try {
+        await work()
+        outage.over()
+      } catch (error) {
+        if (!signal.aborted && outage.isNews(error)) log.warn({ err: error, stream }, failed)
+      }
       await pause(ms(), signal)
     }
   }

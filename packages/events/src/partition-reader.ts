@@ -1,3 +1,4 @@
+import { Outage } from '@licensing/database/outage'
 import { transaction } from '@licensing/database/transaction'
 import type { JsMsg } from 'nats'
 import { Counter } from 'prom-client'
@@ -39,6 +40,7 @@ export class PartitionReader {
   readonly #member: string
   readonly #stopped = new AbortController()
   readonly #running: Promise<void>
+  readonly #outage = new Outage()
 
   constructor(options: ConsumerOptions, partition: number, member: string) {
     this.#options = options
@@ -68,7 +70,7 @@ export class PartitionReader {
           log.warn({ ...place, hole: error.message }, 'deliveries were lost, reading again from the position')
         } else if (error instanceof Interrupted) {
           log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
-        } else {
+        } else if (this.#outage.isNews(error)) {
           log.warn({ ...place, err: error }, 'reading again from the position')
         }
         if (!(error instanceof Hole)) await pause(retryMs, signal)
@@ -110,6 +112,7 @@ export class PartitionReader {
     for (let tries = 1; !this.#stopped.signal.aborted; tries += 1) {
       try {
         await this.#commit(batch, position)
+        this.#outage.over()
         consumed.inc({ stream: this.#stream }, batch.length)
         this.#options.committed?.()
         return BigInt(last.seq)
@@ -117,10 +120,12 @@ export class PartitionReader {
         if (error instanceof PartitionLost) throw error
         const transient = this.#options.isTransient(error)
         if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position)
-        this.#options.log.warn(
-          { err: error, stream: this.#stream, tries, seq: last.seq },
-          'event could not be consumed, trying again',
-        )
+        if (this.#outage.isNews(error)) {
+          this.#options.log.warn(
+            { err: error, stream: this.#stream, tries, seq: last.seq },
+            'event could not be consumed, trying again',
+          )
+        }
         if (!transient && tries >= poisonTries) return await this.#park(last, position, error)
         await pause(Math.min(50 * 2 ** tries, 2_000), this.#stopped.signal)
       }

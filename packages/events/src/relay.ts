@@ -1,4 +1,5 @@
 import type { Database, Transaction } from '@licensing/database/connect'
+import { Outage } from '@licensing/database/outage'
 import type { Logger } from '@licensing/process/log'
 import type { NatsConnection } from 'nats'
 import { Counter, Gauge } from 'prom-client'
@@ -64,6 +65,7 @@ export function startRelay(options: {
 
   const loop = async () => {
     let streamReady = false
+    const outage = new Outage()
     while (!stopped.signal.aborted) {
       woken = false
       try {
@@ -76,13 +78,14 @@ export function startRelay(options: {
         }
         const { connection } = options.nats
         const outcome = await options.sql.begin((tx) => publishBatch(tx, connection, options.source))
+        outage.over()
         if (outcome === 'more') continue
         // Another relay is at work: it may have read before the latest commit, so look again soon.
         await pause(outcome === 'busy' ? 5 : pollMs)
       } catch (error) {
         if (stopped.signal.aborted) return
         streamReady = false
-        log.warn({ err: error }, 'events could not be published, trying again')
+        if (outage.isNews(error)) log.warn({ err: error }, 'events could not be published, trying again')
         woken = false
         await pause(retryMs)
       }
