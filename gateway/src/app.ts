@@ -4,6 +4,7 @@ import { withRequestContext } from '@licensing/process/context'
 import type { RequestContext } from '@licensing/process/context'
 import { context as traceContext } from '@opentelemetry/api'
 import type { Span } from '@opentelemetry/api'
+import { once } from 'node:events'
 import fastify from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { admit } from './admission/admit.ts'
@@ -13,8 +14,10 @@ import { Applications } from './admission/applications.ts'
 import { callerAt } from './admission/client-address.ts'
 import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
-import { answerBrokenRequest } from './http/broken-request.ts'
+import { BrokenRequests } from './http/broken-request.ts'
 import { allowAnyOrigin, isForBrowsers } from './http/cross-origin.ts'
+import { notJson } from './http/json-body.ts'
+import { refuseMalformed } from './http/malformed.ts'
 import { UnknownRoutes } from './http/not-found.ts'
 import { asServiceError, sendProblem } from './http/problem.ts'
 import { requestIdOf } from './http/request-id.ts'
@@ -35,6 +38,8 @@ export interface GatewayDeps {
   publicUrl?: string | undefined
   /** Folder of the portal's files. */
   portalFolder?: string | undefined
+  /** How long a request may take to arrive whole; 30 s when absent. */
+  requestMs?: number
 }
 
 declare module 'fastify' {
@@ -45,7 +50,9 @@ declare module 'fastify' {
 }
 
 const keepAliveMs = 72_000
-const requestMs = 30_000
+const defaultRequestMs = 30_000
+// Node looks for requests that are late no more often than this: the limit is kept to within as much.
+const lateCheckMs = 500
 // More than a request line holds: an id of any length is looked at in its place in the order of refusals.
 const longestParam = 65_536
 
@@ -57,17 +64,26 @@ export async function buildApp(deps: GatewayDeps): Promise<FastifyInstance> {
     applications: new Applications(deps.services.catalog),
     throttle: new Throttle(deps.limits),
   }
+  const requestMs = deps.requestMs ?? defaultRequestMs
+  const broken = new BrokenRequests()
   const app = fastify({
     trustProxy: deps.trustProxy,
     genReqId: requestIdOf,
     keepAliveTimeout: keepAliveMs,
     requestTimeout: requestMs,
+    http: {
+      headersTimeout: requestMs,
+      connectionsCheckingInterval: lateCheckMs,
+      // Refused by `refuseMalformed`, with a problem.
+      requireHostHeader: false,
+    },
     // What is in hand when the process stops is answered, not refused.
     return503OnClosing: false,
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: (error, socket) => void broken.answer(error, socket),
     frameworkErrors: (error, request, reply) => answerUnroutable(error, gate, request, reply),
     routerOptions: { maxParamLength: longestParam },
   })
+  broken.watch(app.server)
   const unknown = new UnknownRoutes()
   takeBodiesAsBytes(app)
   addHooks(app, deps, gate, unknown)
@@ -117,6 +133,7 @@ function addHooks(app: FastifyInstance, { log }: GatewayDeps, gate: Gate, unknow
 }
 
 async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest, reply: FastifyReply) {
+  refuseMalformed(request.raw)
   if (request.is404) {
     // Before the body is read: whatever it is, there is nothing here that takes it.
     if (request.url.startsWith('/v1/')) gate.throttle.stranger(reply, callerAt(request.ip))
@@ -159,9 +176,17 @@ async function answerError(
 function takeBodiesAsBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)
+  app.addContentTypeParser('*', (_request, payload, done) => {
+    // One that is sent in chunks shows only here whether there is anything in it. The rest flows away unread.
+    Promise.race([
+      once(payload, 'data').then(() => notJson),
+      once(payload, 'end').then(() => undefined),
+    ]).then((body) => done(null, body), done)
+  })
 }
 
 function takingAnyBody(scope: FastifyInstance): FastifyInstance {
+  scope.removeContentTypeParser('*')
   scope.addContentTypeParser('*', { parseAs: 'buffer' }, take)
   return scope
 }
@@ -170,8 +195,13 @@ function take(_request: FastifyRequest, body: Buffer, done: (error: null, body: 
   done(null, body)
 }
 
-// Some clients name a media type where they send nothing: there is nothing to refuse then.
+// Some clients name a media type where they send nothing: there is nothing to refuse then. Whether a body in chunks is
+// nothing is seen when it is read.
 function forgetTypeOfNothing({ headers }: FastifyRequest): void {
-  const { 'content-length': length, 'transfer-encoding': encoding } = headers
-  if (encoding === undefined && (length === undefined || length === '0')) delete headers['content-type']
+  const { 'content-type': type, 'content-length': length, 'transfer-encoding': encoding } = headers
+  const mayBeNothing =
+    encoding === undefined
+      ? length === undefined || length === '0'
+      : type !== undefined && !/^application\/json\s*(?:;|$)/i.test(type)
+  if (mayBeNothing) delete headers['content-type']
 }

@@ -1,10 +1,11 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { characters, textLimits } from '@licensing/proto/text'
 import { parseJson } from './http/json-body.ts'
 import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
 import { bodySchema } from './route.ts'
 
-const longestIdempotencyKey = 255
+const { most: longestIdempotencyKey } = textLimits.reference
 
 /** Puts body and query into the call, in the order of refusals: JSON, idempotency key, shape. */
 export function readInput(route: Route, call: Call, query: unknown, bytes: unknown): void {
@@ -21,7 +22,7 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
 }
 
 function checkIdempotencyKey(key: string | undefined): void {
-  if (key === undefined || key === '' || key.length > longestIdempotencyKey) {
+  if (key === undefined || key === '' || characters(key) > longestIdempotencyKey) {
     throw new ServiceError(
       'idempotency_key_required',
       `send the header Idempotency-Key, 1 to ${longestIdempotencyKey} characters`,

@@ -17,8 +17,9 @@ const kinds = {
     grpc: 3,
     http: 400,
     title: 'Bad request',
-    meaning: 'The body is not JSON, or the page cursor is not one that this service gave out.',
-    remedy: 'Send valid JSON; take cursors from `next_cursor` unchanged.',
+    meaning:
+      'The request is not well-formed HTTP, its body is not JSON, or the page cursor is not one that this service gave out.',
+    remedy: 'Send valid HTTP and JSON; take cursors from `next_cursor` unchanged.',
   },
   idempotency_key_required: {
     grpc: 3,

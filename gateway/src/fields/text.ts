@@ -1,37 +1,22 @@
+import { isStorable, problemOfText, unstorable } from '@licensing/proto/text'
+import type { TextLimit } from '@licensing/proto/text'
 import { z } from 'zod'
 
-/** Text of `least` to `most` characters (code points, not UTF-16 units), storable as it is. */
-export function text(least: number, most: number) {
+/** Text within a limit, counted in characters, storable as it is. */
+export function text(limit: TextLimit) {
   return z
     .string()
     .superRefine((value, context) => {
-      const problem = textProblem(value, least, most)
+      const problem = problemOfText(value, limit)
       if (problem) context.addIssue({ code: 'custom', message: problem })
     })
-    .meta({ minLength: least, maxLength: most })
+    .meta(lengths(limit))
+}
+
+/** A limit as the OpenAPI document has it, for a schema that refines `text` or checks the limit itself. */
+export function lengths({ least, most }: TextLimit) {
+  return { minLength: least, maxLength: most }
 }
 
 /** Text of any length that a service judges by itself, still storable as it is. */
-export const storableText = z
-  .string()
-  .refine((value) => storable(value), 'must not contain NUL or half a character')
-
-function textProblem(value: string, least: number, most: number): string | undefined {
-  if (!storable(value)) return 'must not contain NUL or half a character'
-  // Code points never outnumber UTF-16 units, and are at least half as many.
-  if (value.length <= most && value.length >= 2 * least) return undefined
-  const length = characters(value)
-  if (length < least || length > most) return `must have ${least} to ${most} characters`
-  return undefined
-}
-
-// PostgreSQL text holds neither.
-function storable(value: string): boolean {
-  return !value.includes('\0') && value.isWellFormed()
-}
-
-function characters(value: string): number {
-  let count = 0
-  for (const _ of value) count++
-  return count
-}
+export const storableText = z.string().refine(isStorable, unstorable)

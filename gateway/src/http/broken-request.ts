@@ -1,27 +1,99 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { ServerResponse } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { problem } from './problem.ts'
 
-/** Answers what is not HTTP, or too slow or too large in its headers; nothing else can be told of such a request. */
-export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
+interface Connection {
+  /** Answers that have not been sent to their end. */
+  readonly answers: Set<ServerResponse>
+  latest: ServerResponse
+}
+
+// A caller that goes on sending would lose the answer if the connection were closed at once.
+const lingerMs = 2_000
+
+/** Answers what node never makes a request of: what is not HTTP, or too slow or too large. */
+export class BrokenRequests {
+  readonly #connections = new WeakMap<Duplex, Connection>()
+  readonly #ended = new WeakSet<Duplex>()
+
+  watch(server: Server): void {
+    server.prependListener('request', (request, response) => this.#follow(request, response))
+    // What the caller expects beside 100-continue is refused like any request that is malformed.
+    server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+    server.on('connect', (request, socket) => server.emit('request', request, lastResponse(request, socket)))
+    // A caller that has sent all it has still waits for its answer.
+    Object.assign(server, { httpAllowHalfOpen: true })
   }
-  const requestId = randomUUID()
-  const body = JSON.stringify(
-    problem(new ServiceError('bad_request', 'the request could not be read as HTTP'), requestId),
-  )
-  socket.end(
-    [
-      'HTTP/1.1 400 Bad Request',
-      'Content-Type: application/problem+json; charset=utf-8',
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      `X-Request-Id: ${requestId}`,
-      'Connection: close',
-      '',
-      body,
-    ].join('\r\n'),
-  )
+
+  /**
+   * Handles node's `clientError`. It concerns the request that is incomplete; those that came whole before it, on the
+   * same connection, have been accepted, and their answers go out first.
+   */
+  async answer(error: NodeJS.ErrnoException, socket: Socket): Promise<void> {
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy()
+      return
+    }
+    if (this.#ended.has(socket)) return
+    this.#ended.add(socket)
+    const connection = this.#connections.get(socket)
+    const underWay = [...(connection?.answers ?? [])].filter(
+      (response) => response.req.complete || response.headersSent,
+    )
+    await Promise.all(underWay.map((response) => once(response, 'close')))
+    if (!socket.writable) return
+    const refused = connection && !connection.latest.req.complete && connection.latest.headersSent
+    end(socket, refused ? '' : rawProblem(new ServiceError('bad_request', detailOf(error)), randomUUID()))
+  }
+
+  #follow({ socket }: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connections.get(socket) ?? { answers: new Set(), latest: response }
+    connection.answers.add(response)
+    connection.latest = response
+    this.#connections.set(socket, connection)
+    response.once('close', () => connection.answers.delete(response))
+  }
+}
+
+/** Node leaves the connection of a CONNECT to its listener: this answers there as to any other method. */
+function lastResponse(request: IncomingMessage, socket: Duplex): ServerResponse {
+  const response = new ServerResponse(request)
+  response.shouldKeepAlive = false
+  response.assignSocket(socket as Socket)
+  response.once('finish', () => end(socket, ''))
+  return response
+}
+
+function detailOf({ code }: NodeJS.ErrnoException): string {
+  return code === 'ERR_HTTP_REQUEST_TIMEOUT'
+    ? 'the request did not arrive in time'
+    : 'the request could not be read as HTTP'
+}
+
+function end(socket: Duplex, bytes: string): void {
+  // It may be reset meanwhile, which concerns nobody any more.
+  socket.on('error', () => socket.destroy())
+  socket.end(bytes)
+  const linger = setTimeout(() => socket.destroy(), lingerMs)
+  socket.once('close', () => clearTimeout(linger))
+}
+
+function rawProblem(error: ServiceError, requestId: string): string {
+  const body = problem(error, requestId)
+  const text = JSON.stringify(body)
+  return [
+    `HTTP/1.1 ${String(body['status'])} ${String(body['title'])}`,
+    'Content-Type: application/problem+json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(text)}`,
+    'Cache-Control: no-store',
+    `X-Request-Id: ${requestId}`,
+    'Connection: close',
+    '',
+    text,
+  ].join('\r\n')
 }

@@ -2,6 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { FastifyReply } from 'fastify'
+import { sendJson } from './json-body.ts'
 
 const retryAfterSeconds = '1'
 
@@ -36,7 +37,7 @@ export function problem(error: ServiceError, requestId: string): Record<string, 
 const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: 'unsupported_media_type',
-    detail: 'send Content-Type: application/json',
+    detail: sendJson,
   },
   FST_ERR_CTP_BODY_TOO_LARGE: { code: 'payload_too_large', detail: 'the body is too large' },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {

@@ -1,5 +1,5 @@
-import { createConnection } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { exchange } from '../testing/exchange.ts'
 import { appId, startGateway } from '../testing/gateway.ts'
 import type { TestGateway } from '../testing/gateway.ts'
 
@@ -13,24 +13,13 @@ beforeAll(async () => {
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
-/** What comes back for these bytes on a connection of their own. */
-function exchange(bytes: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = createConnection(gateway.port, '127.0.0.1', () => socket.write(bytes))
-    let text = ''
-    socket.on('data', (chunk) => (text += chunk.toString()))
-    socket.on('close', () => resolve(text))
-    socket.on('error', reject)
-  })
-}
-
 test('what is not HTTP is answered with a problem too', async () => {
   for (const bytes of [
     'nonsense\r\n\r\n',
     'GET / HTTP/9\r\n\r\n',
     `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`,
   ]) {
-    const [head, body] = (await exchange(bytes)).split('\r\n\r\n')
+    const [head, body] = (await exchange(gateway.port, bytes)).split('\r\n\r\n')
     expect(head).toMatch(/^HTTP\/1\.1 4\d\d /)
     expect(head).toMatch(/content-type: application\/problem\+json/i)
     expect(JSON.parse(body!)).toMatchObject({

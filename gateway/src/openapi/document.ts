@@ -1,6 +1,8 @@
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
+import { textLimits } from '@licensing/proto/text'
 import { pathIds } from '../fields/id.ts'
+import { lengths } from '../fields/text.ts'
 import { bodySchema } from '../route.ts'
 import type { Route } from '../route.ts'
 import { errorsOf } from './route-errors.ts'
@@ -105,7 +107,7 @@ function pathParameters(route: Route): object[] {
 
 function headerParameters(route: Route): object[] {
   if (!route.needsIdempotencyKey) return []
-  const schema = { type: 'string', minLength: 1, maxLength: 255 }
+  const schema = { type: 'string', ...lengths(textLimits.reference) }
   const meaning = 'Your own key for this request; the same one when you retry.'
   return [{ name: 'Idempotency-Key', in: 'header', required: true, description: meaning, schema }]
 }

@@ -5,15 +5,15 @@ import type { Route } from '../route.ts'
 
 /** Every code that a route can answer with: those of its kind and its own, by status. */
 export function errorsOf(route: Route): ErrorCode[] {
-  const codes = new Set<ErrorCode>(route.errors)
+  const codes = new Set<ErrorCode>(route.errors).add('bad_request')
   if (route.audience === 'vendor') codes.add('unauthenticated').add('insufficient_scope')
   if (route.audience === 'activation') codes.add('unauthenticated')
   if (route.path.includes('{')) codes.add('not_found')
   if (route.method !== 'GET') {
-    codes.add('bad_request').add('unsupported_media_type').add('payload_too_large')
+    codes.add('unsupported_media_type').add('payload_too_large')
     if (!route.rawBody && bodySchema(route)) codes.add('validation_failed')
   }
-  if (route.query) codes.add('validation_failed').add('bad_request')
+  if (route.query) codes.add('validation_failed')
   if (route.needsIdempotencyKey) codes.add('idempotency_key_required')
   codes.add('rate_limited').add('internal').add('unavailable')
   return [...codes].toSorted((a, b) => errorCatalogue[a].http - errorCatalogue[b].http)

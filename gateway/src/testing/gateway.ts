@@ -65,7 +65,10 @@ export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
 export const strangerAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
 const strangerId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
 
-export async function startGateway(limits: Partial<RateLimits> = {}): Promise<TestGateway> {
+export async function startGateway({
+  requestMs,
+  ...limits
+}: Partial<RateLimits> & { requestMs?: number } = {}): Promise<TestGateway> {
   await using started = new AsyncDisposableStack()
   const keys = new Map<string, KnownKey>()
   const answers: StandIns = {
@@ -109,6 +112,7 @@ export async function startGateway(limits: Partial<RateLimits> = {}): Promise<Te
     trustProxy: (_address, hop) => hop < 1,
     health,
     log,
+    ...(requestMs !== undefined && { requestMs }),
   })
   started.defer(() => app.close())
   await app.listen({ host: '127.0.0.1', port: 0 })

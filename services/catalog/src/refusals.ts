@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FieldError } from '@licensing/grpc/errors'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 
 /** The same for what does not exist, what is another account's and what is no id at all. */
 export function notFound(noun: string, id: string): ServiceError {
@@ -21,10 +22,9 @@ export class Violations {
     if (first) throw new ServiceError('validation_failed', first.message, { errors: this.#errors })
   }
 
-  /** A name that people read: 1 to 200 characters. PostgreSQL keeps no NUL. */
+  /** A name that people read. */
   checkName(pointer: string, text: string): void {
-    const length = Array.from(text).length
-    if (length < 1 || length > 200) this.add(pointer, 'must have 1 to 200 characters')
-    else if (text.includes('\0')) this.add(pointer, 'must not contain a NUL character')
+    const problem = problemOfText(text, textLimits.name)
+    if (problem) this.add(pointer, problem)
   }
 }

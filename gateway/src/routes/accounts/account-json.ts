@@ -1,15 +1,19 @@
 import type { Account } from '@licensing/proto/catalog'
+import { characters, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { minorUnitsNumber } from '../../fields/money.ts'
 import { optional } from '../../fields/optional.ts'
-import { text } from '../../fields/text.ts'
+import { lengths, text } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 
-const longestAddress = 254
 const email = z
   .email({ pattern: z.regexes.html5Email, error: 'must be an e-mail address' })
-  .max(longestAddress, `must have at most ${longestAddress} characters`)
+  .refine(
+    (address) => characters(address) <= textLimits.emailAddress.most,
+    `must have at most ${textLimits.emailAddress.most} characters`,
+  )
+  .meta(lengths(textLimits.emailAddress))
 
 export const accountSchema = z
   .strictObject({
@@ -23,7 +27,7 @@ export const accountSchema = z
   .meta({ id: 'Account' })
 
 export const updateAccountBody = z.strictObject({
-  name: optional(text(1, 200)),
+  name: optional(text(textLimits.name)),
   // Here null says something: no alerts.
   alert_email: email.nullish().describe('null: alerts go nowhere.'),
 })

@@ -12,6 +12,7 @@ export const accountRoutes: Route[] = [
     tag,
     summary: 'Read the account',
     scopes: ['admin'],
+    accountWide: true,
     answer: accountSchema,
     handle: async ({ services, accountId }) => ({
       body: accountJson(await services.catalog.getAccount({ accountId })),

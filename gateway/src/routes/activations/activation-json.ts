@@ -1,4 +1,5 @@
 import type { TokenGrant } from '@licensing/proto/products'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { host } from '../../fields/host-name.ts'
 import { id } from '../../fields/id.ts'
@@ -18,12 +19,12 @@ export const grantSchema = z
   })
   .meta({ id: 'TokenGrant' })
 
-const productVersion = text(1, 128).meta({ examples: ['4.2.0'] })
+const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
 
 export const activateBody = z.strictObject({
   // Whatever is no licence key is an unknown one, and not a broken rule.
   licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
-  fingerprint: text(1, 128).describe('What the product knows this installation by.'),
+  fingerprint: text(textLimits.product).describe('What the product knows this installation by.'),
   host,
   product_version: productVersion,
 })

@@ -1,4 +1,5 @@
 import type { ApiKey, CreateApiKeyResponse } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
@@ -29,7 +30,7 @@ export const newApiKeySchema = z
   .meta({ id: 'NewApiKey' })
 
 export const createApiKeyBody = z.strictObject({
-  name: text(1, 200).meta({ examples: ['shop backend'] }),
+  name: text(textLimits.name).meta({ examples: ['shop backend'] }),
   scopes: z
     .array(scope)
     .min(1, 'must name at least one scope')

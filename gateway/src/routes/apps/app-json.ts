@@ -1,4 +1,5 @@
 import type { Application } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { text } from '../../fields/text.ts'
@@ -8,7 +9,9 @@ export const appSchema = z
   .strictObject({ id: id('app'), name: z.string(), account_id: id('acct'), created_at: timestampText })
   .meta({ id: 'Application' })
 
-export const createAppBody = z.strictObject({ name: text(1, 200).meta({ examples: ['Acme Studio'] }) })
+export const createAppBody = z.strictObject({
+  name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
+})
 
 export function appJson(application: Application): z.output<typeof appSchema> {
   return {

@@ -1,12 +1,13 @@
 import type { EntitlementDefinition } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
-import { text } from '../../fields/text.ts'
+import { lengths, text } from '../../fields/text.ts'
 
 const kind = z.enum(['feature', 'limit'])
-const displayName = text(1, 200).meta({ examples: ['Export to PDF'] })
-const value = text(1, 64).meta({ examples: ['false'] })
+const displayName = text(textLimits.name).meta({ examples: ['Export to PDF'] })
+const value = text(textLimits.entitlement).meta({ examples: ['false'] })
 
 export const entitlementDefSchema = z
   .strictObject({
@@ -20,9 +21,9 @@ export const entitlementDefSchema = z
 
 export const createEntitlementDefBody = z
   .strictObject({
-    key: text(1, 64)
+    key: text(textLimits.entitlement)
       .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
-      .meta({ minLength: 1, maxLength: 64, examples: ['export_pdf'] })
+      .meta({ ...lengths(textLimits.entitlement), examples: ['export_pdf'] })
       .describe('A permanent contract with installed products: it cannot be renamed.'),
     kind,
     display_name: optional(displayName).describe('The key, when absent.'),

@@ -42,14 +42,13 @@ export const feeRoutes: Route[] = [
     operationId: 'listFees',
     tag: 'Payments and fees',
     summary: 'List the entries of the fee ledger',
-    description: 'A key bound to one application sees that one’s.',
     scopes: ['read'],
+    accountWide: true,
     query: z.object({ limit, cursor: idCursor('fee') }),
     answer: pageOf(feeSchema),
-    handle: async ({ services, accountId, onlyApplicationId, query }) => {
+    handle: async ({ services, accountId, query }) => {
       const { fees, hasMore } = await services.billing.listFees({
         accountId,
-        onlyApplicationId,
         limit: query.limit,
         beforeId: query.cursor,
       })

@@ -1,3 +1,4 @@
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { domain } from '../../fields/host-name.ts'
 import { reference } from '../../fields/id.ts'
@@ -11,7 +12,7 @@ import { licenceStatus } from './licence-json.ts'
 const mostDomains = 100
 const mostItems = 500
 
-export const externalRef = text(1, 255)
+export const externalRef = text(textLimits.reference)
   .meta({ examples: ['customer-4711'] })
   .describe('Your customer reference.')
 

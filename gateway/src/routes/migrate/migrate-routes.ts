@@ -1,4 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { keylessRoute } from '../../route.ts'
@@ -21,7 +22,8 @@ export const migrateRoutes: Route[] = [
     answer: migrationSchema,
     handle: async ({ services, params, body }) => {
       const { legacy_key: legacyKey } = body
-      if (legacyKey.includes('\0') || legacyKey.length > 1_000) {
+      // What cannot have been imported is not looked for.
+      if (problemOfText(legacyKey, textLimits.reference)) {
         throw new ServiceError('not_found', 'there is no such legacy key')
       }
       const { licenceId, key } = await services.products.migrateLegacyKey({

@@ -1,4 +1,5 @@
 import type { ArchivePlanResponse, Plan } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
@@ -31,7 +32,7 @@ export const archivedPlanSchema = z
   })
   .meta({ id: 'ArchivedPlan' })
 
-const name = text(1, 200).meta({ examples: ['Pro'] })
+const name = text(textLimits.name).meta({ examples: ['Pro'] })
 const code = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must match ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$')

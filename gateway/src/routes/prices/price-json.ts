@@ -1,4 +1,5 @@
 import type { Price } from '@licensing/proto/billing'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { count, currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
@@ -21,7 +22,7 @@ export const priceSchema = z
 const mostMonths = 1_200
 
 export const setPriceBody = z.strictObject({
-  price_id: text(1, 255)
+  price_id: text(textLimits.reference)
     .meta({ examples: ['price_1SPro'] })
     .describe('The price’s id at the payment processor.'),
   amount: minorUnits,

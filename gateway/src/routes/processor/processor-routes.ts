@@ -57,6 +57,7 @@ export const processorRoutes: Route[] = [
     tag,
     summary: 'Read which payment processor is connected',
     scopes: ['admin'],
+    accountWide: true,
     answer: processorSchema,
     errors: ['not_found'],
     handle: async ({ services, accountId }) => ({

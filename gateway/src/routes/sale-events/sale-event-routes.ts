@@ -1,4 +1,5 @@
 import type { SaleEvent } from '@licensing/proto/billing'
+import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { currency, minorUnits } from '../../fields/money.ts'
@@ -18,12 +19,12 @@ const saleEventSchema = z
 
 const saleEventBody = z
   .strictObject({
-    sale_id: text(1, 255)
+    sale_id: text(textLimits.reference)
       .meta({ examples: ['order-2026-0042'] })
       .describe('The other shop’s id of the sale.'),
     external_ref: externalRef,
     plan_id: optional(reference('pln', 'plan')).describe('This or `price_id`.'),
-    price_id: optional(text(1, 255)).describe('A price that a plan is mapped to.'),
+    price_id: optional(text(textLimits.reference)).describe('A price that a plan is mapped to.'),
     amount: minorUnits,
     currency,
     occurred_at: timestamp,

@@ -53,6 +53,7 @@ export const spendCapRoutes: Route[] = [
     tag,
     summary: 'Read the monthly cap on transaction fees',
     scopes: ['admin'],
+    accountWide: true,
     answer: spendCapSchema,
     handle: async ({ services, accountId }) => ({
       body: spendCapJson(await services.billing.getSpendCap({ accountId })),

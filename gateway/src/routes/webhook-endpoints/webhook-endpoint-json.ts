@@ -1,4 +1,5 @@
 import type { CreateEndpointResponse, Endpoint } from '@licensing/proto/notifier'
+import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
@@ -44,7 +45,7 @@ const subscribedEvents = z
     const unknown = types.find((type) => !webhookEventTypes.includes(type))
     if (unknown === undefined) return [...new Set(types)].join(',')
     const problem =
-      unknown === '' ? 'an event type is empty' : `there is no event type ${unknown.slice(0, 64)}`
+      unknown === '' ? 'an event type is empty' : `there is no event type ${firstCharacters(unknown, 64)}`
     context.addIssue({ code: 'custom', message: `${problem}; known: *, ${webhookEventTypes.join(', ')}` })
     return z.NEVER
   })

@@ -5,6 +5,7 @@ import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { CheckoutSessionSchema, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { findConnection } from '../connections/connection-queries.ts'
+import { checkReference } from '../check-reference.ts'
 import type { BillingDeps } from '../deps.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
@@ -63,10 +64,7 @@ async function soldAt(
   request: CreateCheckoutSessionRequest,
 ): Promise<PriceRow & { planStatus: string }> {
   const { accountId, applicationId, planId } = request
-  const { externalRef } = request
-  if (externalRef === '' || Array.from(externalRef).length > 255) {
-    throw invalid('/external_ref', 'must have 1 to 255 characters')
-  }
+  checkReference('/external_ref', request.externalRef)
   const plan = await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
     if (error instanceof ServiceError && error.code === 'not_found') return undefined
     throw error

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { Price, PriceSchema } from '@licensing/proto/billing'
+import { checkReference } from '../check-reference.ts'
 import type { PriceRow } from './price-queries.ts'
 
 const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
@@ -13,8 +14,7 @@ export function checkMoney(amount: bigint, currency: string): void {
 
 export function toPriceRow(price: Price): PriceRow {
   checkMoney(price.amount, price.currency)
-  if (price.priceId === '' || price.priceId.length > 255)
-    throw invalid('/price_id', 'must have 1 to 255 characters')
+  checkReference('/price_id', price.priceId)
   if (price.mode !== 'payment' && price.mode !== 'subscription') {
     throw invalid('/mode', 'must be payment or subscription')
   }

@@ -5,7 +5,8 @@ import { newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { RecordSaleEventRequest, RecordSaleEventResponseSchema } from '@licensing/proto/billing'
-import { addMonths } from '../calendar.ts'
+import { addMonths, lastDate } from '../calendar.ts'
+import { checkReference } from '../check-reference.ts'
 import type { BillingDeps } from '../deps.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
@@ -25,6 +26,7 @@ export async function recordSaleEvent(
   deps: BillingDeps,
   request: RecordSaleEventRequest,
 ): Promise<MessageInitShape<typeof RecordSaleEventResponseSchema>> {
+  checkReference('/sale_id', request.saleId)
   const known = await findSale(deps.sql, request)
   if (known) return { saleEvent: saleMessage(await again(deps, known, request)), created: false }
   const sale = await newSale(deps, request)
@@ -96,12 +98,7 @@ async function tellFailure(tx: Transaction, sale: NewSale, refused: ServiceError
 }
 
 async function newSale(deps: BillingDeps, request: RecordSaleEventRequest): Promise<NewSale> {
-  if (request.saleId === '' || request.saleId.length > 255) {
-    throw invalid('/sale_id', 'must have 1 to 255 characters')
-  }
-  if (request.externalRef === '' || Array.from(request.externalRef).length > 255) {
-    throw invalid('/external_ref', 'must have 1 to 255 characters')
-  }
+  checkReference('/external_ref', request.externalRef)
   if (!request.occurredAt) throw invalid('/occurred_at', 'is required')
   checkMoney(request.amount, request.currency)
   const occurredAt = timestampDate(request.occurredAt)
@@ -145,7 +142,12 @@ async function soldPlan(
 
 function expiryByPrice(price: PriceRow | undefined, occurredAt: Date): Date | null {
   if (!price || price.mode !== 'payment' || price.period_months === null) return null
-  return addMonths(occurredAt, price.period_months)
+  const end = addMonths(occurredAt, price.period_months)
+  if (end <= lastDate) return end
+  throw invalid(
+    '/expires_on',
+    'is required: after the months of the plan’s price the sale would end past the year 9999',
+  )
 }
 
 function salePayment(sale: NewSale) {

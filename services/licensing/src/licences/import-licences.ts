@@ -8,13 +8,13 @@ import type {
   ImportLicencesResponseSchema,
   ImportResultSchema,
 } from '@licensing/proto/licensing'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDeps } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
 import { newLicenceKey } from './licence-key.ts'
-import { problemOf } from './short-text.ts'
 
 const mostItems = 500
 
@@ -105,7 +105,9 @@ async function findExisting(
   request: ImportLicencesRequest,
   entries: { item: ImportItem }[],
 ): Promise<Map<string, string>> {
-  const keys = entries.map(({ item }) => item.legacyKey).filter((key) => !problemOf(key))
+  const keys = entries
+    .map(({ item }) => item.legacyKey)
+    .filter((key) => !problemOfText(key, textLimits.reference))
   return keys.length === 0 ? new Map() : findByLegacyKey(sql, request, keys)
 }
 
@@ -157,7 +159,7 @@ function itemProblem(item: ImportItem): string | undefined {
     ['external_ref', item.externalRef],
     ['plan_id', item.planId],
   ] as const) {
-    const problem = problemOf(text)
+    const problem = problemOfText(text, textLimits.reference)
     if (problem) return `${name} ${problem}`
   }
   return undefined

@@ -6,6 +6,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDeps } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
@@ -15,7 +16,6 @@ import { newLicenceKey } from './licence-key.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { checkRestrictions } from './restrictions.ts'
-import { problemOf } from './short-text.ts'
 
 type Answer =
   | { kind: 'minted' | 'replayed'; row: LicenceRow }
@@ -55,13 +55,13 @@ export function licenceIssuer(deps: LicensingDeps): IssueLicence {
 }
 
 function newLicence(request: IssueLicenceRequest): NewLicence {
-  if (problemOf(request.idempotencyKey)) {
+  if (problemOfText(request.idempotencyKey, textLimits.reference)) {
     throw new ServiceError(
       'idempotency_key_required',
       'issuing a licence needs the header Idempotency-Key, 1 to 255 characters',
     )
   }
-  const problem = problemOf(request.externalRef)
+  const problem = problemOfText(request.externalRef, textLimits.reference)
   if (problem) throw invalid('/external_ref', problem)
   return {
     id: newId('lic'),

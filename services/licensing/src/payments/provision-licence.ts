@@ -5,12 +5,12 @@ import { isId, newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { ProvisionLicenceRequest, ProvisionLicenceResponseSchema } from '@licensing/proto/licensing'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDeps } from '../dependencies.ts'
 import { insertHistory } from '../licences/history-queries.ts'
 import { newLicenceKey } from '../licences/licence-key.ts'
 import { licenceMessage } from '../licences/licence-row.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
-import { problemOf } from '../licences/short-text.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { lockPlan } from '../plans/plan-queries.ts'
@@ -33,7 +33,7 @@ export async function provisionLicence(
   deps: LicensingDeps,
   request: ProvisionLicenceRequest,
 ): Promise<MessageInitShape<typeof ProvisionLicenceResponseSchema>> {
-  const problem = problemOf(request.externalRef)
+  const problem = problemOfText(request.externalRef, textLimits.reference)
   if (problem) throw invalid('/external_ref', problem)
   if (!isId('pln', request.planId)) throw planUnknown(request)
   const attempt = () => deps.outbox.transaction((tx) => provision(tx, request))

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { MigrateLegacyKeyRequest, MigrateLegacyKeyResponseSchema } from '@licensing/proto/products'
-import { problemOf } from '../licences/short-text.ts'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { ProductDeps } from './dependencies.ts'
 import { findByLegacyKey, recordMigration } from './legacy-key-queries.ts'
 
@@ -11,7 +11,9 @@ export async function migrateLegacyKey(
   { applicationId, legacyKey }: MigrateLegacyKeyRequest,
 ): Promise<MessageInitShape<typeof MigrateLegacyKeyResponseSchema>> {
   // What cannot have been imported is not looked for.
-  const licence = problemOf(legacyKey) ? undefined : await findByLegacyKey(sql, applicationId, legacyKey)
+  const licence = problemOfText(legacyKey, textLimits.reference)
+    ? undefined
+    : await findByLegacyKey(sql, applicationId, legacyKey)
   if (!licence) throw new ServiceError('not_found', 'there is no licence for this legacy key')
   if (!licence.migrated) await recordMigration(sql, licence.id)
   return { licenceId: licence.id, key: licence.key }

@@ -1,3 +1,4 @@
+import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 
 /** Types that an endpoint is subscribed to; null for all of them, also those yet to come. */
@@ -9,7 +10,7 @@ export function readSubscription(text: string): { types: Subscription } | { prob
   const types = text.split(',').map((type) => type.trim())
   if (types.includes('')) return { problem: 'must be * or event types separated by commas' }
   const unknown = types.find((type) => !webhookEventTypes.includes(type))
-  if (unknown !== undefined) return { problem: `has an unknown event type: ${unknown.slice(0, 100)}` }
+  if (unknown !== undefined) return { problem: `has an unknown event type: ${firstCharacters(unknown, 100)}` }
   return { types: [...new Set(types)] }
 }
 

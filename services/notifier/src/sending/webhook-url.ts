@@ -1,8 +1,9 @@
+import { characters, textLimits } from '@licensing/proto/text'
 import type { AddressRefusal } from './address.ts'
 import { isAbsence, type Resolve } from './resolver.ts'
 import { type Target, targetOf } from './target.ts'
 
-const longest = 2048
+const longest = textLimits.webAddress.most
 
 type Rules = { resolve: Resolve; refusal: AddressRefusal; timeoutMs?: number }
 
@@ -12,14 +13,14 @@ export async function webhookUrlProblem(text: string, rules: Rules): Promise<str
 }
 
 function formProblem(text: string): string | null {
-  if (text.length > longest) return `must have at most ${longest} characters`
+  if (characters(text) > longest) return `must have at most ${longest} characters`
   if (/[\s\p{Cc}]/u.test(text)) return 'must not contain spaces or control characters'
   const url = URL.parse(text)
   if (url === null) return 'must be an absolute URL such as https://example.com/webhooks'
   if (url.protocol !== 'https:') return 'must use https'
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password'
   if (url.href.includes('#')) return 'must not contain a fragment (#…)'
-  if (url.href.length > longest)
+  if (characters(url.href) > longest)
     return `must have at most ${longest} characters, also once it is percent-encoded`
   if (url.port === '0') return 'must not name port 0'
   return null

@@ -1,0 +1,217 @@
+import { eventually } from '@licensing/test-support/poll'
+import { createConnection } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { answersIn, exchange } from '../testing/exchange.ts'
+import type { RawAnswer } from '../testing/exchange.ts'
+import { appId, startGateway } from '../testing/gateway.ts'
+import type { TestGateway } from '../testing/gateway.ts'
+
+let gateway: TestGateway
+let created: string[]
+
+beforeAll(async () => {
+  gateway = await startGateway()
+  gateway.answers.catalog.createApplication = async ({ name }) => {
+    created.push(name)
+    return { id: appId, name }
+  }
+  gateway.answers.catalog.archivePlan = async () => ({ plan: { id: 'pln_x', status: 'retired' } })
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+async function answersTo(bytes: string, options?: { thenEnd: boolean }): Promise<RawAnswer[]> {
+  created = []
+  return answersIn(await exchange(gateway.port, bytes, options))
+}
+
+function head(requestLine: string, ...headers: string[]): string {
+  return [requestLine, ...headers, `Authorization: Bearer ${gateway.apiKey}`, '', ''].join('\r\n')
+}
+
+function creation(name: string): string {
+  const body = JSON.stringify({ name })
+  const type = 'Content-Type: application/json'
+  return head('POST /v1/apps HTTP/1.1', 'Host: x', type, `Content-Length: ${body.length}`) + body
+}
+
+function expectProblem(answer: RawAnswer | undefined, status: number, code: string): void {
+  expect(answer?.status).toBe(status)
+  expect(answer!.headers.get('content-type')).toMatch(/^application\/problem\+json/)
+  expect(JSON.parse(answer!.body)).toMatchObject({
+    type: `/errors/${code}`,
+    title: expect.any(String),
+    status,
+    code,
+    detail: expect.any(String),
+    request_id: answer!.headers.get('x-request-id') ?? 'missing',
+  })
+}
+
+describe('what HTTP does not allow is answered with a problem and a request id', () => {
+  const closing = 'Connection: close'
+
+  test('no Host, or two of them', async () => {
+    const none = await answersTo(head('GET /v1/apps HTTP/1.1', closing, 'X-Request-Id: mine'))
+    expectProblem(none[0], 400, 'bad_request')
+    expect(none[0]!.headers.get('x-request-id')).toBe('mine')
+    expectProblem((await answersTo(head('GET /nowhere HTTP/1.1', closing)))[0], 400, 'bad_request')
+    const two = await answersTo(head('GET /v1/apps HTTP/1.1', closing, 'Host: a', 'Host: b'))
+    expectProblem(two[0], 400, 'bad_request')
+  })
+
+  test('HTTP/1.0 needs no Host', async () => {
+    const [answer] = await answersTo('GET /healthz HTTP/1.0\r\n\r\n')
+    expect(answer).toMatchObject({ status: 200, body: '{"status":"ok"}' })
+  })
+
+  test('an expectation that is not known', async () => {
+    for (const expectation of ['200-ok', '100-continue, nonsense', '']) {
+      const line = head(
+        'GET /v1/apps HTTP/1.1',
+        'Host: x',
+        closing,
+        `Expect: ${expectation}`,
+        'X-Request-Id: e',
+      )
+      const answer = (await answersTo(line)).find(({ status }) => status !== 100)
+      expectProblem(answer, 400, 'bad_request')
+      expect(answer!.headers.get('x-request-id')).toBe('e')
+    }
+  })
+
+  test('Expect: 100-continue is met', async () => {
+    const [first, second] = await answersTo(
+      creation('waits').replace('Host: x', `Host: x\r\n${closing}\r\nExpect: 100-Continue`),
+    )
+    expect([first!.status, second!.status]).toEqual([100, 201])
+  })
+
+  test('CONNECT', async () => {
+    for (const target of ['example.com:443', '127.0.0.1:80']) {
+      const [answer] = await answersTo(`CONNECT ${target} HTTP/1.1\r\nHost: x\r\nX-Request-Id: c\r\n\r\n`)
+      expectProblem(answer, 404, 'not_found')
+      expect(answer!.headers.get('x-request-id')).toBe('c')
+    }
+    const [known] = await answersTo('CONNECT /v1/apps HTTP/1.1\r\nHost: x\r\n\r\n')
+    expectProblem(known, 405, 'method_not_allowed')
+    expect(known!.headers.get('allow')).toContain('POST')
+  })
+})
+
+describe('a body that is empty is the same however its length is sent', () => {
+  const archive = `POST /v1/apps/${appId}/plans/pln_01k9zj3v8qe5ktw2m4x6r7n8ab/archive HTTP/1.1`
+  const lengths = [
+    ['Content-Length: 0', ''],
+    ['Transfer-Encoding: chunked', '0\r\n\r\n'],
+  ] as const
+
+  test.each([undefined, 'application/json', 'text/plain', 'nonsense'])('of type %s', async (type) => {
+    for (const [length, body] of lengths) {
+      const types = type === undefined ? [] : [`Content-Type: ${type}`]
+      const [answer] = await answersTo(head(archive, 'Host: x', 'Connection: close', length, ...types) + body)
+      expect(answer?.status, length).toBe(200)
+      const [missing] = await answersTo(
+        head('POST /v1/apps HTTP/1.1', 'Host: x', 'Connection: close', length, ...types) + body,
+      )
+      expectProblem(missing, 400, 'bad_request')
+    }
+  })
+
+  test.each([undefined, 'text/plain', 'nonsense'])('but one that is not is refused: %s', async (type) => {
+    const types = type === undefined ? [] : [`Content-Type: ${type}`]
+    const chunked = ['Host: x', 'Connection: close', 'Transfer-Encoding: chunked', ...types]
+    const [answer] = await answersTo(head(archive, ...chunked) + '2\r\n{}\r\n0\r\n\r\n')
+    expectProblem(answer, 415, 'unsupported_media_type')
+  })
+})
+
+describe('a request that is followed by something else on its connection', () => {
+  test('is answered itself, and what is no request after it', async () => {
+    for (const garbage of ['garbage\r\n\r\n', '\0\0\0\0', `${'x'.repeat(100_000)}\r\n\r\n`]) {
+      for (const thenEnd of [false, true]) {
+        const [answer, refusal, ...more] = await answersTo(creation('done') + garbage, { thenEnd })
+        expect(answer).toMatchObject({ status: 201 })
+        expect(JSON.parse(answer!.body)).toMatchObject({ name: 'done' })
+        expect(created).toEqual(['done'])
+        // A caller that has closed its half is left once it has its answer.
+        if (refusal || !thenEnd) expectProblem(refusal, 400, 'bad_request')
+        expect(more).toEqual([])
+      }
+    }
+  })
+
+  test('is answered in its order where several came before', async () => {
+    const answers = await answersTo(creation('one') + creation('two') + creation('three') + 'garbage\r\n\r\n')
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 400])
+    expect(answers.slice(0, 3).map(({ body }) => (JSON.parse(body) as { name: string }).name)).toEqual([
+      'one',
+      'two',
+      'three',
+    ])
+  })
+
+  test('is answered once where the rest of it breaks', async () => {
+    const chunked = head(
+      'POST /v1/apps HTTP/1.1',
+      'Host: x',
+      'Content-Type: application/json',
+      'Transfer-Encoding: chunked',
+    )
+    const broken = await answersTo(`${creation('before')}${chunked}5\r\n{"nam\r\nnonsense`)
+    expect(broken.map(({ status }) => status)).toEqual([201, 400])
+    expectProblem(broken[1], 400, 'bad_request')
+    // It has been refused before its body broke.
+    const refused = await answersTo(`${chunked.replace('Bearer ', 'Bearer x')}5\r\n{"nam\r\nnonsense`)
+    expect(refused.map(({ status }) => status)).toEqual([401])
+  })
+
+  test('is answered where the caller has closed its half', async () => {
+    const [answer] = await answersTo(creation('half'), { thenEnd: true })
+    expect(answer).toMatchObject({ status: 201 })
+  })
+})
+
+describe('a request that does not arrive whole', () => {
+  const requestMs = 1_000
+
+  test.each([
+    ['its body never comes', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n'],
+    ['its body comes in part', 'Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{"'],
+    ['its head never ends', 'X-More: '],
+  ])('is refused when its time is over: %s', async (_, rest) => {
+    await using slow = await startGateway({ requestMs })
+    const begun = Date.now()
+    const line = `POST /v1/apps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${slow.apiKey}\r\n`
+    const [answer] = answersIn(await exchange(slow.port, line + rest))
+    expectProblem(answer, 400, 'bad_request')
+    expect(JSON.parse(answer!.body)).toMatchObject({ detail: 'the request did not arrive in time' })
+    expect(Date.now() - begun).toBeGreaterThanOrEqual(requestMs)
+    expect(Date.now() - begun).toBeLessThan(requestMs + 2_000)
+  })
+
+  test('has 30 seconds, kept to within a second', () => {
+    expect(gateway.app.server).toMatchObject({
+      requestTimeout: 30_000,
+      headersTimeout: 30_000,
+      connectionsCheckingInterval: 500,
+    })
+  })
+
+  test('closes its connection without another answer where it has one', async () => {
+    await using slow = await startGateway({ requestMs })
+    const length = 'Content-Type: application/json\r\nContent-Length: 10'
+    const line = `POST /v1/apps HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n`
+    expect(answersIn(await exchange(slow.port, line)).map(({ status }) => status)).toEqual([401])
+  })
+})
+
+test('a connection that goes on sending after its refusal is closed', async () => {
+  const socket = createConnection(gateway.port, '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write('garbage\r\n\r\n')
+  socket.resume()
+  await eventually(() => {
+    if (!socket.destroyed) socket.write('more\r\n')
+    return socket.closed
+  })
+})

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest'
+import { characters, firstCharacters, isStorable, problemOfText } from './text.ts'
+
+test('a character is a code point, in and outside the basic plane', () => {
+  expect(characters('')).toBe(0)
+  expect(characters('aé€')).toBe(3)
+  expect(characters('😀'.repeat(200))).toBe(200)
+  // A base letter and its combining accent are two.
+  expect(characters('e\u0301')).toBe(2)
+})
+
+test('a text may have as many characters as its limit says, whatever they are', () => {
+  const limit = { least: 2, most: 4 }
+  for (const character of ['a', 'é', '€', '😀']) {
+    for (const count of [2, 3, 4]) expect(problemOfText(character.repeat(count), limit)).toBeUndefined()
+    for (const count of [0, 1, 5, 9]) {
+      expect(problemOfText(character.repeat(count), limit)).toBe('must have 2 to 4 characters')
+    }
+  }
+})
+
+test('NUL and half of a surrogate pair cannot be stored', () => {
+  for (const text of ['\0', 'a\0b', '\ud83d', 'a\ude00', '\ude00\ud83d']) {
+    expect(isStorable(text)).toBe(false)
+    expect(problemOfText(text, { least: 1, most: 10 })).toContain('must not contain NUL')
+  }
+  for (const text of ['', 'a', '😀', '\u{10ffff}', '\ufffd']) expect(isStorable(text)).toBe(true)
+})
+
+test('the beginning of a text never ends within a character', () => {
+  expect(firstCharacters('ab', 3)).toBe('ab')
+  expect(firstCharacters('a😀b', 2)).toBe('a😀')
+  expect(firstCharacters('😀'.repeat(100), 64)).toBe('😀'.repeat(64))
+})
