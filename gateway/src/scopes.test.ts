@@ -107,3 +107,41 @@ test.each(
   expect((await send(route, bound, otherAppId)).status).toBe(404)
   expect((await send(route, bound, appId)).status).not.toBe(403)
 })
+
+// Decisions, section 2, written down once more.
+const accountWide = [
+  'GET /v1/account',
+  'PATCH /v1/account',
+  'GET /v1/spend-cap',
+  'PUT /v1/spend-cap',
+  'GET /v1/processor',
+  'PUT /v1/processor',
+  'GET /v1/fees',
+  'POST /v1/apps',
+  'POST /v1/api-keys',
+  'GET /v1/api-keys',
+  'DELETE /v1/api-keys/{key_id}',
+]
+
+test.each(
+  vendorRoutes
+    .filter(({ path }) => !path.includes('{app_id}') && !path.includes('{licence_id}'))
+    .map((route) => [`${route.method} ${route.path}`, route] as const),
+)(
+  '%s is closed to a bound key where it is about the account as a whole, and only there',
+  async (name, route) => {
+    const key = gateway.keyWith(scopes, appId)
+    const path = route.path.replace('{key_id}', 'key_01k9zj3v8qe5ktw2m4x6r7n8ab')
+    const call = gateway.api[route.method.toLowerCase() as 'get']
+    const before = gateway.calls.length
+    const answer = await call(path, { key, ...(route.method !== 'GET' && { body: {} }) })
+    if (!accountWide.includes(name)) {
+      expect(answer.status).not.toBe(403)
+      return
+    }
+    expect(answer.status).toBe(403)
+    expect(answer.body).toMatchObject({ code: 'insufficient_scope' })
+    expect(String(answer.body['detail'])).toContain(appId)
+    expect(gateway.calls.slice(before).filter((call) => call !== 'authenticateKey')).toEqual([])
+  },
+)

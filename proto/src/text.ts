@@ -10,8 +10,7 @@ export const textLimits = {
   name: { least: 1, most: 200 },
   /** A reference of the vendor's: external_ref, sale_id, legacy_key, price_id, Idempotency-Key. */
   reference: { least: 1, most: 255 },
-  /** An entitlement key, or the value of one. */
-  entitlement: { least: 1, most: 64 },
+  entitlementKey: { least: 1, most: 64 },
   /** What an installed product says of itself: fingerprint, product_version. */
   product: { least: 1, most: 128 },
   hostName: { least: 1, most: 253 },

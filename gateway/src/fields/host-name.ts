@@ -22,7 +22,7 @@ export const domain = z.string().transform((text, context) => {
 /** The host that a product runs on; lower-cased. */
 export const host = z
   .string()
-  .meta({ ...lengths(textLimits.hostName), examples: ['build-7.example.com'] })
+  .meta({ ...lengths(textLimits.hostName), pattern: '^[A-Za-z0-9_.-]+$', examples: ['build-7.example.com'] })
   .transform((text, context) => {
     const lower = text.toLowerCase()
     if (characters(lower) <= longest && machineName.test(lower)) return lower

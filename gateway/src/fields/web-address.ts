@@ -19,7 +19,12 @@ export const webhookUrl = z
     const problem = webhookUrlProblem(value)
     if (problem) context.addIssue({ code: 'custom', message: problem })
   })
-  .meta({ format: 'uri', ...lengths(limit), examples: ['https://hooks.example.com/licensing'] })
+  .meta({
+    format: 'uri',
+    ...lengths(limit),
+    pattern: '^[!-~]+$',
+    examples: ['https://hooks.example.com/licensing'],
+  })
 
 function webhookUrlProblem(value: string): string | undefined {
   const tooLong = characters(value) > limit.most

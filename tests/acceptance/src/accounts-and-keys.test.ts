@@ -141,6 +141,11 @@ test('a key bound to one application reaches nothing of another', async () => {
     expectProblem(answer, 404, 'not_found')
   }
   expectProblem(await api.post('/v1/apps', { key, body: { name: 'x' } }), 403, 'insufficient_scope')
+  for (const path of ['/v1/account', '/v1/spend-cap', '/v1/processor', '/v1/fees', '/v1/api-keys']) {
+    expectProblem(await api.get(path, { key }), 403, 'insufficient_scope')
+  }
+  const applications = await api.get<{ data: { id: string }[] }>('/v1/apps', { key })
+  expect(applications.body.data.map(({ id }) => id)).toEqual([mine.appId])
   expectProblem(
     await api.post('/v1/api-keys', { key, body: { name: 'x', scopes: ['read'] } }),
     403,

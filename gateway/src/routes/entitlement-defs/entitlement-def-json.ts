@@ -7,7 +7,10 @@ import { lengths, text } from '../../fields/text.ts'
 
 const kind = z.enum(['feature', 'limit'])
 const displayName = text(textLimits.name).meta({ examples: ['Export to PDF'] })
-const value = text(textLimits.entitlement).meta({ examples: ['false'] })
+const value = z
+  .string()
+  .regex(/^(?:true|false|0|-?[1-9][0-9]{0,14})$/, 'must be true or false, or an integer written as a string')
+  .meta({ examples: ['false'] })
 
 export const entitlementDefSchema = z
   .strictObject({
@@ -21,9 +24,9 @@ export const entitlementDefSchema = z
 
 export const createEntitlementDefBody = z
   .strictObject({
-    key: text(textLimits.entitlement)
+    key: text(textLimits.entitlementKey)
       .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
-      .meta({ ...lengths(textLimits.entitlement), examples: ['export_pdf'] })
+      .meta({ ...lengths(textLimits.entitlementKey), examples: ['export_pdf'] })
       .describe('A permanent contract with installed products: it cannot be renamed.'),
     kind,
     display_name: optional(displayName).describe('The key, when absent.'),

@@ -79,6 +79,16 @@ describe('a checkout that is paid', () => {
     expect((await licenceOf(house, forEver, sold.licenceId)).expiresOn).toBeUndefined()
   })
 
+  test.each([200, 255])(
+    'provisions for a reference of %d characters outside the basic plane',
+    async (most) => {
+      const vendor = await house.givenVendor()
+      const externalRef = '😀'.repeat(most)
+      const { licenceId } = await givenSold(house, vendor, { externalRef })
+      expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ externalRef, status: 'active' })
+    },
+  )
+
   test('that costs nothing after a discount issues a licence and costs no fee', async () => {
     const vendor = await house.givenVendor({ fee: { feeFixedMinor: 30n } })
     const session = await openCheckout(house, vendor)

@@ -1,4 +1,4 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { eventually } from '@licensing/test-support/poll'
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -74,6 +74,38 @@ describe('a sale of another shop', () => {
     const said = timestampFromDate(new Date(Date.UTC(2030, 0, 1)))
     const own = await record(vendor, { saleId: 'order-2', externalRef: 'cust-2', expiresOn: said })
     expect((await licenceOf(house, vendor, own.saleEvent!.licenceId!)).expiresOn).toEqual(said)
+  })
+
+  test('that would end past the year 9999 by its price has to say itself when it ends', async () => {
+    const vendor = await house.givenVendor({ price: { periodMonths: 1_200 } })
+    const at = timestampFromDate(new Date(Date.UTC(9899, 11, 31, 23, 59, 59, 999)))
+    const last = await record(vendor, { priceId: vendor.priceId, occurredAt: at })
+    const { expiresOn } = await licenceOf(house, vendor, last.saleEvent!.licenceId!)
+    expect(timestampDate(expiresOn!).toISOString()).toBe('9999-12-31T23:59:59.999Z')
+    const later = timestampFromDate(new Date(Date.UTC(9900, 0, 1)))
+    const sale = { saleId: 'order-2', priceId: vendor.priceId, occurredAt: later }
+    await expect(record(vendor, sale)).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/expires_on' }],
+    })
+    expect(await paymentsOf(house, vendor)).toHaveLength(1)
+    expect(await record(vendor, { ...sale, expiresOn: at })).toMatchObject({ created: true })
+  })
+
+  test('has as many characters in its references as the contract says, outside the basic plane too', async () => {
+    const vendor = await house.givenVendor()
+    const reference = '😀'.repeat(255)
+    const { saleEvent } = await record(vendor, { saleId: reference, externalRef: reference })
+    expect(saleEvent).toMatchObject({ saleId: reference, status: 'provisioned' })
+    expect(await licenceOf(house, vendor, saleEvent!.licenceId!)).toMatchObject({ externalRef: reference })
+    for (const [field, pointer] of [
+      ['saleId', '/sale_id'],
+      ['externalRef', '/external_ref'],
+    ] as const) {
+      for (const text of [`${reference}a`, '', 'a\0']) {
+        await expect(record(vendor, { [field]: text })).rejects.toMatchObject({ errors: [{ pointer }] })
+      }
+    }
   })
 
   test('on a retired plan is told as failed, once, and provisioned when it is sent again after the restore', async () => {

@@ -5,6 +5,7 @@ import { checkoutRefusal } from './failures.ts'
 import { metadataKeys } from './read.ts'
 import { teachPrice } from './simulated-prices.ts'
 
+// Stripe does not say how it counts: UTF-16 units are never fewer than characters.
 const longestReference = 200
 
 /**

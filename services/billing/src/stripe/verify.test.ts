@@ -57,13 +57,28 @@ describe('a signature', () => {
     expect(() => verifySignature(tampered, signed(body), [secret], now)).toThrow(refused)
   })
 
-  test.each(['', 'not json', 'null', '[]', '{}', '{"id":1,"type":"x"}', '{"object":"v2.core.event"}'])(
-    'of what is no event is refused: %s',
-    (text) => {
-      const payload = Buffer.from(text)
-      expect(() => verifySignature(payload, signed(payload), [secret], now)).toThrow(refused)
-    },
-  )
+  test.each([
+    '',
+    'not json',
+    'null',
+    '[]',
+    '{}',
+    '{"id":1,"type":"x"}',
+    '{"object":"v2.core.event"}',
+    '{"id":"evt_\\u0000","type":"invoice.paid"}',
+    '{"id":"evt_\\ud83d","type":"invoice.paid"}',
+    `{"id":"${'e'.repeat(256)}","type":"invoice.paid"}`,
+    '{"id":"evt_1","type":"\\u0000"}',
+    '{"id":"evt_1","type":"invoice.paid","account":1}',
+    '{"id":"evt_1","type":"invoice.paid","account":{"id":"acct_1"}}',
+    '{"id":"evt_1","type":"invoice.paid","account":["acct_1"]}',
+    '{"id":"evt_1","type":"invoice.paid","account":true}',
+    '{"id":"evt_1","type":"invoice.paid","account":""}',
+    '{"id":"evt_1","type":"invoice.paid","account":"acct_\\u0000"}',
+  ])('of what is no event is refused: %s', (text) => {
+    const payload = Buffer.from(text)
+    expect(() => verifySignature(payload, signed(payload), [secret], now)).toThrow(refused)
+  })
 
   test('cannot be checked without a secret, and is not taken', () => {
     const blank = signed(body, { secret: ' ' })

@@ -1,4 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import { Stripe } from 'stripe'
 
 /** Longest time between signing and now, either way, in seconds (decisions 7). */
@@ -23,10 +24,17 @@ export function verifySignature(
   if (!event || !(Math.abs(nowMs / 1000 - signedAt(header)) <= toleranceSeconds)) {
     throw new ServiceError('bad_request', 'the signature does not fit this body, or is too old or too new')
   }
-  if (typeof event.id !== 'string' || event.id === '' || typeof event.type !== 'string') {
-    throw new ServiceError('bad_request', 'the body is not an event')
-  }
+  if (!isEvent(event)) throw new ServiceError('bad_request', 'the body is not an event')
   return event
+}
+
+// Signed is not well-formed: what cannot be stored, or found again, is refused here.
+function isEvent({ id, type, account }: { id: unknown; type: unknown; account?: unknown }): boolean {
+  return isName(id) && isName(type) && (account === undefined || account === null || isName(account))
+}
+
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && problemOfText(value, textLimits.processorId) === undefined
 }
 
 function firstVerified(

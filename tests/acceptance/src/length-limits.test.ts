@@ -1,0 +1,217 @@
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { ApiAnswer } from '@licensing/test-support/api-client'
+import { eventually } from '@licensing/test-support/poll'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack'
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { bodySchemaOf, operationsOf } from './document.ts'
+import type { ApiDocument, Operation, Schema } from './document.ts'
+import { expectInvalid, expectProblem, givenVendor } from './vendor.ts'
+import type { Licence, Plan, Vendor } from './vendor.ts'
+
+/** A text of a body with a limit in the OpenAPI document. */
+interface Limit {
+  operation: Operation
+  field: string
+  schema: Schema
+}
+
+// Read from the file: the tests that it makes are named before there is a gateway to ask.
+const file = new URL('../../../gateway/openapi.json', import.meta.url)
+const document = JSON.parse(readFileSync(file, 'utf8')) as ApiDocument
+const limits = operationsOf(document).flatMap((operation) =>
+  limitsIn(operation, bodySchemaOf(operation), []).map(
+    (limit) => [`${operation.operationId} ${limit.field}`, limit] as const,
+  ),
+)
+
+let stack: Stack
+let receiver: HttpsReceiver
+let vendor: Vendor
+let plan: Plan
+let licence: Licence
+let activation: { activation_id: string; token: string }
+let prices = 0
+
+beforeAll(async () => {
+  receiver = await startHttpsReceiver()
+  stack = await startStack({ receiver, simulator: true })
+  vendor = await givenVendor(stack)
+  plan = await vendor.plan()
+  licence = await vendor.issue(plan.id)
+  activation = (await vendor.activate(licence)).body
+  const connected = { processor: 'stripe', connected_account: 'acct_1Vendor' }
+  expect((await stack.api.put('/v1/processor', { body: connected })).status).toBe(200)
+  expect((await setPrice(plan.id)).status).toBe(200)
+})
+afterAll(async () => {
+  await stack?.[Symbol.asyncDispose]()
+  await receiver?.[Symbol.asyncDispose]()
+})
+
+function limitsIn(operation: Operation, schema: Schema | undefined, path: string[]): Limit[] {
+  if (!schema) return []
+  const own = schema.maxLength === undefined ? [] : [{ operation, field: path.join('/'), schema }]
+  return [
+    ...own,
+    ...(schema.anyOf ?? []).flatMap((branch) => limitsIn(operation, branch, path)),
+    ...Object.entries(schema.properties ?? {}).flatMap(([name, property]) =>
+      limitsIn(operation, property, [...path, name]),
+    ),
+    ...(schema.items ? limitsIn(operation, schema.items, [...path, '0']) : []),
+  ]
+}
+
+function setPrice(planId: string, fields: object = {}) {
+  const body = { price_id: `price_${++prices}`, amount: 100, currency: 'eur', mode: 'payment', ...fields }
+  return vendor.api.put(`${vendor.app}/plans/${planId}/price`, { body })
+}
+
+const shop = 'https://shop.example.com/'
+
+/** A request that is accepted, of each operation with a limit; its other fields stay as they are. */
+const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAnswer<unknown>>> = {
+  createEntitlementDefinition: (fields) =>
+    vendor.api.post(`${vendor.app}/entitlement-defs`, {
+      body: { key: `k_${randomUUID().replaceAll('-', '_')}`, kind: 'feature', ...fields },
+    }),
+  updateEntitlementDefinition: async (fields) => {
+    const { id } = await vendor.define(`k_${randomUUID().replaceAll('-', '_')}`, 'feature')
+    return vendor.api.patch(`${vendor.app}/entitlement-defs/${id}`, { body: fields })
+  },
+  createPlan: (fields) =>
+    vendor.api.post(`${vendor.app}/plans`, { body: { name: 'Pro', code: randomUUID(), ...fields } }),
+  updatePlan: async (fields) =>
+    vendor.api.patch(`${vendor.app}/plans/${(await vendor.plan()).id}`, { body: fields }),
+  setPrice: async (fields) => setPrice((await vendor.plan()).id, fields),
+  issueLicence: (fields) =>
+    vendor.api.post(`${vendor.app}/licences`, {
+      headers: { 'idempotency-key': randomUUID() },
+      body: { external_ref: 'c', plan_id: plan.id, ...fields },
+    }),
+  createCheckoutSession: (fields) =>
+    vendor.api.post(`${vendor.app}/checkout-sessions`, {
+      body: { plan_id: plan.id, external_ref: 'c', success_url: shop, cancel_url: shop, ...fields },
+    }),
+  recordSaleEvent: async (fields) => {
+    const { price_id: priceId } = fields
+    if (priceId !== undefined) await setPrice((await vendor.plan()).id, { price_id: priceId })
+    const sale = { external_ref: 'c', amount: 1, currency: 'eur', occurred_at: new Date().toISOString() }
+    const what = priceId === undefined ? { plan_id: plan.id } : {}
+    return vendor.api.post(`${vendor.app}/sale-events`, {
+      body: { sale_id: randomUUID(), ...sale, ...what, ...fields },
+    })
+  },
+  createWebhookEndpoint: (fields) =>
+    vendor.api.post(`${vendor.app}/webhook-endpoints`, { body: { subscribed_events: '*', ...fields } }),
+  updateAccount: (fields) => vendor.api.patch('/v1/account', { body: fields }),
+  createApplication: (fields) => vendor.api.post('/v1/apps', { body: fields }),
+  createApiKey: (fields) => vendor.api.post('/v1/api-keys', { body: { scopes: ['read'], ...fields } }),
+  activate: (fields) => vendor.activate(licence, fields),
+  refreshActivation: (fields) => callHome('refresh', fields),
+  recordCallHome: (fields) => callHome('call-home', fields),
+}
+
+function callHome(what: string, fields: object) {
+  const body = { host: 'a.example.com', product_version: '1', ...fields }
+  const { activation_id: id, token: key } = activation
+  return vendor.api.post(`/v1/activations/${id}/${what}`, { key, body })
+}
+
+/** Text that is allowed in a field: outside the basic plane, except where a pattern or another rule says otherwise. */
+function textOf(field: string, count: number): string {
+  switch (field) {
+    case 'key':
+      return `k${randomUUID().replaceAll('-', '_')}${'a'.repeat(count)}`.slice(0, count)
+    case 'host':
+      return `${'abcdefghi.'.repeat(count)}`.slice(0, count - 1) + 'z'
+    case 'alert_email':
+      return `${'a'.repeat(Math.max(1, count - 12))}@example.com`.slice(-count)
+    case 'url':
+      return receiver.url('/').padEnd(count, 'a')
+    case 'success_url':
+    case 'cancel_url':
+      return shop + '😀'.repeat(count - shop.length)
+    default:
+      return '😀'.repeat(count)
+  }
+}
+
+test('every operation whose body has a limit is called here', () => {
+  const named = new Set(limits.map(([, { operation }]) => operation.operationId))
+  expect(limits.length).toBeGreaterThan(20)
+  expect([...named].toSorted()).toEqual(Object.keys(accepted).toSorted())
+})
+
+test.each(limits)('%s has the length that the document says, in characters', async (_, limit) => {
+  const { operation, field, schema } = limit
+  const send = (text: string) => accepted[operation.operationId]!({ [field]: text })
+  const longest = textOf(field, schema.maxLength!)
+  expect(Array.from(longest)).toHaveLength(schema.maxLength!)
+  const answer = await send(longest)
+  expect(Math.floor(answer.status / 100), JSON.stringify(answer.body)).toBe(2)
+  const body = (answer.body ?? {}) as Record<string, unknown>
+  if (field in body) expect(body[field]).toBe(longest)
+  // A value that is a rule of its own is refused as such; here it is the length.
+  const extra = schema.pattern === undefined ? '😀' : 'a'
+  expectInvalid(await send(longest + extra), `/${field}`)
+  expectInvalid(await send(''), `/${field}`)
+  for (const unstorable of ['a\0', '\ud83d', 'a\ude00']) expectInvalid(await send(unstorable), `/${field}`)
+})
+
+test('an Idempotency-Key has at most 255 characters', async () => {
+  const issue = (key: string) =>
+    vendor.api.post(`${vendor.app}/licences`, {
+      headers: { 'idempotency-key': key },
+      body: { external_ref: 'c', plan_id: plan.id },
+    })
+  expect((await issue('k'.repeat(255))).status).toBe(201)
+  expectProblem(await issue('k'.repeat(256)), 400, 'idempotency_key_required')
+})
+
+test('a paid checkout is provisioned whatever characters its reference has', async () => {
+  const reference = '😀'.repeat(255)
+  const session = (await accepted['createCheckoutSession']!({ external_ref: reference })) as ApiAnswer<{
+    id: string
+    url: string
+  }>
+  const paid = await fetch(`${stack.simulator!.url}/_sim/pay`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ session: new URL(session.body.url).pathname.split('/').at(-1) }),
+  })
+  expect(paid.status).toBe(200)
+  await eventually(
+    async () => {
+      const { body } = await vendor.api.get(`${vendor.app}/checkout-sessions/${session.body.id}`)
+      expect(body).toMatchObject({ status: 'provisioned', external_ref: reference })
+    },
+    { timeoutMs: 15_000 },
+  )
+  const query = `external_ref=${encodeURIComponent(reference)}`
+  const found = await vendor.api.get<{ data: Licence[] }>(`${vendor.app}/licences?${query}`)
+  expect(found.body.data).not.toEqual([])
+})
+
+test('what is imported has at most 255 characters, and a legacy key of as many is exchanged', async () => {
+  const longest = '😀'.repeat(255)
+  const item = { legacy_key: randomUUID(), external_ref: 'c', plan_id: plan.id }
+  const imported = await vendor.api.post(`${vendor.app}/licences/import`, {
+    body: {
+      items: [
+        { ...item, legacy_key: longest, external_ref: longest },
+        { ...item, legacy_key: `${longest}a` },
+        { ...item, external_ref: `${longest}a` },
+      ],
+    },
+  })
+  const failed = { result: 'failed', error: { code: 'validation_failed' } }
+  expect(imported.body).toMatchObject({ items: [{ result: 'created', error: null }, failed, failed] })
+  const exchange = (key: string) =>
+    vendor.api.post(`${vendor.app}/migrate`, { key: null, body: { legacy_key: key } })
+  expect((await exchange(longest)).status).toBe(200)
+  expectProblem(await exchange(`${longest}a`), 404, 'not_found')
+})
