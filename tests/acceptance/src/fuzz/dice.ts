@@ -1,0 +1,43 @@
+import fc from 'fast-check'
+
+/** Draws of one case: the same seed and path draw the same. */
+export class Dice {
+  readonly #draw: fc.GeneratorValue
+
+  constructor(draw: fc.GeneratorValue) {
+    this.#draw = draw
+  }
+
+  chance(percent: number): boolean {
+    return this.upTo(99) < percent
+  }
+
+  upTo(most: number): number {
+    return this.#draw(fc.integer, { min: 0, max: most })
+  }
+
+  one<T>(values: readonly T[]): T {
+    return values[this.upTo(values.length - 1)]!
+  }
+
+  /** Prefers the end of the list, where what was made last is. */
+  recent<T>(values: readonly T[]): T | undefined {
+    const from = this.chance(70) ? Math.max(0, values.length - 8) : 0
+    return values.length === 0 ? undefined : this.one(values.slice(from))
+  }
+
+  /** Any text: outside the basic plane, with control characters and with halves of surrogate pairs too. */
+  text(): string {
+    return this.#draw(fc.string, { unit: this.chance(30) ? wild : 'binary', maxLength: 40 })
+  }
+
+  json(): unknown {
+    return this.#draw(fc.jsonValue, { maxDepth: 3 })
+  }
+
+  number(): number {
+    return this.#draw(fc.double, { noNaN: true, noDefaultInfinity: true })
+  }
+}
+
+const wild = fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))

@@ -1,0 +1,108 @@
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { operationsOf, readDocument } from '../document.ts'
+import type { Operation } from '../document.ts'
+import { givenVendor } from '../vendor.ts'
+import { Judge } from './checks.ts'
+import { Dice } from './dice.ts'
+import { asCommand, requestFor } from './requests.ts'
+import { send } from './send.ts'
+import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
+import { World } from './world.ts'
+
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? 60)
+const seed = Number(process.env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+const lanes = 4
+const mostFailures = 25
+const unlimited = '10000000'
+
+/** Failures, the first of each kind with what caused it. */
+class Findings {
+  readonly kinds = new Map<string, string>()
+  cases = 0
+
+  add(kind: string, cause: string): void {
+    if (!this.kinds.has(kind) && this.kinds.size < mostFailures) this.kinds.set(kind, `${kind}\n    ${cause}`)
+  }
+}
+
+async function overTime(lane: number, run: (dice: Dice) => Promise<void>): Promise<void> {
+  await fc.assert(
+    fc.asyncProperty(fc.gen(), (draw) => run(new Dice(draw))),
+    {
+      seed: seed + lane,
+      numRuns: Number.MAX_SAFE_INTEGER,
+      interruptAfterTimeLimit: seconds * 1_000,
+      endOnFailure: true,
+    },
+  )
+}
+
+async function tryOperation(
+  dice: Dice,
+  operation: Operation,
+  { stack, world, judge, findings }: { stack: Stack; world: World; judge: Judge; findings: Findings },
+): Promise<void> {
+  const request = requestFor(dice, world, operation)
+  const { operationId } = operation
+  const command = () => asCommand(request, stack.gatewayUrl, world)
+  findings.cases += 1
+  try {
+    const answer = await send(stack.gatewayUrl, request)
+    for (const problem of judge.problemsOf(request, answer)) {
+      findings.add(`${operationId} ${problem}`, `${answer.body.slice(0, 400)}\n    ${command()}`)
+    }
+    if (answer.status < 300) world.learn(answer.body)
+  } catch (error) {
+    findings.add(`${operationId} is not answered`, `${String(error)}\n    ${command()}`)
+  }
+}
+
+test(
+  `whatever is sent to an operation, the answer is one that the document has (FUZZ_SEED=${seed} FUZZ_SECONDS=${seconds})`,
+  { timeout: (seconds + 120) * 1_000 },
+  async () => {
+    await using receiver = await startHttpsReceiver()
+    await using stack = await startStack({
+      receiver,
+      simulator: true,
+      environment: {
+        RATE_LIMIT_PER_MINUTE: unlimited,
+        PRODUCT_RATE_PER_MINUTE: unlimited,
+        PRODUCT_WRONG_KEYS_PER_MINUTE: unlimited,
+      },
+    })
+    process.stdout.write(`fuzz: FUZZ_SEED=${seed} FUZZ_SECONDS=${seconds}\n`)
+    const document = await readDocument(stack.gatewayUrl)
+    const operations = operationsOf(document)
+    const world = await World.make(stack, receiver)
+    const findings = new Findings()
+    const setting = { stack, world, judge: new Judge(document), findings }
+    await Promise.all([
+      ...Array.from({ length: lanes }, (_, lane) =>
+        overTime(lane, (dice) => tryOperation(dice, dice.one(operations), setting)),
+      ),
+      overTime(lanes, async (dice) => {
+        const bytes = nearlyHttp(dice, stack.apiKey)
+        const answered = await say(stack.gatewayUrl, bytes)
+        findings.cases += 1
+        for (const problem of problemsOfSaying(answered)) {
+          const shown = JSON.stringify(bytes.replaceAll(stack.apiKey, '$KEY')).slice(0, 1_500)
+          findings.add(
+            `what is nearly HTTP ${problem} ${bytes.slice(0, 30)}`,
+            `${shown}\n    ${answered.slice(0, 300)}`,
+          )
+        }
+      }),
+    ])
+    process.stdout.write(`fuzz: ${findings.cases} requests\n`)
+    expect([...findings.kinds.values()].join('\n\n'), `FUZZ_SEED=${seed}`).toBe('')
+    expect(findings.cases).toBeGreaterThan(seconds * 10)
+    expect((await fetch(`${stack.gatewayUrl}/readyz`)).status).toBe(200)
+    const vendor = await givenVendor(stack)
+    expect(await vendor.issue((await vendor.plan()).id)).toMatchObject({ status: 'active' })
+  },
+)

@@ -1,0 +1,121 @@
+import { createConnection } from 'node:net'
+import type { Dice } from './dice.ts'
+
+const longestWaitMs = 8_000
+const longestSaidMs = 500
+
+/** Bytes that are nearly HTTP; whatever they are, there is an answer to them. */
+export function nearlyHttp(dice: Dice, apiKey: string): string {
+  const host = dice.one(['Host: x', 'Host: x', 'Host: x', '', 'Host:', 'Host: a\r\nHost: b', 'host: \u0001'])
+  const key = `Authorization: Bearer ${dice.one([apiKey, 'x', ''])}`
+  const line = dice.one(lines)
+  const odd = dice.chance(40) ? dice.one(oddHeaders) : ''
+  // Node keeps errors in a body to itself after an Upgrade: such a request is answered when its 30 s are over.
+  const [headers, body] = odd.startsWith('Upgrade') ? bodies[0] : dice.one(bodies)
+  const head = [line, host, key, odd, headers].filter((part) => part !== '').join('\r\n')
+  const request = `${head}\r\n\r\n${body}`
+  return (
+    request +
+    (dice.chance(40) ? dice.one(['garbage\r\n\r\n', '\0\0', request, `${'x'.repeat(70_000)}\r\n\r\n`]) : '')
+  )
+}
+
+const lines = [
+  'GET /v1/account HTTP/1.1',
+  'GET /v1/account HTTP/1.1',
+  'POST /v1/apps HTTP/1.1',
+  'POST /v1/activations HTTP/1.1',
+  'POST /v1/processors/stripe/events HTTP/1.1',
+  'GET /v1/account HTTP/1.0',
+  'GET /v1/account HTTP/2.0',
+  'GET /v1/account',
+  'GET  /v1/account HTTP/1.1',
+  'get /v1/account HTTP/1.1',
+  'GET http://x/v1/account HTTP/1.1',
+  'GET //v1/account HTTP/1.1',
+  'GET /v1/account?a=\u00ff HTTP/1.1',
+  'GET /v1/../v1/account HTTP/1.1',
+  'OPTIONS * HTTP/1.1',
+  'GET * HTTP/1.1',
+  'CONNECT x:443 HTTP/1.1',
+  'CONNECT /v1/account HTTP/1.1',
+  'TRACE / HTTP/1.1',
+  'NONSENSE /v1/account HTTP/1.1',
+  'PRI * HTTP/2.0',
+  `GET /${'a'.repeat(20_000)} HTTP/1.1`,
+  `GET /v1/apps/${'%'.repeat(50)} HTTP/1.1`,
+  '\u0016\u0003\u0001\u0002\u0000\u0001',
+  '',
+]
+
+const bodies = [
+  ['', ''],
+  ['Content-Type: application/json\r\nContent-Length: 12', '{"name":"x"} '.slice(0, 12)],
+  ['Content-Length: 0', ''],
+  ['Content-Length: -1', '{}'],
+  ['Content-Length: 2\r\nContent-Length: 3', '{}'],
+  ['Content-Length: 0x2', '{}'],
+  ['Content-Type: application/json\r\nTransfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n'],
+  ['Transfer-Encoding: chunked', '0\r\n\r\n'],
+  ['Transfer-Encoding: chunked', 'zz\r\n{}\r\n'],
+  ['Transfer-Encoding: chunked', 'ffffffffffffffffff\r\n{}\r\n'],
+  ['Transfer-Encoding: chunked\r\nContent-Length: 2', '0\r\n\r\n'],
+  ['Transfer-Encoding: gzip, chunked', '0\r\n\r\n'],
+  ['Transfer-Encoding: nonsense', '{}'],
+] as const
+
+const oddHeaders = [
+  'Expect: nonsense',
+  'Expect: 100-continue',
+  'Upgrade: websocket\r\nConnection: Upgrade',
+  'Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA',
+  'Connection: keep-alive, close, nonsense',
+  'X-Request-Id: from the wire',
+  'X-Odd: a\u0000b',
+  'X-Odd : a',
+  ' X-Folded: a',
+  ': a',
+  'X-Odd',
+  `X-Long: ${'a'.repeat(30_000)}`,
+  Array.from({ length: 3_000 }, (_, at) => `X-${at}: a`).join('\r\n'),
+  'Content-Type: \u00ff',
+]
+
+/** What comes back for these bytes; the caller closes its half a moment after it has sent them. */
+export function say(gatewayUrl: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(gatewayUrl)
+  return new Promise((resolve) => {
+    let text = ''
+    const socket = createConnection({ host: hostname, port: Number(port) }, () =>
+      socket.write(bytes, 'latin1'),
+    )
+    const done = () => {
+      clearTimeout(quiet)
+      clearTimeout(limit)
+      socket.destroy()
+      resolve(text)
+    }
+    const quiet = setTimeout(() => socket.end(), longestSaidMs)
+    const limit = setTimeout(done, longestWaitMs)
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')))
+    socket.on('close', done)
+    socket.on('error', done)
+  })
+}
+
+/** What is wrong with what came back. */
+export function problemsOfSaying(text: string): string[] {
+  const heads = [...text.matchAll(/HTTP\/1\.1 (\d{3})[^\r]*\r\n((?:[^\r]+\r\n)+)\r\n/g)]
+  if (heads.length === 0) return ['has no answer']
+  return heads.flatMap(([, status, headers = '']) => {
+    const code = Number(status)
+    if (code < 200) return []
+    return [
+      ...(code >= 500 ? [`is a ${code}`] : []),
+      ...(/^x-request-id: \S+\r$/im.test(headers) ? [] : [`has a ${code} without X-Request-Id`]),
+      ...(code < 400 || /^content-type: application\/problem\+json/im.test(headers)
+        ? []
+        : [`has a ${code} that is no problem document`]),
+    ]
+  })
+}

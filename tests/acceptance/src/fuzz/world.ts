@@ -1,0 +1,158 @@
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { Stack } from '@licensing/test-support/stack'
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import { givenVendor } from '../vendor.ts'
+import type { Dice } from './dice.ts'
+
+const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
+const mostKept = 200
+
+/** What there is to refer to: ids, keys, tokens and cursors, those of the beginning and those that answers gave. */
+export class World {
+  readonly #pools = new Map<string, string[]>()
+  /** Keys that must not be revoked: the fuzz itself calls with them. */
+  readonly #spared: ReadonlySet<string>
+  readonly apiKeys: { all: string; others: string[] }
+  readonly #receiverUrl: string
+
+  private constructor(apiKeys: World['apiKeys'], spared: string[], receiverUrl: string) {
+    this.apiKeys = apiKeys
+    this.#spared = new Set(spared)
+    this.#receiverUrl = receiverUrl
+  }
+
+  static async make(stack: Stack, receiver: HttpsReceiver): Promise<World> {
+    const { api } = stack
+    const vendor = await givenVendor(stack)
+    const { body: listed } = await api.get<{ data: { id: string }[] }>('/v1/api-keys')
+    const made: { id: string; key: string }[] = []
+    for (const scopes of [['admin'], ['read'], ['issue'], ['revoke'], ['admin', 'read', 'issue', 'revoke']]) {
+      const bound = scopes.length > 1 && { app_id: vendor.appId }
+      const { body } = await api.post<{ id: string; key: string }>('/v1/api-keys', {
+        body: { name: scopes.join(' '), scopes, ...bound },
+      })
+      made.push(body)
+    }
+    const world = new World(
+      { all: stack.apiKey, others: made.map(({ key }) => key) },
+      [...listed.data, ...made].map(({ id }) => id),
+      receiver.url('/fuzz'),
+    )
+    await world.#furnish(vendor)
+    return world
+  }
+
+  async #furnish(vendor: Awaited<ReturnType<typeof givenVendor>>): Promise<void> {
+    const { api, app } = vendor
+    const keep = ({ status, body }: { status: number; body: unknown }) => {
+      expect(status, JSON.stringify(body)).toBeLessThan(300)
+      this.learn(JSON.stringify(body ?? null))
+    }
+    const connected = { processor: 'stripe', connected_account: 'acct_1Fuzz' }
+    expect((await api.put('/v1/processor', { body: connected })).status).toBe(200)
+    for (const key of ['feature_one', 'limit_one']) {
+      keep({ status: 201, body: await vendor.define(key, key === 'limit_one' ? 'limit' : 'feature') })
+    }
+    const plan = await vendor.plan({ entitlements: [{ key: 'limit_one', value: '5' }] })
+    keep({ status: 201, body: plan })
+    const price = { price_id: 'price_fuzz', amount: 100, currency: 'eur', mode: 'payment', period_months: 12 }
+    keep(await api.put(`${app}/plans/${plan.id}/price`, { body: price }))
+    const endpoint = { url: this.#receiverUrl, subscribed_events: '*' }
+    const hook = await api.post<{ id: string }>(`${app}/webhook-endpoints`, { body: endpoint })
+    keep(hook)
+    keep(await api.post(`${app}/webhook-endpoints/${hook.body.id}/test`))
+    const licence = await vendor.issue(plan.id)
+    keep({ status: 201, body: licence })
+    keep(await vendor.activate(licence))
+    const shop = 'https://shop.example.com/'
+    const order = { plan_id: plan.id, external_ref: 'c', success_url: shop, cancel_url: shop }
+    keep(await api.post(`${app}/checkout-sessions`, { body: order }))
+    const item = { legacy_key: 'legacy-1', external_ref: 'c', plan_id: plan.id }
+    keep(await api.post(`${app}/licences/import`, { body: { items: [item] } }))
+    keep(await api.get(`${app}/licences?limit=1`))
+    keep(await api.get(`${app}/webhook-deliveries`))
+  }
+
+  /** Takes note of what an answer names. */
+  learn(text: string): void {
+    for (const [id, prefix] of text.matchAll(idPattern)) if (!this.#spared.has(id)) this.#add(prefix!, id)
+    for (const name of ['token', 'next_cursor', 'key', 'legacy_key', 'external_ref', 'code']) {
+      for (const [, value] of text.matchAll(new RegExp(`"${name}":("[^"\\\\]{1,600}")`, 'g'))) {
+        this.#add(name, JSON.parse(value!) as string)
+      }
+    }
+  }
+
+  #add(pool: string, value: string): void {
+    const values = this.#pools.get(pool) ?? []
+    this.#pools.set(pool, values)
+    if (!values.includes(value)) values.push(value)
+    // The first ones stay: they are what everything else can be done with.
+    if (values.length > mostKept) values.splice(mostKept / 4, 1)
+  }
+
+  any(dice: Dice, pool: string): string | undefined {
+    return dice.recent(this.#pools.get(pool) ?? [])
+  }
+
+  /** An id of any kind. */
+  anyId(dice: Dice): string {
+    return (
+      this.any(dice, dice.one(['app', 'pln', 'lic', 'act', 'whe', 'dlv', 'cs', 'ent', 'key', 'evt'])) ?? ''
+    )
+  }
+
+  /** What a field or parameter of this name is filled with, where its type does not say it. */
+  valueFor(dice: Dice, name: string): unknown {
+    switch (name) {
+      case 'plan_id':
+      case 'plan':
+        return this.any(dice, 'pln')
+      case 'app_id':
+        return this.any(dice, 'app')
+      case 'endpoint_id':
+      case 'endpoint':
+        return this.any(dice, 'whe')
+      case 'licence_key':
+      case 'legacy_key':
+        return this.any(dice, name === 'licence_key' ? 'key' : name)
+      case 'cursor':
+        return this.any(dice, 'next_cursor')
+      case 'key':
+        return dice.one(['feature_one', 'limit_one', `k${dice.upTo(1_000)}`])
+      case 'code':
+        return `c-${randomUUID()}`
+      case 'value':
+      case 'default':
+        return dice.one(['true', 'false', '0', '15', '-3'])
+      case 'url':
+        return dice.one([this.#receiverUrl, 'https://10.0.0.1/', 'https://[::1]/', 'https://a.invalid/'])
+      case 'success_url':
+      case 'cancel_url':
+        return 'https://shop.example.com/a?b=c'
+      case 'subscribed_events':
+        return dice.one(['*', 'licence.revoked', 'licence.revoked, licence.expired'])
+      case 'domains':
+        return [dice.one(['a.example.com', '*.example.com', 'localhost'])]
+      case 'host':
+        return dice.one(['a.example.com', 'BUILD_7', 'x'])
+      case 'currency':
+        return dice.one(['eur', 'eur', 'usd'])
+      case 'connected_account':
+        return 'acct_1Fuzz'
+      case 'alert_email':
+        return 'alerts@example.com'
+      case 'price_id':
+        return dice.one(['price_fuzz', `price_${dice.upTo(100)}`])
+      case 'occurred_at':
+      case 'expires_on':
+        return dice.one(['2027-01-31T00:00:00Z', '9999-12-31T23:59:59.999Z', '2026-11-01T00:00:00.5+02:00'])
+      case 'sale_id':
+      case 'external_ref':
+        return `ref-${dice.upTo(30)}`
+      default:
+        return undefined
+    }
+  }
+}
