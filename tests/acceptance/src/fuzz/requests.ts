@@ -29,13 +29,15 @@ const mediaTypes = [
 ]
 
 export function requestFor(dice: Dice, world: World, operation: Operation): FuzzRequest {
+  world.turnTo(dice, lastKindIn(operation))
   const method = dice.chance(4) ? dice.one(methods) : operation.method
+  const path = pathFor(dice, world, operation)
   const body = bodyFor(dice, world, operation)
-  const headers = headersFor(dice, world, operation, body)
+  const headers = headersFor(dice, world, operation, { path, body })
   return {
     operation,
     method,
-    target: pathFor(dice, world, operation) + queryFor(dice, world, operation),
+    target: path + queryFor(dice, world, operation),
     headers,
     body: method === 'HEAD' || method === 'TRACE' ? undefined : body,
     chunked: dice.chance(10),
@@ -49,10 +51,26 @@ function pathFor(dice: Dice, world: World, { path, parameters = [] }: Operation)
   })
 }
 
+/** The kind of thing that a path is about; where it is an application alone, one that has plans. */
+function lastKindIn({ parameters = [] }: Operation): string {
+  const kinds = parameters.filter(({ in: place }) => place === 'path').map(prefixOf)
+  const last = kinds.at(-1) ?? 'app'
+  return last === 'app' ? 'pln' : last
+}
+
+function exampleOf(parameter: Parameter | undefined): string {
+  return String((parameter?.schema as { examples?: string[] }).examples?.[0] ?? 'x_')
+}
+
+function prefixOf(parameter: Parameter | undefined): string {
+  return exampleOf(parameter).split('_', 1)[0]!
+}
+
 function pathValue(dice: Dice, world: World, parameter: Parameter | undefined): string {
-  const example = String((parameter?.schema as { examples?: string[] }).examples?.[0] ?? 'x_')
-  const prefix = example.slice(0, example.indexOf('_'))
-  if (dice.chance(82)) return world.any(dice, prefix) ?? example
+  const example = exampleOf(parameter)
+  const prefix = prefixOf(parameter)
+  const usual = prefix === 'app' ? world.valueFor(dice, 'app_id') : world.any(dice, prefix)
+  if (dice.chance(90)) return String(usual ?? example)
   return dice.one([
     () => example,
     () => world.anyId(dice),
@@ -137,12 +155,13 @@ function headersFor(
   dice: Dice,
   world: World,
   operation: Operation,
-  body: Buffer | undefined,
+  { path, body }: { path: string; body: Buffer | undefined },
 ): Record<string, string> {
   const { all, others } = world.apiKeys
   const key = dice.chance(90) ? all : dice.one([...others, 'lsk_nonsense', '', 'x'.repeat(5_000)])
   const isActivation = operation.security.some((scheme) => 'activationToken' in scheme)
-  const token = isActivation && dice.chance(90) ? (world.any(dice, 'token') ?? 'x') : key
+  const activation = path.split('/')[3] ?? ''
+  const token = isActivation && dice.chance(90) ? (world.tokenOf(activation) ?? 'x') : key
   const headers: Record<string, string> = {}
   if (dice.chance(98)) headers['authorization'] = `${dice.chance(98) ? 'Bearer' : 'Basic'} ${token}`
   if (body) headers['content-type'] = dice.chance(94) ? 'application/json' : dice.one(mediaTypes)

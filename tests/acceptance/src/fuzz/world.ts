@@ -6,11 +6,17 @@ import { givenVendor } from '../vendor.ts'
 import type { Dice } from './dice.ts'
 
 const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
+const licenceKeyPattern = /\b[0-9A-HJKMNP-TV-Z]{5}(?:-[0-9A-HJKMNP-TV-Z]{5}){4}\b/g
 const mostKept = 200
 
 /** What there is to refer to: ids, keys, tokens and cursors, those of the beginning and those that answers gave. */
 export class World {
   readonly #pools = new Map<string, string[]>()
+  /** The application that a thing was met in, and the token of an activation. */
+  readonly #applications = new Map<string, string>()
+  readonly #tokens = new Map<string, string>()
+  /** The application that the request in the making is about. */
+  #application: string | undefined
   /** Keys that must not be revoked: the fuzz itself calls with them. */
   readonly #spared: ReadonlySet<string>
   readonly apiKeys: { all: string; others: string[] }
@@ -47,7 +53,7 @@ export class World {
     const { api, app } = vendor
     const keep = ({ status, body }: { status: number; body: unknown }) => {
       expect(status, JSON.stringify(body)).toBeLessThan(300)
-      this.learn(JSON.stringify(body ?? null))
+      this.learn(JSON.stringify(body ?? null), app)
     }
     const connected = { processor: 'stripe', connected_account: 'acct_1Fuzz' }
     expect((await api.put('/v1/processor', { body: connected })).status).toBe(200)
@@ -74,10 +80,22 @@ export class World {
     keep(await api.get(`${app}/webhook-deliveries`))
   }
 
-  /** Takes note of what an answer names. */
-  learn(text: string): void {
-    for (const [id, prefix] of text.matchAll(idPattern)) if (!this.#spared.has(id)) this.#add(prefix!, id)
-    for (const name of ['token', 'next_cursor', 'key', 'legacy_key', 'external_ref', 'code']) {
+  /**
+   * Takes note of what an answer names.
+   *
+   * @param path of the request, which says whose it is
+   */
+  learn(text: string, path: string): void {
+    const application = /app_[0-9a-z]{26}/.exec(path)?.[0] ?? this.#applicationIn(text)
+    for (const [id, prefix] of text.matchAll(idPattern)) {
+      if (this.#spared.has(id)) continue
+      this.#add(prefix!, id)
+      if (application !== undefined) this.#applications.set(id, application)
+    }
+    const granted = /"activation_id":"([^"]+)".*"token":"([^"]+)"/.exec(text)
+    if (granted) this.#tokens.set(granted[1]!, granted[2]!)
+    for (const [key] of text.matchAll(licenceKeyPattern)) this.#add('licence_key', key)
+    for (const name of ['next_cursor', 'legacy_key']) {
       for (const [, value] of text.matchAll(new RegExp(`"${name}":("[^"\\\\]{1,600}")`, 'g'))) {
         this.#add(name, JSON.parse(value!) as string)
       }
@@ -92,8 +110,25 @@ export class World {
     if (values.length > mostKept) values.splice(mostKept / 4, 1)
   }
 
+  /** Mostly of the application that the request is about. */
   any(dice: Dice, pool: string): string | undefined {
-    return dice.recent(this.#pools.get(pool) ?? [])
+    const all = this.#pools.get(pool) ?? []
+    const own = all.filter((id) => this.#applications.get(id) === this.#application)
+    return dice.recent(own.length > 0 && dice.chance(92) ? own : all)
+  }
+
+  /** Turns to the application of one thing of this kind, so that a path leads to what is there. */
+  turnTo(dice: Dice, kind: string): void {
+    const met = dice.recent(this.#pools.get(kind) ?? [])
+    this.#application = (met && this.#applications.get(met)) ?? dice.one(this.#pools.get('app')!)
+  }
+
+  tokenOf(activationId: string): string | undefined {
+    return this.#tokens.get(activationId)
+  }
+
+  #applicationIn(text: string): string | undefined {
+    return /"application_id":"([^"]+)"/.exec(text)?.[1]
   }
 
   /** An id of any kind. */
@@ -110,13 +145,13 @@ export class World {
       case 'plan':
         return this.any(dice, 'pln')
       case 'app_id':
-        return this.any(dice, 'app')
+        return this.#application
       case 'endpoint_id':
       case 'endpoint':
         return this.any(dice, 'whe')
       case 'licence_key':
       case 'legacy_key':
-        return this.any(dice, name === 'licence_key' ? 'key' : name)
+        return this.any(dice, name)
       case 'cursor':
         return this.any(dice, 'next_cursor')
       case 'key':
