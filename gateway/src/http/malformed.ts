@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 /** Refuses what HTTP itself does not allow, though node can read it. */
 export function refuseMalformed(request: IncomingMessage): void {
   const { headers, httpVersion, rawHeaders } = request
-  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'host').length
+  const hosts = countHosts(rawHeaders)
   if (hosts > 1 || (hosts === 0 && httpVersion === '1.1')) {
     throw new ServiceError('bad_request', 'send the header Host, once')
   }
@@ -12,4 +12,13 @@ export function refuseMalformed(request: IncomingMessage): void {
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
     throw new ServiceError('bad_request', 'the only expectation that is met is Expect: 100-continue')
   }
+}
+
+/** Node keeps the first of several. */
+function countHosts(rawHeaders: string[]): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]!.length === 4 && rawHeaders[at]!.toLowerCase() === 'host') count++
+  }
+  return count
 }

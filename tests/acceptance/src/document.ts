@@ -28,6 +28,7 @@ export interface Schema {
   anyOf?: Schema[]
   enum?: unknown[]
   pattern?: string
+  examples?: unknown[]
   format?: string
   minLength?: number
   maxLength?: number

@@ -127,7 +127,7 @@ function textOf(field: string, count: number): string {
     case 'key':
       return `k${randomUUID().replaceAll('-', '_')}${'a'.repeat(count)}`.slice(0, count)
     case 'host':
-      return `${'abcdefghi.'.repeat(count)}`.slice(0, count - 1) + 'z'
+      return 'abcdefghi.'.repeat(count).slice(0, count - 1) + 'z'
     case 'alert_email':
       return `${'a'.repeat(Math.max(1, count - 12))}@example.com`.slice(-count)
     case 'url':

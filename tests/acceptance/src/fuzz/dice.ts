@@ -1,10 +1,11 @@
-import fc from 'fast-check'
+import { double, integer, jsonValue, string } from 'fast-check'
+import type { GeneratorValue } from 'fast-check'
 
 /** Draws of one case: the same seed and path draw the same. */
 export class Dice {
-  readonly #draw: fc.GeneratorValue
+  readonly #draw: GeneratorValue
 
-  constructor(draw: fc.GeneratorValue) {
+  constructor(draw: GeneratorValue) {
     this.#draw = draw
   }
 
@@ -13,7 +14,7 @@ export class Dice {
   }
 
   upTo(most: number): number {
-    return this.#draw(fc.integer, { min: 0, max: most })
+    return this.#draw(integer, { min: 0, max: most })
   }
 
   one<T>(values: readonly T[]): T {
@@ -28,16 +29,16 @@ export class Dice {
 
   /** Any text: outside the basic plane, with control characters and with halves of surrogate pairs too. */
   text(): string {
-    return this.#draw(fc.string, { unit: this.chance(30) ? wild : 'binary', maxLength: 40 })
+    return this.#draw(string, { unit: this.chance(30) ? wild : 'binary', maxLength: 40 })
   }
 
   json(): unknown {
-    return this.#draw(fc.jsonValue, { maxDepth: 3 })
+    return this.#draw(jsonValue, { maxDepth: 3 })
   }
 
   number(): number {
-    return this.#draw(fc.double, { noNaN: true, noDefaultInfinity: true })
+    return this.#draw(double, { noNaN: true, noDefaultInfinity: true })
   }
 }
 
-const wild = fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))
+const wild = integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))

@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack'
-import fc from 'fast-check'
+import { assert, asyncProperty, gen } from 'fast-check'
 import { expect, test } from 'vitest'
 import { operationsOf, readDocument } from '../document.ts'
 import type { Operation } from '../document.ts'
@@ -32,8 +32,8 @@ class Findings {
 }
 
 async function overTime(lane: number, run: (dice: Dice) => Promise<void>): Promise<void> {
-  await fc.assert(
-    fc.asyncProperty(fc.gen(), (draw) => run(new Dice(draw))),
+  await assert(
+    asyncProperty(gen(), (draw) => run(new Dice(draw))),
     {
       seed: seed + lane,
       numRuns: Number.MAX_SAFE_INTEGER,

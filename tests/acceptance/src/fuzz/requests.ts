@@ -59,7 +59,8 @@ function lastKindIn({ parameters = [] }: Operation): string {
 }
 
 function exampleOf(parameter: Parameter | undefined): string {
-  return String((parameter?.schema as { examples?: string[] }).examples?.[0] ?? 'x_')
+  const [example] = parameter?.schema.examples ?? []
+  return typeof example === 'string' ? example : 'x_'
 }
 
 function prefixOf(parameter: Parameter | undefined): string {
@@ -69,8 +70,8 @@ function prefixOf(parameter: Parameter | undefined): string {
 function pathValue(dice: Dice, world: World, parameter: Parameter | undefined): string {
   const example = exampleOf(parameter)
   const prefix = prefixOf(parameter)
-  const usual = prefix === 'app' ? world.valueFor(dice, 'app_id') : world.any(dice, prefix)
-  if (dice.chance(90)) return String(usual ?? example)
+  const usual = prefix === 'app' ? world.application : world.any(dice, prefix)
+  if (dice.chance(90)) return usual ?? example
   return dice.one([
     () => example,
     () => world.anyId(dice),

@@ -16,7 +16,7 @@ export class World {
   readonly #applications = new Map<string, string>()
   readonly #tokens = new Map<string, string>()
   /** The application that the request in the making is about. */
-  #application: string | undefined
+  application: string | undefined
   /** Keys that must not be revoked: the fuzz itself calls with them. */
   readonly #spared: ReadonlySet<string>
   readonly apiKeys: { all: string; others: string[] }
@@ -113,14 +113,14 @@ export class World {
   /** Mostly of the application that the request is about. */
   any(dice: Dice, pool: string): string | undefined {
     const all = this.#pools.get(pool) ?? []
-    const own = all.filter((id) => this.#applications.get(id) === this.#application)
+    const own = all.filter((id) => this.#applications.get(id) === this.application)
     return dice.recent(own.length > 0 && dice.chance(92) ? own : all)
   }
 
   /** Turns to the application of one thing of this kind, so that a path leads to what is there. */
   turnTo(dice: Dice, kind: string): void {
     const met = dice.recent(this.#pools.get(kind) ?? [])
-    this.#application = (met && this.#applications.get(met)) ?? dice.one(this.#pools.get('app')!)
+    this.application = (met && this.#applications.get(met)) ?? dice.one(this.#pools.get('app')!)
   }
 
   tokenOf(activationId: string): string | undefined {
@@ -145,7 +145,7 @@ export class World {
       case 'plan':
         return this.any(dice, 'pln')
       case 'app_id':
-        return this.#application
+        return this.application
       case 'endpoint_id':
       case 'endpoint':
         return this.any(dice, 'whe')
