@@ -25,7 +25,13 @@ export class BrokenRequests {
     server.prependListener('request', (request, response) => this.#follow(request, response))
     // What the caller expects beside 100-continue is refused like any request that is malformed.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-    server.on('connect', (request, socket) => server.emit('request', request, lastResponse(request, socket)))
+    server.on('connect', (request, socket) => {
+      void this.#underWay(socket).then(() => {
+        if (socket.writable) server.emit('request', request, lastResponse(request, socket))
+      })
+      // Nobody else listens to it from here on.
+      socket.on('error', () => socket.destroy())
+    })
     // A caller that has sent all it has still waits for its answer.
     Object.assign(server, { httpAllowHalfOpen: true })
   }
@@ -42,13 +48,17 @@ export class BrokenRequests {
     if (this.#ended.has(socket)) return
     this.#ended.add(socket)
     const connection = this.#connections.get(socket)
-    const underWay = [...(connection?.answers ?? [])].filter(
-      (response) => response.req.complete || response.headersSent,
-    )
-    await Promise.all(underWay.map((response) => once(response, 'close')))
+    await this.#underWay(socket)
     if (!socket.writable) return
     const refused = connection && !connection.latest.req.complete && connection.latest.headersSent
     end(socket, refused ? '' : rawProblem(new ServiceError('bad_request', detailOf(error)), randomUUID()))
+  }
+
+  /** Waits until the requests that came whole have their answers. */
+  async #underWay(socket: Duplex): Promise<void> {
+    const answers = [...(this.#connections.get(socket)?.answers ?? [])]
+    const due = answers.filter((response) => response.req.complete || response.headersSent)
+    await Promise.all(due.map((response) => once(response, 'close')))
   }
 
   #follow({ socket }: IncomingMessage, response: ServerResponse): void {
@@ -76,8 +86,6 @@ function detailOf({ code }: NodeJS.ErrnoException): string {
 }
 
 function end(socket: Duplex, bytes: string): void {
-  // It may be reset meanwhile, which concerns nobody any more.
-  socket.on('error', () => socket.destroy())
   socket.end(bytes)
   const linger = setTimeout(() => socket.destroy(), lingerMs)
   socket.once('close', () => clearTimeout(linger))

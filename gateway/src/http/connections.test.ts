@@ -1,4 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
+import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answersIn, exchange } from '../testing/exchange.ts'
@@ -92,6 +93,8 @@ describe('what HTTP does not allow is answered with a problem and a request id',
       expectProblem(answer, 404, 'not_found')
       expect(answer!.headers.get('x-request-id')).toBe('c')
     }
+    const after = await answersTo(`${creation('before')}CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`)
+    expect(after.map(({ status }) => status)).toEqual([201, 404])
     const [known] = await answersTo('CONNECT /v1/apps HTTP/1.1\r\nHost: x\r\n\r\n')
     expectProblem(known, 405, 'method_not_allowed')
     expect(known!.headers.get('allow')).toContain('POST')
@@ -203,6 +206,26 @@ describe('a request that does not arrive whole', () => {
     const line = `POST /v1/apps HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n`
     expect(answersIn(await exchange(slow.port, line)).map(({ status }) => status)).toEqual([401])
   })
+})
+
+test('a connection that is reset in the middle of anything stops nothing', async () => {
+  for (const bytes of [
+    'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n',
+    `${creation('one')}CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`,
+    `${creation('two')}garbage\r\n\r\n`,
+    head('GET /v1/apps HTTP/1.1', 'Expect: nonsense'),
+    creation('three').slice(0, -3),
+  ]) {
+    for (let times = 0; times < 20; times++) {
+      const socket = createConnection(gateway.port, '127.0.0.1')
+      await once(socket, 'connect')
+      const sent = Promise.withResolvers<void>()
+      socket.write(bytes, () => sent.resolve())
+      await sent.promise
+      socket.resetAndDestroy()
+    }
+  }
+  expect((await answersTo(creation('after'), { thenEnd: true }))[0]).toMatchObject({ status: 201 })
 })
 
 test('a connection that goes on sending after its refusal is closed', async () => {

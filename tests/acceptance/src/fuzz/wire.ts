@@ -16,9 +16,13 @@ export function nearlyHttp(dice: Dice, apiKey: string): string {
   const request = `${head}\r\n\r\n${body}`
   return (
     request +
-    (dice.chance(40) ? dice.one(['garbage\r\n\r\n', '\0\0', request, `${'x'.repeat(70_000)}\r\n\r\n`]) : '')
+    (dice.chance(40)
+      ? dice.one(['garbage\r\n\r\n', '\0\0', connect, request, `${'x'.repeat(70_000)}\r\n\r\n`])
+      : '')
   )
 }
+
+const connect = 'CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n'
 
 const lines = [
   'GET /v1/account HTTP/1.1',
