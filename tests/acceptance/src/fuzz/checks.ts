@@ -4,6 +4,7 @@ import type { FuzzRequest } from './requests.ts'
 import type { FuzzAnswer } from './send.ts'
 
 const slowMs = 8_000
+const mostHeadBytes = 15_000
 
 // What a defect could let out: a stack, SQL, a driver's words, an address behind the gateway.
 const inside =
@@ -41,9 +42,9 @@ export class Judge {
     return this.#document.paths[path]?.[method]
   }
 
-  #requestId({ headers: sent }: FuzzRequest, { headers }: FuzzAnswer): string[] {
+  #requestId(request: FuzzRequest, { headers }: FuzzAnswer): string[] {
     const id = headers['x-request-id']
-    const own = sent['x-request-id'] ?? ''
+    const own = hasReadableHead(request) ? (request.headers['x-request-id'] ?? '') : ''
     if (typeof id !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(id)) return ['has no X-Request-Id']
     return /^[\x21-\x7e]{1,128}$/.test(own) && id !== own
       ? ['does not have the X-Request-Id that was sent']
@@ -74,6 +75,11 @@ export class Judge {
     this.#schemas.set(name, made)
     return made
   }
+}
+
+/** Of a head that is too large nothing is read, its request id neither. */
+function hasReadableHead({ target, headers }: FuzzRequest): boolean {
+  return target.length + JSON.stringify(headers).length < mostHeadBytes
 }
 
 const problemSchema = z.looseObject({
