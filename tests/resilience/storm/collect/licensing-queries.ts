@@ -1,0 +1,50 @@
+import type { StormSql } from './databases.ts'
+import type { Activation, Counter, HistoryEntry, Licence, Outcome, Provision } from '../outcome.ts'
+
+export function listLicences(sql: StormSql): Promise<Licence[]> {
+  return sql<Licence[]>`
+    select id, application_id as "appId", plan_id as "planId", status, status_reason as "statusReason",
+      external_ref as "externalRef", legacy_key as "legacyKey", idempotency_key as "idempotencyKey",
+      max_activations as "maxActivations", (extract(epoch from expires_on) * 1000)::float8 as "expiresOn"
+    from licences order by id`
+}
+
+export function listHistory(sql: StormSql): Promise<HistoryEntry[]> {
+  return sql<HistoryEntry[]>`
+    select position, licence_id as "licenceId", (extract(epoch from at) * 1000)::float8 as at, type,
+      from_status as "from", to_status as "to", actor, cause
+    from licence_history order by position`
+}
+
+export function listActivations(sql: StormSql): Promise<Activation[]> {
+  return sql<Activation[]>`select id, licence_id as "licenceId", fingerprint from activations order by id`
+}
+
+export function listProvisions(sql: StormSql): Promise<Provision[]> {
+  return sql<Provision[]>`
+    select application_id as "appId", payment_ref as "paymentRef", licence_id as "licenceId" from provisions`
+}
+
+export function listRevocations(sql: StormSql): Promise<Outcome['revocations']> {
+  return sql<Outcome['revocations']>`
+    select application_id as "appId", version, licence_id as "licenceId" from revocations
+    order by application_id, version`
+}
+
+export function listPlanRows(sql: StormSql): Promise<{ id: string; status: string; version: number }[]> {
+  return sql<{ id: string; status: string; version: number }[]>`select id, status, version from plans`
+}
+
+export function countLicensing(sql: StormSql): Promise<Counter[]> {
+  return sql<Counter[]>`
+    select 'active licences of ' || p.id as name,
+      coalesce((select sum(active) from plan_counts c where c.plan_id = p.id), 0)::float8 as kept,
+      (select count(*) from licences l where l.plan_id = p.id and l.status = 'active')::float8 as counted
+    from plans p
+    union all
+    select 'statuses of ' || l.status, count(s.*)::float8, count(*)::float8
+    from licences l left join licence_statuses s
+      on s.licence_id = l.id and s.status = l.status and s.plan_id = l.plan_id
+        and s.expires_on is not distinct from l.expires_on
+    group by l.status`
+}

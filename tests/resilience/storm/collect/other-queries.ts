@@ -1,0 +1,119 @@
+import type { StormSql } from './databases.ts'
+import type { Counter, Delivery, Fee, Outcome, Payment, Refund, Sale, Session } from '../outcome.ts'
+
+export function listSessions(sql: StormSql): Promise<Session[]> {
+  return sql<Session[]>`
+    select id, application_id as "appId", plan_id as "planId", external_ref as "externalRef", status,
+      licence_id as "licenceId", coalesce(paid_amount, amount) as amount, fee_minor as "feeMinor"
+    from checkout_sessions order by id`
+}
+
+export function listSales(sql: StormSql): Promise<Sale[]> {
+  return sql<Sale[]>`
+    select id, application_id as "appId", sale_id as "saleId", status, licence_id as "licenceId"
+    from sale_events order by id`
+}
+
+export function listPayments(sql: StormSql): Promise<Payment[]> {
+  return sql<Payment[]>`
+    select id, account_id as "accountId", source_key as "sourceKey", session_id as "sessionId", sale_id as "saleId",
+      invoice_ref as "invoiceRef", licence_id as "licenceId", amount, fee_minor as "feeMinor",
+      charge_ref as "chargeRef"
+    from payments order by id`
+}
+
+export function listRefunds(sql: StormSql): Promise<Refund[]> {
+  return sql<Refund[]>`
+    select id, payment_id as "paymentId", ref, lane, status, amount, processed from refunds order by id`
+}
+
+export function listFees(sql: StormSql): Promise<Fee[]> {
+  return sql<Fee[]>`
+    select id, account_id as "accountId", payment_id as "paymentId", kind, amount_minor as "amountMinor", period
+    from fee_entries order by id`
+}
+
+export function listCaps(sql: StormSql): Promise<Outcome['capMinor']> {
+  return sql<Outcome['capMinor']>`
+    select account_id as "accountId", cap_minor as "capMinor",
+      (select count(*) from cap_periods p where p.account_id = c.account_id)::float8 as reached
+    from spend_caps c`
+}
+
+export function countBilling(sql: StormSql): Promise<Counter[]> {
+  return sql<Counter[]>`
+    select 'fees of ' || coalesce(p.account_id, e.account_id) || ' in ' || coalesce(p.period, e.period) as name,
+      coalesce(p.spent_minor, 0)::float8 as kept, coalesce(e.sum, 0)::float8 as counted
+    from fee_periods p full join (
+      select account_id, period, currency, sum(amount_minor) as sum from fee_entries
+      group by account_id, period, currency
+    ) e using (account_id, period, currency)`
+}
+
+export function countUnhandled(sql: StormSql): Promise<{ name: string; count: number }[]> {
+  return sql<{ name: string; count: number }[]>`
+    select 'processor events not handled' as name, count(*)::float8 as count
+    from processor_events where handled_at is null
+    union all
+    select 'refunds of application fees not done', count(*)::float8 from fee_refunds where done_at is null`
+}
+
+export function listDeliveries(sql: StormSql): Promise<Delivery[]> {
+  return sql<Delivery[]>`
+    select id, endpoint_id as "endpointId", event_id as "eventId", status from deliveries order by id`
+}
+
+export function listEndpoints(
+  sql: StormSql,
+): Promise<
+  {
+    id: string
+    appId: string
+    url: string
+    status: string
+    disabledReason: string | null
+    createdAt: number
+  }[]
+> {
+  return sql`
+    select id, application_id as "appId", url, status, disabled_reason as "disabledReason",
+      (extract(epoch from created_at) * 1000)::float8 as "createdAt"
+    from endpoints order by id`
+}
+
+export function countSequences(sql: StormSql): Promise<Counter[]> {
+  return sql<Counter[]>`
+    select 'sequence of ' || s.account_id as name, last_sequence::float8 as kept,
+      (select count(*) from events e where e.account_id = s.account_id)::float8 as counted
+    from account_sequences s`
+}
+
+export function listCatalogPlans(
+  sql: StormSql,
+): Promise<{ id: string; appId: string; code: string; name: string; status: string; version: number }[]> {
+  return sql`select id, application_id as "appId", code, name, status, version from plans order by id`
+}
+
+export function listDefinitions(sql: StormSql): Promise<Outcome['definitions']> {
+  return sql<
+    Outcome['definitions']
+  >`select id, application_id as "appId", key from entitlement_definitions order by id`
+}
+
+export function listApiKeys(
+  sql: StormSql,
+): Promise<{ id: string; accountId: string; name: string; revoked: boolean }[]> {
+  return sql`
+    select id, account_id as "accountId", name, revoked_at is not null as revoked from api_keys order by id`
+}
+
+export async function countOutbox(sql: StormSql, service: string): Promise<{ name: string; count: number }> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::float8 as count from outbox`
+  return { name: `outbox of ${service}`, count: row!.count }
+}
+
+export function listPositions(
+  sql: StormSql,
+): Promise<{ stream: string; partition: number; position: number }[]> {
+  return sql`select stream, partition, position from consumer_positions`
+}

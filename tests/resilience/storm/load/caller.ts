@@ -1,0 +1,61 @@
+import type { Asked, Answered, Sent } from '../outcome.ts'
+
+/** More than any request may take, so that one that takes longer is seen as such. */
+const patienceMs = 75_000
+
+export interface Request {
+  /** One of the gateways: `http://host:port`. */
+  gatewayUrl: string
+  apiKey: string | null
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  path: string
+  body?: object
+  headers?: Record<string, string>
+}
+
+/** Sends requests and keeps a record of each. */
+export interface Caller {
+  sent: Sent[]
+  send(asked: Asked, request: Request): Promise<Sent>
+}
+
+export function startCaller(): Caller {
+  const sent: Sent[] = []
+  return {
+    sent,
+    send: async (asked, request) => {
+      const from = Date.now()
+      const answer = await ask(request)
+      const record: Sent = { asked, from, to: Date.now(), ...answer }
+      sent.push(record)
+      return record
+    },
+  }
+}
+
+async function ask({ gatewayUrl, apiKey, method, path, body, headers }: Request) {
+  try {
+    const response = await fetch(`${gatewayUrl}${path}`, {
+      method,
+      redirect: 'manual',
+      signal: AbortSignal.timeout(patienceMs),
+      headers: {
+        ...(apiKey !== null && { authorization: `Bearer ${apiKey}` }),
+        ...(body && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const parsed = (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>
+    const code = typeof parsed['code'] === 'string' ? parsed['code'] : null
+    return { answered: answeredBy(response.status), status: response.status, code, body: parsed }
+  } catch {
+    return { answered: 'unknown' as const, status: 0, code: null, body: {} }
+  }
+}
+
+function answeredBy(status: number): Answered {
+  if (status >= 200 && status < 300) return 'acknowledged'
+  return status >= 400 && status < 500 ? 'refused' : 'unknown'
+}

@@ -1,0 +1,40 @@
+import { acknowledged, text, type Action } from './client.ts'
+
+const product = { host: 'app.example.com', product_version: '1.0' }
+
+/** Activates a licence on a machine; several race for its places. */
+export const activate: Action = async (client) => {
+  const { shop, random } = client
+  const licence = random.pick(shop.licences.slice(-20))
+  if (licence === undefined) return
+  const once = async (fingerprint: string) => {
+    const sent = await client.send(
+      { do: 'activate', licenceId: licence.id, fingerprint },
+      'POST',
+      '/v1/activations',
+      { apiKey: null, body: { licence_key: licence.key, fingerprint, ...product } },
+    )
+    if (!acknowledged(sent)) return
+    const id = text(sent, 'activation_id')
+    shop.activations.push({ id, token: text(sent, 'token'), licenceId: licence.id })
+  }
+  await Promise.all(Array.from({ length: random.between(1, 2) }, () => once(`machine-${client.unique()}`)))
+}
+
+/** What an installed product does with its activation; it frees it only once. */
+export const useActivation: Action = async (client) => {
+  const { shop, random } = client
+  const activation = random.pick(shop.activations.slice(-30))
+  if (activation === undefined) return
+  const what = random.weighted({ refresh: 4, 'call home': 4, free: 1 })
+  const { id: activationId, token } = activation
+  const path = `/v1/activations/${activationId}`
+  const extra = { apiKey: token }
+  if (what === 'free') {
+    shop.activations = shop.activations.filter(({ id }) => id !== activationId)
+    await client.send({ do: 'free', activationId }, 'DELETE', path, extra)
+    return
+  }
+  const end = what === 'refresh' ? 'refresh' : 'call-home'
+  await client.send({ do: what, activationId }, 'POST', `${path}/${end}`, { ...extra, body: product })
+}

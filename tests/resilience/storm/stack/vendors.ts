@@ -1,0 +1,34 @@
+import { CHECKOUT } from '@licensing/local/services'
+import { apiClient, type ApiClient } from '@licensing/test-support/api-client'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const admin = join(CHECKOUT, 'services/catalog/src/admin/licensing-admin.ts')
+
+export interface Vendor {
+  accountId: string
+  appId: string
+  apiKey: string
+  /** One for each gateway. */
+  apis: ApiClient[]
+}
+
+/** Makes an account with an application by the operator's command line. */
+export async function makeVendor(
+  name: string,
+  gatewayUrls: string[],
+  environment: Record<string, string>,
+): Promise<Vendor> {
+  const { stdout } = await run(process.execPath, [admin, 'create-account', '--name', name], {
+    env: { PATH: process.env['PATH'], ...environment },
+  })
+  const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
+  return {
+    accountId: made.account_id,
+    appId: made.app_id,
+    apiKey: made.key,
+    apis: gatewayUrls.map((url) => apiClient(url, made.key)),
+  }
+}
