@@ -182,6 +182,8 @@ export interface Processor {
   renewals: { invoiceRef: string; amount: number }[]
   refunds: { ref: string; chargeRef: string; amount: number }[]
   chargebacks: { ref: string; chargeRef: string; amount: number }[]
+  /** Sessions whose subscription has ended. */
+  ended: string[]
 }
 
 /** Rows of licensing that say which payment provisioned which licence. */

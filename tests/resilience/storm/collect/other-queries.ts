@@ -63,9 +63,7 @@ export function listDeliveries(sql: StormSql): Promise<Delivery[]> {
     select id, endpoint_id as "endpointId", event_id as "eventId", status from deliveries order by id`
 }
 
-export function listEndpoints(
-  sql: StormSql,
-): Promise<
+export function listEndpoints(sql: StormSql): Promise<
   {
     id: string
     appId: string

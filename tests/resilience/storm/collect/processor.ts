@@ -15,6 +15,7 @@ interface State {
     }>[]
     invoices: Stored<{ id: string; status: string; billing_reason: string; amount_paid: number }>[]
     refunds: Stored<{ id: string; status: string; charge: string; amount: number }>[]
+    subscriptions: Stored<{ status: string; metadata: Record<string, string> }>[]
     disputes: Stored<{ id: string; status: string; charge: string; amount: number }>[]
   }
 }
@@ -45,5 +46,8 @@ export async function readProcessor(url: string): Promise<Processor> {
     chargebacks: objects(collections.disputes)
       .filter(({ status }) => !status.startsWith('warning'))
       .map(chargeOf),
+    ended: objects(collections.subscriptions)
+      .filter(({ status }) => status === 'canceled')
+      .map(({ metadata }) => metadata['licensing_session_id']!),
   }
 }

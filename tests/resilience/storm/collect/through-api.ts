@@ -75,9 +75,9 @@ export async function readPlans(stack: StormStack, vendor: Vendor): Promise<Plan
 /** Whether each gateway still accepts a key; a key that it should not is enough. */
 export async function accepts(stack: StormStack, key: string): Promise<boolean> {
   const statuses = await Promise.all(
-    stack.directGatewayUrls.map(async (url) => (await apiClient(url, key).get('/v1/apps')).status),
+    stack.directGatewayUrls.map(async (url) => (await apiClient(url, key).get('/v1/events?limit=1')).status),
   )
-  return statuses.includes(200)
+  return statuses.some((status) => status !== 401)
 }
 
 /** Tries the keys whose text was answered. */

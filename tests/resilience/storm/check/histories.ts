@@ -1,0 +1,168 @@
+import type { HistoryEntry, Outcome, Sent, Verb } from '../outcome.ts'
+import { unmatched } from './matching.ts'
+import { groupBy, sentTo, type AskedTo, type Rule } from './rule.ts'
+
+type VerbSent = Sent & { asked: AskedTo<'verb'> }
+
+const typeOf: Record<Verb, string> = {
+  suspend: 'suspended',
+  reactivate: 'reactivated',
+  revoke: 'revoked',
+  retire: 'retired',
+}
+
+const anyButRetired = ['active', 'suspended', 'revoked', 'expired', 'downgraded']
+
+// Interface 3.1 and decisions 4: what each entry may lead from and to.
+const legal: Record<string, { from: readonly (string | null)[]; to: readonly string[] }> = {
+  issued: { from: [null], to: ['active'] },
+  imported: { from: [null], to: ['active'] },
+  created: { from: [null], to: ['active'] },
+  plan_changed: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['active', 'suspended'] },
+  suspended: { from: ['active', 'suspended'], to: ['suspended'] },
+  reactivated: { from: ['suspended'], to: ['active'] },
+  revoked: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['revoked'] },
+  retired: { from: anyButRetired, to: ['retired'] },
+  expired: { from: ['active', 'suspended', 'downgraded'], to: ['expired'] },
+  downgraded: { from: ['active', 'suspended', 'expired'], to: ['downgraded'] },
+  renewed: {
+    from: ['active', 'suspended', 'expired', 'downgraded'],
+    to: ['active', 'suspended', 'expired', 'downgraded'],
+  },
+  migrated: { from: [...anyButRetired, 'retired'], to: [...anyButRetired, 'retired'] },
+}
+
+/** Entries by licence, oldest first. */
+export function historiesOf(outcome: Outcome): Map<string, HistoryEntry[]> {
+  const sorted = outcome.history.toSorted((one, other) => one.position - other.position)
+  return groupBy(sorted, ({ licenceId }) => licenceId)
+}
+
+/** Each entry follows from the one before it, and the last is what the licence is. */
+export const oneLegalOrder: Rule = (outcome) => {
+  const histories = historiesOf(outcome)
+  const known = new Set(outcome.licences.map(({ id }) => id))
+  const orphans = [...histories.keys()]
+    .filter((id) => !known.has(id))
+    .map((id) => `${id} has a history and is gone`)
+  return outcome.licences
+    .flatMap(({ id, status }) => {
+      const entries = histories.get(id) ?? []
+      if (entries.length === 0) return [`${id} has no history`]
+      const broken = entries.flatMap((entry, place) => {
+        const before = entries[place - 1]?.to ?? null
+        const rule = legal[entry.type]
+        if (entry.from !== before)
+          return [`${id} went from ${before} and its next entry is from ${entry.from}`]
+        if (rule?.from.includes(entry.from) && rule.to.includes(entry.to)) return []
+        return [`${id} was ${entry.type} from ${entry.from} to ${entry.to}, which cannot be`]
+      })
+      const last = entries.at(-1)!.to
+      return last === status ? broken : [...broken, `${id} is ${status}, its history ends with ${last}`]
+    })
+    .concat(orphans)
+}
+
+// Entries have whole milliseconds.
+const roundingMs = 2
+
+function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): boolean {
+  if (typeOf[asked.verb] !== entry.type || entry.at < from - roundingMs) return false
+  // What was not answered may still have happened later: a frozen process wakes up and goes on.
+  return answered === 'unknown' || entry.at <= to + roundingMs
+}
+
+/** Each acknowledged verb is in its licence's history, once, and nothing is there that was not asked for. */
+export const verbsOnce: Rule = (outcome) => {
+  const histories = historiesOf(outcome)
+  const verbs = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
+  const asked = [...verbs].flatMap(([id, sent]) => {
+    const entries = (histories.get(id) ?? []).filter(({ actor }) => actor.startsWith('key_'))
+    const possible = sent.filter(({ answered }) => answered !== 'refused')
+    const certain = possible.filter(
+      (each) => each.answered === 'acknowledged' && !changedNothing(each, histories.get(id) ?? []),
+    )
+    return [
+      ...unmatched(certain, entries, couldBe).map(
+        (each) => `${each.asked.verb} of ${id} was acknowledged at ${each.to} and is not in its history`,
+      ),
+      ...unmatched(
+        entries.filter(({ type }) => Object.values(typeOf).includes(type)),
+        possible,
+        (entry, each) => couldBe(each, entry),
+      ).map(
+        (entry) => `${id} was ${entry.type} at ${entry.at} by ${entry.actor}, which nobody asked for then`,
+      ),
+    ]
+  })
+  const unasked = [...histories].flatMap(([id, entries]) =>
+    verbs.has(id)
+      ? []
+      : entries
+          .filter(({ type, actor }) => actor.startsWith('key_') && Object.values(typeOf).includes(type))
+          // Archiving a plan is its vendor's doing too, and has a cause.
+          .filter(({ cause }) => cause === null)
+          .map(({ type }) => `${id} was ${type}, which nobody asked for`),
+  )
+  return [...asked, ...unasked]
+}
+
+/** Revoking what is revoked and retiring what is retired answers 200 and leaves no trace. */
+function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry[]): boolean {
+  if (verb !== 'revoke' && verb !== 'retire') return false
+  return entries.some(({ type, at }) => type === typeOf[verb] && at <= to + roundingMs)
+}
+
+/** What was answered first happened first. */
+export const orderOfAnswers: Rule = (outcome) => {
+  const histories = historiesOf(outcome)
+  return [...groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)].flatMap(([id, sent]) => {
+    const entries = (histories.get(id) ?? []).filter(({ actor }) => actor.startsWith('key_'))
+    const placed = sent
+      .filter(({ answered }) => answered === 'acknowledged')
+      .flatMap((each) => {
+        const own = entries.filter((entry) => couldBe(each, entry))
+        return own.length === 1 ? [{ each, place: own[0]!.position }] : []
+      })
+    return placed.flatMap((one) =>
+      placed
+        .filter((other) => one.each.to < other.each.from && one.place > other.place)
+        .map(
+          (other) =>
+            `${id}: ${one.each.asked.verb} was answered before ${other.each.asked.verb} and happened after it`,
+        ),
+    )
+  })
+}
+
+/** An answer says what the verb has made of the licence. */
+export const answersMatch: Rule = (outcome) =>
+  sentTo(outcome, 'verb')
+    .filter(({ answered }) => answered === 'acknowledged')
+    .filter(({ asked, body }) => {
+      const target: Record<Verb, string> = {
+        suspend: 'suspended',
+        reactivate: 'active',
+        revoke: 'revoked',
+        retire: 'retired',
+      }
+      return body['status'] !== target[asked.verb]
+    })
+    .map(
+      ({ asked, body }) => `${asked.verb} of ${asked.licenceId} was answered with ${String(body['status'])}`,
+    )
+
+/** A refusal names a status that the licence had. */
+export const refusalsMatch: Rule = (outcome) => {
+  const histories = historiesOf(outcome)
+  return sentTo(outcome, 'verb')
+    .filter(({ status, body }) => status === 409 && typeof body['current'] === 'string')
+    .filter(({ asked, to, body }) => {
+      const entries = histories.get(asked.licenceId) ?? []
+      return !entries.some((entry) => entry.to === body['current'] && entry.at <= to + roundingMs)
+    })
+    .map(
+      ({ asked, body }) =>
+        `${asked.verb} of ${asked.licenceId} was refused as ${String(body['current'])}, which it had never been`,
+    )
+}
