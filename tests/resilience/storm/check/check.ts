@@ -17,6 +17,7 @@ export const rules = {
   'a list shows each row once': licences.pages,
   'a history is one legal order': histories.oneLegalOrder,
   'a verb is in the history as it was answered': histories.verbsOnce,
+  'an archive suspends what it says': histories.archivesCount,
   'what was answered first happened first': histories.orderOfAnswers,
   'an answer says what the verb did': histories.answersMatch,
   'a refusal names a status that was': histories.refusalsMatch,
@@ -64,6 +65,6 @@ export interface Violation {
 /** All that is wrong with what a storm has left; nothing where all is right. */
 export function check(outcome: Outcome): Violation[] {
   return Object.entries(rules).flatMap(([rule, find]) =>
-    (find as Rule)(outcome).map((detail) => ({ rule: rule as RuleName, detail })),
+    find(outcome).map((detail) => ({ rule: rule as RuleName, detail })),
   )
 }

@@ -72,39 +72,65 @@ function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): 
   return answered === 'unknown' || entry.at <= to + roundingMs
 }
 
+// What an archive does to licences has its vendor's key too, and a cause.
+const byVerb = ({ type, actor, cause }: HistoryEntry) =>
+  actor.startsWith('key_') && cause === null && Object.values(typeOf).includes(type)
+
 /** Each acknowledged verb is in its licence's history, once, and nothing is there that was not asked for. */
 export const verbsOnce: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   const verbs = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
-  const asked = [...verbs].flatMap(([id, sent]) => {
-    const entries = (histories.get(id) ?? []).filter(({ actor }) => actor.startsWith('key_'))
-    const possible = sent.filter(({ answered }) => answered !== 'refused')
+  const ids = new Set([...verbs.keys(), ...histories.keys()])
+  return [...ids].flatMap((id) => {
+    const history = histories.get(id) ?? []
+    const entries = history.filter(byVerb)
+    const possible = (verbs.get(id) ?? []).filter(({ answered }) => answered !== 'refused')
     const certain = possible.filter(
-      (each) => each.answered === 'acknowledged' && !changedNothing(each, histories.get(id) ?? []),
+      (each) => each.answered === 'acknowledged' && !changedNothing(each, history),
     )
     return [
       ...unmatched(certain, entries, couldBe).map(
         (each) => `${each.asked.verb} of ${id} was acknowledged at ${each.to} and is not in its history`,
       ),
-      ...unmatched(
-        entries.filter(({ type }) => Object.values(typeOf).includes(type)),
-        possible,
-        (entry, each) => couldBe(each, entry),
-      ).map(
+      ...unmatched(entries, possible, (entry, each) => couldBe(each, entry)).map(
         (entry) => `${id} was ${entry.type} at ${entry.at} by ${entry.actor}, which nobody asked for then`,
       ),
     ]
   })
-  const unasked = [...histories].flatMap(([id, entries]) =>
-    verbs.has(id)
-      ? []
-      : entries
-          .filter(({ type, actor }) => actor.startsWith('key_') && Object.values(typeOf).includes(type))
-          // Archiving a plan is its vendor's doing too, and has a cause.
-          .filter(({ cause }) => cause === null)
-          .map(({ type }) => `${id} was ${type}, which nobody asked for`),
+}
+
+/** Licences are suspended by an archive that was asked for, and as many as it answered. */
+export const archivesCount: Rule = (outcome) => {
+  const archives = sentTo(outcome, 'archive').filter(({ asked }) => asked.do === 'archive')
+  const suspended = outcome.history.filter(
+    ({ type, actor, cause }) => type === 'suspended' && actor.startsWith('key_') && cause !== null,
   )
-  return [...asked, ...unasked]
+  const unasked = suspended.filter(
+    ({ cause, at }) =>
+      !archives.some(
+        ({ asked, answered, from }) =>
+          cause?.includes(asked.planId) && answered !== 'refused' && at >= from - roundingMs,
+      ),
+  )
+  const byCause = groupBy(suspended, ({ cause }) => cause!)
+  const counted = archives
+    .filter(({ answered, body }) => answered === 'acknowledged' && Number(body['suspended_licences']) > 0)
+    .flatMap(({ asked, to, body }) => {
+      const before = suspended.filter(
+        ({ cause, at }) => cause!.includes(asked.planId) && at <= to + roundingMs,
+      )
+      const found = byCause.get(before.at(-1)?.cause ?? '')?.length ?? 0
+      const said = Number(body['suspended_licences'])
+      return found === said
+        ? []
+        : [`archiving ${asked.planId} suspended ${found} licences and answered ${said}`]
+    })
+  return [
+    ...unasked.map(
+      ({ licenceId, cause }) => `${licenceId} was suspended by ${cause}, which nobody asked for`,
+    ),
+    ...counted,
+  ]
 }
 
 /** Revoking what is revoked and retiring what is retired answers 200 and leaves no trace. */
@@ -117,7 +143,7 @@ function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry
 export const orderOfAnswers: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   return [...groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)].flatMap(([id, sent]) => {
-    const entries = (histories.get(id) ?? []).filter(({ actor }) => actor.startsWith('key_'))
+    const entries = (histories.get(id) ?? []).filter(byVerb)
     const placed = sent
       .filter(({ answered }) => answered === 'acknowledged')
       .flatMap((each) => {

@@ -129,6 +129,7 @@ export function goodOutcome(): Outcome {
   const maker = new Maker()
   setUp(maker)
   issueAndChange(maker)
+  archive(maker)
   importAndActivate(maker)
   const { licences } = maker.outcome
   pay(maker, 'payment', 4_900)
@@ -157,7 +158,6 @@ function setUp(maker: Maker): void {
     maker.send({ do: 'create plan', appId, code, name: code }, { id: planId })
     maker.send({ do: 'rename plan', planId, name: `${code} two` })
     const retired = planId === 'pln_2'
-    if (retired) maker.send({ do: 'archive', planId })
     const status = retired ? 'retired' : 'active'
     outcome.plans.push({ id: planId, appId, code, name: `${code} two`, status, activeLicences: 0 })
     outcome.planCopies.push({ planId, catalog: { status, version: 3 }, licensing: { status, version: 3 } })
@@ -229,6 +229,20 @@ function issueAndChange(maker: Maker): void {
   const unanswered = issue(4, ['unknown'])!
   maker.verb(unanswered, 'revoke', 'revoked', 'revoked')
   maker.send({ do: 'verb', verb: 'revoke', licenceId: unanswered.id }, { status: 'revoked' })
+}
+
+function archive(maker: Maker): void {
+  const asked = { do: 'issue', appId, key: 'issue-5', externalRef: 'customer-5', planId: 'pln_2' } as const
+  const issue = maker.send(asked, {}, 'acknowledged', 201)
+  const licence = maker.licence({
+    idempotencyKey: asked.key,
+    externalRef: asked.externalRef,
+    planId: asked.planId,
+  })
+  issue.body = { id: licence.id }
+  maker.change(licence, 'issued', 'active')
+  maker.send({ do: 'archive', planId: 'pln_2' }, { suspended_licences: 1 })
+  maker.change(licence, 'suspended', 'suspended', { cause: 'archive:pln_2:3' })
 }
 
 function importAndActivate(maker: Maker): void {

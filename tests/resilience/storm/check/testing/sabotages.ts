@@ -191,6 +191,16 @@ const ofHistories: Sabotage[] = [
     rule: 'a verb is in the history as it was answered',
   },
   {
+    what: 'an archive that suspended fewer licences than it answered',
+    change: ({ sent }) => void (first(sent, did('archive')).body = { suspended_licences: 2 }),
+    rule: 'an archive suspends what it says',
+  },
+  {
+    what: 'a refused archive that suspended licences',
+    change: ({ sent }) => void (first(sent, did('archive')).answered = 'refused'),
+    rule: 'an archive suspends what it says',
+  },
+  {
     what: 'two changes in the wrong order',
     change: ({ history }) => {
       const suspended = first(history, ({ type }) => type === 'suspended')
