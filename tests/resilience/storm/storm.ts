@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -28,7 +28,7 @@ export interface StormResult {
   violations: Violation[]
   outcome: Outcome
   faults: Happened[]
-  /** Where the logs are; removed when there was no violation. */
+  /** Where the logs and the outcome as JSON are; removed when there was no violation. */
   folder: string
 }
 
@@ -77,6 +77,11 @@ export async function runStorm({
   }
   report(`${seconds(Date.now() - startedAt)} s checked`)
   if (violations.length === 0) await rm(folder, { recursive: true, force: true })
+  else
+    await writeFile(
+      join(folder, 'outcome.json'),
+      JSON.stringify({ violations, faults, outcome }, undefined, 1),
+    )
   return { violations, outcome, faults, folder }
 }
 
