@@ -17,6 +17,7 @@ import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startInbox } from './inbox/inbox.ts'
 import { startReconciliation } from './inbox/reconcile.ts'
 import { billingMigrations } from './migrations.ts'
+import { startResumedSales } from './sale-events/resume-sales.ts'
 import { billingService } from './service.ts'
 import { stripeProcessor } from './stripe/stripe-processor.ts'
 
@@ -55,6 +56,8 @@ await runProcess(
     onStop('inbox', () => inbox.stop())
     const feeRefunds = startFeeRefunds(deps)
     onStop('fee refunds', () => feeRefunds.stop())
+    const resumedSales = startResumedSales(deps)
+    onStop('resumed sales', () => resumedSales.stop())
     const reconciliation = startReconciliation(deps, config.RECONCILE_INTERVAL_SECONDS * 1000)
     onStop('reconciliation', () => reconciliation.stop())
     step('grpc server')

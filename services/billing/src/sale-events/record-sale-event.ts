@@ -14,13 +14,13 @@ import type { PriceRow } from '../prices/price-queries.ts'
 import { checkMoney } from '../prices/price.ts'
 import { lastingRefusal } from '../settlement/provision.ts'
 import { findSale, insertSale, lockSale, writeProvisionedSale } from './sale-event-queries.ts'
-import type { SaleRow } from './sale-event-queries.ts'
-
-type NewSale = Omit<SaleRow, 'licence_id' | 'status'>
+import type { NewSale, SaleRow } from './sale-event-queries.ts'
+import { forgetSaleIntent, keepSaleIntent } from './sale-intent-queries.ts'
 
 /**
  * A sale made in another shop. It is recorded, provisioned and told in one transaction; licensing knows it by the
- * shop's id, so that a crash after its answer leads to the same licence.
+ * shop's id, so that a crash after its answer leads to the same licence. That it is to be done is committed first: where
+ * licensing's answer is lost, and nobody sends the sale again, it is finished in the background.
  */
 export async function recordSaleEvent(
   deps: BillingDeps,
@@ -30,16 +30,23 @@ export async function recordSaleEvent(
   const known = await findSale(deps.sql, request)
   if (known) return { saleEvent: saleMessage(await again(deps, known, request)), created: false }
   const sale = await newSale(deps, request)
-  const recorded = await deps.outbox.transaction(async (tx) => {
+  await keepSaleIntent(deps.sql, sale)
+  const recorded = await recordSale(deps, sale)
+  if (recorded) return { saleEvent: saleMessage(recorded), created: true }
+  const other = await findSale(deps.sql, request)
+  return { saleEvent: saleMessage(await again(deps, other!, request)), created: false }
+}
+
+/** Undefined where it was recorded before. */
+export async function recordSale(deps: BillingDeps, sale: NewSale): Promise<SaleRow | undefined> {
+  return deps.outbox.transaction(async (tx) => {
+    await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return undefined
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
     const refused = await tryToProvision(deps, tx, await lockSale(tx, sale.id))
     if (refused) await tellFailure(tx, sale, refused)
     return lockSale(tx, sale.id)
   })
-  if (recorded) return { saleEvent: saleMessage(recorded), created: true }
-  const other = await findSale(deps.sql, request)
-  return { saleEvent: saleMessage(await again(deps, other!, request)), created: false }
 }
 
 /** The same sale sent again provisions once the cause is fixed. */

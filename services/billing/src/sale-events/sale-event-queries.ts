@@ -16,6 +16,8 @@ export interface SaleRow {
   licence_id: string | null
 }
 
+export type NewSale = Omit<SaleRow, 'licence_id' | 'status'>
+
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount, currency, occurred_at,
   expires_on, status, licence_id`
@@ -25,10 +27,7 @@ const columns = (sql: Sql) => sql`
  *
  * @returns false where it was recorded before
  */
-export async function insertSale(
-  tx: Transaction,
-  sale: Omit<SaleRow, 'licence_id' | 'status'>,
-): Promise<boolean> {
+export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`
     insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
       currency, occurred_at, expires_on, status)

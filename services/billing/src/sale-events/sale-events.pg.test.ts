@@ -165,4 +165,21 @@ describe('a sale of another shop', () => {
     expect(created).toBe(true)
     expect(await licencesOf(house, vendor)).toHaveLength(1)
   })
+
+  test('whose answer was lost is recorded all the same: no licence stays without its sale', async () => {
+    const vendor = await house.givenVendor()
+    house.licensingProcess.freeze()
+    try {
+      await expect(record(vendor)).rejects.toMatchObject({ code: 'unavailable' })
+    } finally {
+      house.licensingProcess.resume()
+    }
+    await house.sql`update sale_intents set next_at = now()`
+    await eventually(async () => expect(await paymentsOf(house, vendor)).toHaveLength(1))
+    const [licence] = await licencesOf(house, vendor)
+    expect(await paymentsOf(house, vendor)).toMatchObject([{ saleId: 'order-1', licenceId: licence!.id }])
+    expect(await record(vendor)).toMatchObject({ created: false, saleEvent: { licenceId: licence!.id } })
+    expect(await licencesOf(house, vendor)).toHaveLength(1)
+    expect(await house.sql`select sale_id from sale_intents`).toEqual([])
+  })
 })

@@ -13,6 +13,7 @@ import type { BillingDeps } from '../deps.ts'
 import { startFeeRefunds } from '../fees/fee-refunds.ts'
 import { startInbox } from '../inbox/inbox.ts'
 import { billingMigrations } from '../migrations.ts'
+import { startResumedSales } from '../sale-events/resume-sales.ts'
 import { billingService } from '../service.ts'
 import { stripeProcessor } from '../stripe/stripe-processor.ts'
 import { startSurroundings, webhookSecret } from './surroundings.ts'
@@ -61,6 +62,8 @@ export async function startHarness(
   started.defer(() => inbox.stop())
   const feeRefunds = startFeeRefunds(deps)
   started.defer(() => feeRefunds.stop())
+  const resumedSales = startResumedSales(deps)
+  started.defer(() => resumedSales.stop())
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
     services: [billingService(deps)],
