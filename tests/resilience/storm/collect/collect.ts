@@ -73,6 +73,8 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
     leftovers: [
       ...outboxes,
       ...(await other.countUnhandled(billing)),
+      await other.countMissed(licences, 'licensing'),
+      await other.countMissed(notifier, 'the notifier'),
       { name: 'dead letters', count: deadLetters },
     ],
     lags,

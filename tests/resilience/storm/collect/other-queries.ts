@@ -55,6 +55,8 @@ export function countUnhandled(sql: StormSql): Promise<{ name: string; count: nu
     select 'processor events not handled' as name, count(*)::float8 as count
     from processor_events where handled_at is null
     union all
+    select 'sales not finished', count(*)::float8 from sale_intents
+    union all
     select 'refunds of application fees not done', count(*)::float8 from fee_refunds where done_at is null`
 }
 
@@ -108,6 +110,11 @@ export function listApiKeys(
 export async function countOutbox(sql: StormSql, service: string): Promise<{ name: string; count: number }> {
   const [row] = await sql<{ count: number }[]>`select count(*)::float8 as count from outbox`
   return { name: `outbox of ${service}`, count: row!.count }
+}
+
+export async function countMissed(sql: StormSql, service: string): Promise<{ name: string; count: number }> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::float8 as count from missed_events`
+  return { name: `events that ${service} missed`, count: row!.count }
 }
 
 export function listPositions(

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Asked, Answered, Sent } from '../outcome.ts'
 
 /** More than any request may take, so that one that takes longer is seen as such. */
@@ -12,6 +13,9 @@ export interface Request {
   body?: object
   headers?: Record<string, string>
 }
+
+// Nobody calls what is down as fast as it refuses.
+const afterNoAnswerMs = 400
 
 /** Sends requests and keeps a record of each. */
 export interface Caller {
@@ -28,6 +32,7 @@ export function startCaller(): Caller {
       const answer = await ask(request)
       const record: Sent = { asked, from, to: Date.now(), ...answer }
       sent.push(record)
+      if (record.status === 0) await sleep(afterNoAnswerMs)
       return record
     },
   }
