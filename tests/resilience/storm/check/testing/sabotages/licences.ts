@@ -1,0 +1,114 @@
+import { did, licence, remove, repeat, type Sabotage } from './sabotage.ts'
+
+export const licenceSabotages: Sabotage[] = [
+  {
+    what: 'a lost licence',
+    change: ({ licences }) => remove(licences, ({ id }) => id === 'lic_2'),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'a second licence of one idempotency key',
+    change: ({ licences }) => repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_twin' }),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'another licence than the one that was answered',
+    change: (outcome) => void (licence(outcome, 'lic_2').id = 'lic_other'),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'a licence on another plan than the one asked for',
+    change: (outcome) => void (licence(outcome, 'lic_2').planId = 'pln_other'),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'a refused issue that happened',
+    change: ({ licences }) =>
+      repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_no', idempotencyKey: 'issue-3' }),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'an issue answered twice with different licences',
+    change: ({ sent }) => repeat(sent, did('issue'), { body: { id: 'lic_3' } }),
+    rule: 'an issue is there as it was answered',
+  },
+  {
+    what: 'a lost import',
+    change: ({ licences }) => remove(licences, ({ legacyKey }) => legacyKey === 'a'),
+    rule: 'an import is there as it was answered',
+  },
+  {
+    what: 'an item that failed and was imported',
+    change: ({ licences }) =>
+      repeat(licences, ({ legacyKey }) => legacyKey === 'a', { id: 'lic_b', legacyKey: 'b' }),
+    rule: 'an import is there as it was answered',
+  },
+  {
+    what: 'an import that was answered as created twice',
+    change: ({ sent }) => repeat(sent, did('import')),
+    rule: 'an import is there as it was answered',
+  },
+  {
+    what: 'a licence that nobody asked for',
+    change: ({ licences }) =>
+      repeat(licences, ({ id }) => id === 'lic_2', { id: 'lic_x', idempotencyKey: 'issue-99' }),
+    rule: 'every licence was asked for',
+  },
+  {
+    what: 'a paid licence without a payment',
+    change: ({ provisions }) => remove(provisions, ({ paymentRef }) => paymentRef === 'sale:sale-1'),
+    rule: 'every licence was asked for',
+  },
+  {
+    what: 'a lost activation',
+    change: ({ activations }) => remove(activations, ({ id }) => id === 'act_one'),
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'a freed activation that is there again',
+    change: ({ activations }) =>
+      void activations.push({ id: 'act_freed', licenceId: 'lic_2', fingerprint: 'freed' }),
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'more activations than the licence allows',
+    change: (outcome) => void (licence(outcome, 'lic_1').maxActivations = 1),
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'a refused activation that happened',
+    change: ({ activations }) =>
+      void activations.push({ id: 'act_x', licenceId: 'lic_1', fingerprint: 'three' }),
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'a row that a walk through the list misses',
+    change: ({ walks }) => void walks[0]!.ids.shift(),
+    rule: 'a list shows each row once',
+  },
+  {
+    what: 'a row that a walk through the list shows twice',
+    change: ({ walks }) => void walks[0]!.ids.push('lic_1'),
+    rule: 'a list shows each row once',
+  },
+  {
+    what: 'an active licence on a retired plan',
+    change: (outcome) => void (licence(outcome, 'lic_2').planId = 'pln_2'),
+    rule: 'no licence is active on a retired plan',
+  },
+  {
+    what: 'a licence past its end that is active',
+    change: (outcome) => void (licence(outcome, 'lic_2').expiresOn = 1),
+    rule: 'licences past their end are expired',
+  },
+  {
+    what: 'a revocation that is missing from the list',
+    change: ({ revocations }) => void revocations.pop(),
+    rule: 'the revocation list is complete',
+  },
+  {
+    what: 'a gap in the versions of the revocation list',
+    change: ({ revocations }) => void (revocations.at(-1)!.version += 1),
+    rule: 'the revocation list is complete',
+  },
+]

@@ -1,0 +1,102 @@
+import { first, remove, repeat, type Sabotage } from './sabotage.ts'
+
+export const moneySabotages: Sabotage[] = [
+  {
+    what: 'a lost sale',
+    change: ({ sales }) => void sales.shift(),
+    rule: 'sales and checkouts are as they were answered',
+  },
+  {
+    what: 'a lost checkout',
+    change: ({ sessions }) => void sessions.shift(),
+    rule: 'sales and checkouts are as they were answered',
+  },
+  {
+    what: 'a payment that is not booked',
+    change: ({ payments }) => void payments.shift(),
+    rule: 'payments are what was paid',
+  },
+  {
+    what: 'a payment booked twice',
+    change: ({ payments }) => repeat(payments, () => true, { id: 'pay_twin' }),
+    rule: 'payments are what was paid',
+  },
+  {
+    what: 'a renewal that is not booked',
+    change: ({ payments }) => remove(payments, ({ invoiceRef }) => invoiceRef === 'in_renewal'),
+    rule: 'payments are what was paid',
+  },
+  {
+    what: 'a payment of another amount',
+    change: ({ payments }) => void (payments[0]!.amount += 1),
+    rule: 'payments are what was paid',
+  },
+  {
+    what: 'a paid checkout that nothing came of',
+    change: ({ sessions }) => void (sessions[0]!.status = 'open'),
+    rule: 'payments are what was paid',
+  },
+  {
+    what: 'a payment that provisioned another licence than billing says',
+    change: ({ provisions }) => void (provisions[0]!.licenceId = 'lic_1'),
+    rule: 'licensing and billing agree',
+  },
+  {
+    what: 'a payment that provisioned twice',
+    change: ({ history }) => repeat(history, ({ type }) => type === 'created', { position: 1_000 }),
+    rule: 'licensing and billing agree',
+  },
+  {
+    what: 'a fee that was not charged',
+    change: ({ fees }) => void fees.shift(),
+    rule: 'the ledger is right',
+  },
+  {
+    what: 'a fee charged twice',
+    change: ({ fees }) => repeat(fees, ({ kind }) => kind === 'charge', { id: 'fee_twin' }),
+    rule: 'the ledger is right',
+  },
+  {
+    what: 'a credit that is missing after a full refund',
+    change: ({ fees }) => remove(fees, ({ kind }) => kind === 'credit'),
+    rule: 'the ledger is right',
+  },
+  {
+    what: 'a credit given twice',
+    change: ({ fees }) => repeat(fees, ({ kind }) => kind === 'credit', { id: 'fee_twin' }),
+    rule: 'the ledger is right',
+  },
+  {
+    what: 'a refund that is not booked',
+    change: ({ refunds }) => void refunds.shift(),
+    rule: 'refunds are what was given back',
+  },
+  {
+    what: 'a refund without a consequence',
+    change: ({ refunds }) => void (refunds[0]!.processed = false),
+    rule: 'refunds are what was given back',
+  },
+  {
+    what: 'a refund booked twice',
+    change: ({ refunds }) => repeat(refunds, () => true, { id: 'rfd_twin' }),
+    rule: 'refunds are what was given back',
+  },
+  {
+    what: 'a refunded licence that still works',
+    change: ({ licences, sessions }) =>
+      void (first(licences, ({ id }) => id === sessions[0]!.licenceId).status = 'active'),
+    rule: 'a licence follows its payment',
+  },
+  {
+    what: 'a charged back licence that still works',
+    change: ({ licences, sessions }) =>
+      void (first(licences, ({ id }) => id === sessions[2]!.licenceId).status = 'active'),
+    rule: 'a licence follows its payment',
+  },
+  {
+    what: 'a licence that outlives its subscription',
+    change: ({ licences, sessions }) =>
+      void (first(licences, ({ id }) => id === sessions[3]!.licenceId).status = 'active'),
+    rule: 'a licence follows its payment',
+  },
+]
