@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from './check/check.ts'
 import { collect } from './collect/collect.ts'
+import { dump } from './collect/dump.ts'
 import { openDatabases } from './collect/databases.ts'
 import { unsettled } from './collect/settled.ts'
 import { supervise, whenReady } from './faults/heal.ts'
@@ -28,7 +29,7 @@ export interface StormResult {
   violations: Violation[]
   outcome: Outcome
   faults: Happened[]
-  /** Where the logs and the outcome as JSON are; removed when there was no violation. */
+  /** Where the logs, the outcome and all tables are; removed when there was no violation. */
   folder: string
 }
 
@@ -77,11 +78,13 @@ export async function runStorm({
   }
   report(`${seconds(Date.now() - startedAt)} s checked`)
   if (violations.length === 0) await rm(folder, { recursive: true, force: true })
-  else
+  else {
     await writeFile(
       join(folder, 'outcome.json'),
       JSON.stringify({ violations, faults, outcome }, undefined, 1),
     )
+    await dump(databases, folder)
+  }
   return { violations, outcome, faults, folder }
 }
 
