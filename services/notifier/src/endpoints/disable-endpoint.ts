@@ -24,6 +24,18 @@ export async function disableEndpoint(
 
 /** Marks pending deliveries of a disabled endpoint as failed. @returns whether none is left */
 export async function giveUpPending(tx: Sql, endpointId: string): Promise<boolean> {
+  // A pass can miss what a sender that does not know of it yet claims or gives back at the same moment. New ones are
+  // not made any more, so a pass that finds nothing is the last.
+  for (;;) {
+    const given = await giveUpSome(tx, endpointId)
+    if (given >= markedAtOnce) return false
+    if (given === 0) break
+  }
+  await tx`update endpoints set has_leftovers = false where id = ${endpointId}`
+  return true
+}
+
+async function giveUpSome(tx: Sql, endpointId: string): Promise<number> {
   // What is in flight keeps no claim: its result is recorded, and a delivery that was acknowledged is delivered.
   const given = await tx`
     update deliveries d
@@ -37,7 +49,5 @@ export async function giveUpPending(tx: Sql, endpointId: string): Promise<boolea
       select application_id, id from deliveries where claimed_until is not null and endpoint_id = ${endpointId}
     ) pending
     where d.application_id = pending.application_id and d.id = pending.id`
-  if (given.count >= markedAtOnce) return false
-  await tx`update endpoints set has_leftovers = false where id = ${endpointId}`
-  return true
+  return given.count
 }
