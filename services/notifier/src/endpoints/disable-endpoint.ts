@@ -24,30 +24,23 @@ export async function disableEndpoint(
 
 /** Marks pending deliveries of a disabled endpoint as failed. @returns whether none is left */
 export async function giveUpPending(tx: Sql, endpointId: string): Promise<boolean> {
-  // A pass can miss what a sender that does not know of it yet claims or gives back at the same moment. New ones are
-  // not made any more, so a pass that finds nothing is the last.
-  for (;;) {
-    const given = await giveUpSome(tx, endpointId)
-    if (given >= markedAtOnce) return false
-    if (given === 0) break
-  }
-  await tx`update endpoints set has_leftovers = false where id = ${endpointId}`
-  return true
-}
-
-async function giveUpSome(tx: Sql, endpointId: string): Promise<number> {
+  // Materialized: where a sender changes a row meanwhile, PostgreSQL looks at the row again, and does not find it in a
+  // `union all` that the planner has merged into the join.
   // What is in flight keeps no claim: its result is recorded, and a delivery that was acknowledged is delivered.
   const given = await tx`
-    update deliveries d
-    set status = case when d.status = 'pending' then 'failed' else d.status end,
-      retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null
-    from (
+    with pending as materialized (
       (select application_id, id from deliveries
         where endpoint_id = ${endpointId} and claim_id is null and due_at is not null
         limit ${markedAtOnce})
       union all
       select application_id, id from deliveries where claimed_until is not null and endpoint_id = ${endpointId}
-    ) pending
+    )
+    update deliveries d
+    set status = case when d.status = 'pending' then 'failed' else d.status end,
+      retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null
+    from pending
     where d.application_id = pending.application_id and d.id = pending.id`
-  return given.count
+  if (given.count >= markedAtOnce) return false
+  await tx`update endpoints set has_leftovers = false where id = ${endpointId}`
+  return true
 }
