@@ -24,7 +24,7 @@ import {
 } from './testing/given.ts'
 
 // Hundreds of rounds take minutes: FAULT_ROUNDS and FAULT_SEED repeat and lengthen a run.
-const rounds = Number(process.env.FAULT_ROUNDS ?? 40)
+const rounds = Number(process.env.FAULT_ROUNDS ?? 12)
 const seed = Number(process.env.FAULT_SEED ?? 1)
 const timeoutMs = 60_000 + rounds * 3_000
 const accounts = Array.from({ length: 6 }, (_, at) => `acct_${at}`)
