@@ -89,7 +89,10 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
     while (!closed.signal.aborted) {
       try {
         const connection = await connect(options)
-        if (closed.signal.aborted) return void (await connection.close())
+        if (closed.signal.aborted) {
+          await connection.close()
+          return
+        }
         if (current) log.info('nats is available again')
         up(connection)
         await follow(connection)

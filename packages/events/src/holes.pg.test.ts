@@ -1,14 +1,11 @@
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { eventually } from '@licensing/test-support/poll'
 import { connect, nanos } from 'nats'
 import { register } from 'prom-client'
 import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
-import { startConsumer } from './consumer.ts'
 import { partitionCount, partitionOf } from './partitions.ts'
 import { startRelay } from './relay.ts'
-import { recordEffects } from './testing/effects.ts'
-import { byAccount, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
+import { byAccount, consume, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
 
 const account = 'acct_a'
 
@@ -24,11 +21,7 @@ async function givenThief() {
   const nats = starting.adopt(await connectNats(server.url, 'test', log), (open) => open.close())
   const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: 1, log })
   starting.defer(() => relay.stop())
-  const consumer = startConsumer({
-    ...{ sql, nats, service: 'test', source: 'licensing', streamReplicas: 1, log },
-    handle: recordEffects,
-    isTransient: isDatabaseUnavailable,
-  })
+  const consumer = consume({ sql, nats })
   starting.defer(() => consumer.stop())
   await eventually(() => consumer.held().length === partitionCount)
   await whenChanged(sql, account, 1, 5)

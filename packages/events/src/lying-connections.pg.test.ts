@@ -1,4 +1,3 @@
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Database } from '@licensing/database/connect'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
@@ -7,13 +6,12 @@ import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
-import { startConsumer } from './consumer.ts'
 import { append } from './outbox.ts'
 import { startRelay } from './relay.ts'
-import { recordEffects } from './testing/effects.ts'
 import { whenFaulty } from './testing/faults.ts'
 import {
   byAccount,
+  consume,
   effectsOf,
   givenDatabase,
   givenServers,
@@ -118,11 +116,7 @@ describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => 
       )
       for (const urls of place.proxied) {
         const nats = await connect(urls)
-        const consumer = startConsumer({
-          ...{ sql, nats, service: 'test', source: 'licensing', streamReplicas: replicas, log },
-          handle: recordEffects,
-          isTransient: isDatabaseUnavailable,
-        })
+        const consumer = consume({ sql, nats, streamReplicas: replicas })
         running.defer(() => consumer.stop())
       }
       const changes = startChanges(sql)

@@ -6,12 +6,11 @@ import { eventually } from '@licensing/test-support/poll'
 import { register } from 'prom-client'
 import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
-import { startConsumer } from './consumer.ts'
+import type { Consumer } from './consumer.ts'
 import { missedEventsService } from './missed-events-service.ts'
 import { append } from './outbox.ts'
 import { startRelay } from './relay.ts'
-import { recordEffects } from './testing/effects.ts'
-import { byAccount, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
+import { byAccount, consume, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
 
 const account = 'acct_a'
 
@@ -23,14 +22,9 @@ async function givenConsumers() {
   started.adopt(startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log }), (relay) =>
     relay.stop(),
   )
-  const consume = (isTransient = true) =>
-    startConsumer({
-      ...{ sql: given.sql, nats, service: 'test', source: 'licensing', streamReplicas: 1, log },
-      auditEveryMs: 50,
-      handle: recordEffects,
-      isTransient: () => isTransient,
-    })
-  const operator = async (consumer: ReturnType<typeof consume>) => {
+  const startComparing = (isTransient = true) =>
+    consume({ sql: given.sql, nats, auditEveryMs: 50, isTransient: () => isTransient })
+  const operator = async (consumer: Consumer) => {
     const server = await serve({
       address: { host: '127.0.0.1', port: 0 },
       services: [missedEventsService([consumer])],
@@ -51,7 +45,7 @@ async function givenConsumers() {
   return {
     ...given,
     nats,
-    consume,
+    consume: startComparing,
     operator,
     numbers,
     manager: () => nats.connection.jetstreamManager(),

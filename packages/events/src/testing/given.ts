@@ -1,13 +1,18 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { createLogger } from '@licensing/process/log'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { ConsumerOptions } from '../consumer-options.ts'
+import { startConsumer } from '../consumer.ts'
+import type { Consumer } from '../consumer.ts'
 import { append } from '../outbox.ts'
 import { consumerMigrations, outboxMigrations } from '../migrations.ts'
+import { recordEffects } from './effects.ts'
 
 export const log = createLogger('test', process.env.TEST_LOG_LEVEL ?? 'silent')
 
@@ -60,6 +65,19 @@ export function suspended(accountId: string, number: number) {
       value: { licenceId: String(number), status: 'suspended' },
     },
   }
+}
+
+/** A consumer whose effects tests look at. */
+export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial<ConsumerOptions>): Consumer {
+  return startConsumer({
+    service: 'test',
+    source: 'licensing',
+    streamReplicas: 1,
+    log,
+    handle: recordEffects,
+    isTransient: isDatabaseUnavailable,
+    ...options,
+  })
 }
 
 /** A relay or a consumer in a process of its own. */
