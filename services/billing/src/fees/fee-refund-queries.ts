@@ -17,16 +17,21 @@ export interface DueFeeRefund {
   charge_ref: string | null
 }
 
-/** Takes the fee refunds that are due; whoever takes one has five minutes before another does. */
-export async function claimFeeRefunds(sql: Sql, most: number): Promise<DueFeeRefund[]> {
-  return sql<DueFeeRefund[]>`
-    update fee_refunds f set attempts = f.attempts + 1, next_at = now() + interval '5 minutes'
+// Longer than a request to the processor takes. Where its answer was lost, a repetition is harmless.
+const leaseSeconds = 20
+
+/** Takes the fee refund that is due longest, under a lease: where the taker dies, another takes it when that is over. */
+export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined> {
+  const [refund] = await sql<DueFeeRefund[]>`
+    update fee_refunds f
+    set attempts = f.attempts + 1, next_at = now() + ${leaseSeconds}::int * interval '1 second'
     from payments p
-    where p.id = f.payment_id and f.fee_entry_id in (
+    where p.id = f.payment_id and f.fee_entry_id = (
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
-      order by next_at limit ${most} for update skip locked
+      order by next_at limit 1 for update skip locked
     )
     returning f.fee_entry_id, f.amount_minor, f.attempts, p.charge_ref`
+  return refund
 }
 
 export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<void> {

@@ -1,18 +1,18 @@
 import type { BillingDeps } from '../deps.ts'
 import { startLoop } from '../loop.ts'
 import type { Loop } from '../loop.ts'
-import { claimFeeRefunds, finishFeeRefund, postponeFeeRefund } from './fee-refund-queries.ts'
+import { claimFeeRefund, finishFeeRefund, postponeFeeRefund } from './fee-refund-queries.ts'
 import type { DueFeeRefund } from './fee-refund-queries.ts'
 
 const pollMs = 1_000
-const together = 10
 
 /** Gives credited fees back at the processor too. The ledger entry's id makes a repetition harmless there. */
 export function startFeeRefunds(deps: BillingDeps): Loop {
   return startLoop('fee refunds', deps.log, async () => {
-    const due = await claimFeeRefunds(deps.sql, together)
-    for (const refund of due) await giveBack(deps, refund)
-    return due.length === together ? 0 : pollMs
+    const refund = await claimFeeRefund(deps.sql)
+    if (!refund) return pollMs
+    await giveBack(deps, refund)
+    return 0
   })
 }
 

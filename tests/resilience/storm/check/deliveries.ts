@@ -2,6 +2,15 @@ import { createHmac } from 'node:crypto'
 import type { Arrival, Endpoint, Envelope, Outcome } from '../outcome.ts'
 import { groupBy, sentTo, twins, type Rule } from './rule.ts'
 
+/** From when each URL is owed events, where it was answered: an endpoint is there at its commit, not at its time. */
+function registrations(outcome: Outcome): Map<string, number> {
+  return new Map(
+    sentTo(outcome, 'create endpoint')
+      .filter(({ answered }) => answered === 'acknowledged')
+      .map(({ asked, to }) => [asked.url, to] as const),
+  )
+}
+
 /** Test events go to one endpoint alone: by event, where the answer said which. */
 function testTargets(outcome: Outcome): Map<string, string> {
   return new Map(
@@ -15,10 +24,11 @@ export const oneDeliveryEach: Rule = (outcome) => {
   const known = new Set(outcome.deliveries.map(({ endpointId, eventId }) => `${endpointId} ${eventId}`))
   const appOf = new Map(outcome.endpoints.map(({ id, appId }) => [id, appId]))
   const eventOf = new Map(outcome.events.map((event) => [event.id, event]))
+  const registeredAt = registrations(outcome)
   const due = (endpoint: Endpoint, event: Envelope) => {
     if (endpoint.appId !== event.appId || endpoint.status !== 'enabled') return false
     if (event.type === 'webhook.test') return targets.get(event.id) === endpoint.id
-    return event.createdAt > endpoint.createdAt
+    return event.createdAt > (registeredAt.get(endpoint.url) ?? Number.POSITIVE_INFINITY)
   }
   const missing = outcome.endpoints.flatMap((endpoint) =>
     outcome.events
