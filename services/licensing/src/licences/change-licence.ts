@@ -4,13 +4,14 @@ import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
-import { findLicence, inScope, lockPlanOf } from './licence-queries.ts'
-import type { LicenceScope } from './licence-queries.ts'
+import { findLicence, inScope, lockPlanOf, statusIn } from './licence-queries.ts'
+import type { FoundLicence, LicenceScope } from './licence-queries.ts'
 import { Moved, untilSettled } from './moved.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
-import { allowedVerbs, licenceEvent, transitions } from './licence.ts'
-import type { LicenceStatus, Transition, VendorVerb } from './licence.ts'
+import { licenceEvent } from './licence-event.ts'
+import { allowedVerbs, lifecycle, transitionOf } from './licence.ts'
+import type { Move, VendorVerb } from './licence.ts'
 import { changeLicences } from './transition-queries.ts'
 
 /** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
@@ -24,28 +25,28 @@ export async function changeLicence(
 }
 
 async function change(tx: Transaction, verb: VendorVerb, request: LifecycleRequest): Promise<LicenceRow> {
-  const transition: Transition = transitions[verb]
+  const move: Move = lifecycle[verb][0]
   const scope: LicenceScope = request
   // Lock order: the plan before the licence.
-  const plan = transition.needsActivePlan ? await lockPlanOf(tx, scope) : undefined
-  if (!transition.needsActivePlan || plan?.status === 'active') {
+  const plan = move.where && (await lockPlanOf(tx, scope))
+  if (plan?.status === move.where?.plan) {
     const selection = tx`
       select l.id, l.status, l.status_reason from licences l
-      where ${inScope(tx, scope)} and l.status = any(${transition.from as LicenceStatus[]}::text[])
+      where ${inScope(tx, scope)} and ${statusIn(tx, move.from)}
         ${plan ? tx`and l.plan_id = ${plan.id}` : tx``}
       for update`
-    const [changed] = await changeLicences(tx, selection, transition, { actor: request.actor })
+    const [changed] = await changeLicences(tx, selection, move, { actor: request.actor })
     if (changed) {
-      await append(tx, licenceEvent(transition.emits, changed))
+      await append(tx, licenceEvent(move.emits, changed, changed.plan_id))
       return changed
     }
   }
   const found = await findLicence(tx, scope)
   if (!found) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
-  if (transition.unchangedIn?.includes(found.status)) return found
-  if (!transition.from.includes(found.status)) throw conflict(verb, found)
-  if (transition.needsActivePlan && found.plan_status === 'retired') throw planArchived(found)
-  throw new Moved()
+  const transition = transitionOf(verb, found, { plan: found.plan_status })
+  if (transition?.to === 'same') return found
+  if (transition) throw new Moved()
+  throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
 }
 
 const onlyFrom: Record<VendorVerb, string> = {
@@ -55,8 +56,8 @@ const onlyFrom: Record<VendorVerb, string> = {
   retire: 'it cannot be retired',
 }
 
-function conflict(verb: VendorVerb, found: LicenceRow & { plan_status: 'active' | 'retired' }): ServiceError {
-  const allowed = allowedVerbs(found.status, found.plan_status === 'active')
+function conflict(verb: VendorVerb, found: FoundLicence): ServiceError {
+  const allowed = allowedVerbs(found.status, found.plan_status)
   const remedy =
     allowed.length > 0
       ? `what can be done with it now: ${allowed.join(', ')}`
@@ -72,6 +73,6 @@ function planArchived(found: LicenceRow): ServiceError {
   return new ServiceError(
     'plan_archived',
     `plan ${found.plan_id} of licence ${found.id} is retired: restore plan ${found.plan_id} first, then reactivate`,
-    { members: { current: found.status, allowed: allowedVerbs(found.status, false) } },
+    { members: { current: found.status, allowed: allowedVerbs(found.status, 'retired') } },
   )
 }

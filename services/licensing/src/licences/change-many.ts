@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
-import { licenceEvent } from './licence.ts'
-import type { Transition } from './licence.ts'
+import { licenceEvent } from './licence-event.ts'
+import type { Move } from './licence.ts'
 import { changeLicencesUncounted } from './transition-queries.ts'
 import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
 
@@ -9,7 +9,7 @@ import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
 const changedAtOnce = 500
 
 interface Changes {
-  transition: Transition
+  move: Move
   by: By
   /** Columns of `l` that the selection goes by. */
   order: Selection
@@ -27,11 +27,11 @@ interface Changes {
  */
 export async function changeMany(
   tx: Transaction,
-  { transition, by, order, select, steps = Infinity }: Changes,
+  { move, by, order, select, steps = Infinity }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
   const start = (after?: ChangedUncounted) => {
-    const step = changeLicencesUncounted(tx, select(after, changedAtOnce), transition, by, order)
+    const step = changeLicencesUncounted(tx, select(after, changedAtOnce), move, by, order)
     // Where the step before fails, nobody waits for this one.
     step.catch(() => {})
     return step
@@ -43,7 +43,7 @@ export async function changeMany(
     const last = changed.length < changedAtOnce ? undefined : changed.at(-1)
     const isLast = !last || done === steps
     if (!isLast) step = start(last)
-    await append(tx, ...changed.map((licence) => licenceEvent(transition.emits, licence)))
+    await append(tx, ...changed.map((licence) => licenceEvent(move.emits, licence, licence.plan_id)))
     for (const { plan_id, status, former_status } of changed) {
       const change = Number(status === 'active') - Number(former_status === 'active')
       active.set(plan_id, (active.get(plan_id) ?? 0) + change)

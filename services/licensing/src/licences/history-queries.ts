@@ -1,21 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { inScope } from './licence-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
-import type { LicenceStatus } from './licence.ts'
-
-export type HistoryType =
-  | 'issued'
-  | 'imported'
-  | 'created'
-  | 'plan_changed'
-  | 'suspended'
-  | 'reactivated'
-  | 'revoked'
-  | 'retired'
-  | 'expired'
-  | 'downgraded'
-  | 'renewed'
-  | 'migrated'
+import type { HistoryType, LicenceStatus } from './licence.ts'
 
 export interface HistoryRow {
   position: bigint

@@ -1,4 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import { beginnings } from './licence.ts'
+
+const { imported } = beginnings
 
 /** An item whose texts are in order, about to become a licence. */
 export interface NewImport {
@@ -40,7 +43,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
         legacy_key)
-      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, 'active', i.external_ref,
+      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.to}, i.external_ref,
         p.snapshot_id, i.legacy_key
       from item i join plan p on p.id = i.plan_id and p.status = 'active'
       order by i.legacy_key, i.place
@@ -49,7 +52,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     ),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select id, created_at, 'imported', 'active', ${scope.actor} from minted
+      select id, created_at, ${imported.history}, ${imported.to}, ${scope.actor} from minted
     ),
     counted as (
       insert into plan_counts (plan_id, shard, active)

@@ -12,6 +12,7 @@ import { gather } from '../gather.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { mintLicences, whyNotMinted } from './issue-queries.ts'
 import type { NewLicence, NotMinted } from './issue-queries.ts'
+import { beginnings } from './licence.ts'
 import { newLicenceKey } from './licence-key.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
@@ -130,7 +131,7 @@ function mintedRow(licence: NewLicence, createdAt: Date): LicenceRow {
     account_id: licence.accountId,
     application_id: licence.applicationId,
     plan_id: licence.planId,
-    status: 'active',
+    status: beginnings.issued.to,
     status_reason: null,
     external_ref: licence.externalRef,
     domains: licence.domains,

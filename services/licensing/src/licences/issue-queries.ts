@@ -1,6 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
+import { beginnings } from './licence.ts'
+import type { PlanStatus } from './licence.ts'
+
+const { issued } = beginnings
 
 /** A licence about to be issued. */
 export interface NewLicence {
@@ -53,7 +57,7 @@ export async function mintLicences(
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
         max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash)
-      select r.id, r.key, r.account_id, r.application_id, r.plan_id, 'active', r.external_ref, r.domains::text[],
+      select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.to}, r.external_ref, r.domains::text[],
         r.max_activations, r.max_seats, r.expires_on, p.snapshot_id, r.idempotency_key,
         decode(r.idempotency_hash, 'hex')
       from request r
@@ -65,7 +69,7 @@ export async function mintLicences(
     ),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select m.id, m.created_at, 'issued', 'active', r.actor from minted m join request r on r.id = m.id
+      select m.id, m.created_at, ${issued.history}, ${issued.to}, r.actor from minted m join request r on r.id = m.id
     ),
     found_by as (
       insert into licence_hosts (application_id, host, licence_id)
@@ -81,7 +85,7 @@ export async function mintLicences(
 }
 
 /** The state of things for a request that minted nothing. */
-export type NotMinted = { id: string; plan_status: 'active' | 'retired' | null; past: boolean } & (
+export type NotMinted = { id: string; plan_status: PlanStatus | null; past: boolean } & (
   (LicenceRow & { same_body: boolean; found: true }) | { found: false }
 )
 

@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
+import type { LicenceStatus, PlanStatus, Standing } from './licence.ts'
 
 /** A licence as its account, or a key bound to one application, sees it. */
 export interface LicenceScope {
@@ -13,12 +14,24 @@ export const inScope = (sql: Sql, { accountId, licenceId, onlyApplicationId }: L
   l.id = ${licenceId} and l.account_id = ${accountId}
   ${onlyApplicationId === undefined ? sql`` : sql`and l.application_id = ${onlyApplicationId}`}`
 
-export async function findLicence(
-  sql: Sql,
-  scope: LicenceScope,
-): Promise<(LicenceRow & { plan_status: 'active' | 'retired' }) | undefined> {
-  const [row] = await sql<(LicenceRow & { plan_status: 'active' | 'retired' })[]>`
-    select ${licenceColumns(sql)}, p.status as plan_status
+/**
+ * That the licence, or its row in `licence_statuses`, has one of these statuses. They are written into the statement,
+ * as they are in the partial indexes: with parameters PostgreSQL could not know that an index has all such rows.
+ */
+export const statusIn = (sql: Sql, statuses: readonly LicenceStatus[]) => sql`
+  status in (${sql.unsafe(statuses.map((status) => `'${status}'`).join(', '))})`
+
+/** A licence with all that a transition looks at. */
+export type StandingRow = LicenceRow & Standing
+
+export const standingColumns = (sql: Sql) =>
+  sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
+
+export type FoundLicence = StandingRow & { plan_status: PlanStatus }
+
+export async function findLicence(sql: Sql, scope: LicenceScope): Promise<FoundLicence | undefined> {
+  const [row] = await sql<FoundLicence[]>`
+    select ${standingColumns(sql)}, p.status as plan_status
     from licences l join plans p on p.id = l.plan_id
     where ${inScope(sql, scope)}`
   return row
@@ -28,8 +41,8 @@ export async function findLicence(
 export async function lockPlanOf(
   sql: Sql,
   scope: LicenceScope,
-): Promise<{ id: string; status: 'active' | 'retired' } | undefined> {
-  const [row] = await sql<{ id: string; status: 'active' | 'retired' }[]>`
+): Promise<{ id: string; status: PlanStatus } | undefined> {
+  const [row] = await sql<{ id: string; status: PlanStatus }[]>`
     select p.id, p.status from licences l join plans p on p.id = l.plan_id
     where ${inScope(sql, scope)} for share of p`
   return row

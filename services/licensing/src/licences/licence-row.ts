@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
-import type { LicenceStatus } from './licence.ts'
+import type { LicenceStatus, SuspensionReason } from './licence.ts'
 
 export interface LicenceRow {
   id: string
@@ -11,7 +11,7 @@ export interface LicenceRow {
   application_id: string
   plan_id: string
   status: LicenceStatus
-  status_reason: string | null
+  status_reason: SuspensionReason | null
   external_ref: string
   domains: string[]
   max_activations: number | null

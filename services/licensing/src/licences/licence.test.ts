@@ -1,46 +1,55 @@
 import { expect, test } from 'vitest'
-import { allowedVerbs, licenceStatuses, transitions } from './licence.ts'
-import type { LicenceStatus, Transition, VendorVerb } from './licence.ts'
+import { allowedVerbs, expirable, grants, held, licenceStatuses, lifecycle, transitionOf } from './licence.ts'
+import type { Cause, LicenceStatus, Standing, Transition } from './licence.ts'
 
-// Interface 3.1 and decisions 4, written out a second time by hand: '-' is a conflict, '=' changes nothing.
-const verbsByState: Record<LicenceStatus, Record<VendorVerb, LicenceStatus | '-' | '='>> = {
-  active: { suspend: 'suspended', reactivate: '-', revoke: 'revoked', retire: 'retired' },
-  suspended: { suspend: '-', reactivate: 'active', revoke: 'revoked', retire: 'retired' },
-  revoked: { suspend: '-', reactivate: '-', revoke: '=', retire: 'retired' },
-  expired: { suspend: '-', reactivate: '-', revoke: 'revoked', retire: 'retired' },
-  retired: { suspend: '-', reactivate: '-', revoke: '-', retire: '=' },
-  downgraded: { suspend: '-', reactivate: '-', revoke: 'revoked', retire: 'retired' },
-}
-
-for (const status of licenceStatuses) {
-  for (const [verb, expected] of Object.entries(verbsByState[status])) {
-    test(`${verb} of ${status} is ${expected} in the table`, () => {
-      const transition: Transition = transitions[verb as VendorVerb]
-      const outcome = transition.from.includes(status)
-        ? transition.to
-        : (transition.unchangedIn?.includes(status) ?? false)
-          ? '='
-          : '-'
-      expect(outcome).toBe(expected)
-    })
-  }
-}
+const causes = Object.keys(lifecycle) as Cause[]
+const transitions = causes.flatMap((cause) =>
+  (lifecycle[cause] as readonly Transition[]).map((transition) => ({ cause, transition })),
+)
 
 test('the allowed verbs are those that change something, reactivate only on an active plan', () => {
-  expect(allowedVerbs('active', true)).toEqual(['suspend', 'revoke', 'retire'])
-  expect(allowedVerbs('suspended', true)).toEqual(['reactivate', 'revoke', 'retire'])
-  expect(allowedVerbs('suspended', false)).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('revoked', true)).toEqual(['retire'])
-  expect(allowedVerbs('expired', true)).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('downgraded', true)).toEqual(['revoke', 'retire'])
-  expect(allowedVerbs('retired', true)).toEqual([])
+  expect(allowedVerbs('active', 'active')).toEqual(['suspend', 'revoke', 'retire'])
+  expect(allowedVerbs('suspended', 'active')).toEqual(['reactivate', 'revoke', 'retire'])
+  expect(allowedVerbs('suspended', 'retired')).toEqual(['revoke', 'retire'])
+  expect(allowedVerbs('revoked', 'active')).toEqual(['retire'])
+  expect(allowedVerbs('expired', 'active')).toEqual(['revoke', 'retire'])
+  expect(allowedVerbs('downgraded', 'active')).toEqual(['revoke', 'retire'])
+  expect(allowedVerbs('retired', 'active')).toEqual([])
 })
 
 test('nothing leads out of retired, and only retire out of revoked', () => {
   const leaving = (status: LicenceStatus) =>
-    Object.entries(transitions)
-      .filter(([, transition]) => (transition.from as readonly LicenceStatus[]).includes(status))
-      .map(([name]) => name)
+    transitions
+      .filter(({ transition }) => transition.to !== 'same' && transition.from.includes(status))
+      .map(({ cause }) => cause)
   expect(leaving('retired')).toEqual([])
   expect(leaving('revoked')).toEqual(['retire'])
+})
+
+test('every status is reached, and what is suspended says why', () => {
+  const reached = new Set(transitions.map(({ transition }) => transition.to))
+  expect(licenceStatuses.filter((status) => !reached.has(status))).toEqual([])
+  for (const { transition } of transitions) {
+    expect(transition.reason !== undefined).toBe(transition.to === 'suspended')
+  }
+})
+
+test('the sets beside the table are those that the decisions name', () => {
+  expect(new Set(expirable)).toEqual(new Set(['active', 'suspended', 'downgraded']))
+  expect(new Set(held)).toEqual(new Set(['active', 'suspended', 'expired', 'downgraded']))
+  expect(licenceStatuses.filter((status) => grants[status] !== 'nothing')).toEqual(['active', 'downgraded'])
+})
+
+test('no cause makes a licence active while its plan is retired, the payment for a plan that is not aside', () => {
+  const standings = licenceStatuses.flatMap((status): Standing[] => [
+    { status, status_reason: null, expired_from: null, expired_from_reason: null },
+    { status, status_reason: 'payment_failed', expired_from: null, expired_from_reason: null },
+    { status, status_reason: 'dispute_inquiry', expired_from: null, expired_from_reason: null },
+  ])
+  for (const cause of causes.filter((cause) => cause !== 'paymentLanded')) {
+    for (const standing of standings) {
+      const circumstances = { plan: 'retired', endMoves: true, endAhead: true } as const
+      expect(transitionOf(cause, standing, circumstances)?.to).not.toBe('active')
+    }
+  }
 })

@@ -7,7 +7,7 @@ import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { copyFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { activeLicencesOn } from '../plans/plan-queries.ts'
+import { licencesToSuspend } from '../plans/plan-queries.ts'
 import { licencesPast } from '../sweeps/sweep-queries.ts'
 import { licensingMigrations } from '../testing/harness.ts'
 import { statusesAstray } from '../testing/makers.ts'
@@ -89,7 +89,7 @@ test('an archive and a sweep lock the licences of their step and no others, what
       return 5_000 - free.length
     })
   expect(await lockedBy((tx) => licencesPast(tx, undefined, 100))).toBe(100)
-  expect(await lockedBy((tx) => activeLicencesOn(tx, 'plan_0', '', 100))).toBe(100)
+  expect(await lockedBy((tx) => licencesToSuspend(tx, 'plan_0', '', 100))).toBe(100)
 })
 
 /** Rows of the table that this session has read and PostgreSQL has not yet put into its statistics. */

@@ -1,7 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
-import type { ChangedLicence, LicenceStatus, Transition } from './licence.ts'
+import type { ChangedLicence } from './licence-event.ts'
+import type { LicenceStatus, Move, Standing, Step } from './licence.ts'
 
 /** Who did it and because of what, as the history shows it. */
 export interface By {
@@ -25,14 +26,9 @@ export type Selection = ReturnType<typeof licenceColumns>
  * Locks the licences that `selection` gives (id, status and status_reason, in lock order, `for update`), changes them
  * and writes their history.
  */
-export async function changeLicences(
-  sql: Sql,
-  selection: Selection,
-  transition: Transition,
-  by: By,
-): Promise<Changed[]> {
+export async function changeLicences(sql: Sql, selection: Selection, move: Move, by: By): Promise<Changed[]> {
   return sql<Changed[]>`
-    with ${changed(sql, selection, transition, by)}, counted as (${countChanges(sql, sql`changed`)})
+    with ${changed(sql, selection, move, by)}, counted as (${countChanges(sql, sql`changed`)})
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
@@ -40,33 +36,75 @@ export async function changeLicences(
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
-  transition: Transition,
+  move: Move,
   by: By,
   order: Selection,
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
-    with ${changed(sql, selection, transition, by)}
+    with ${changed(sql, selection, move, by)}
     select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
     from changed l order by ${order}`
 }
 
-const changed = (sql: Sql, selection: Selection, transition: Transition, { actor, cause }: By) => sql`
+const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: By) => sql`
   former as materialized (${selection}),
   changed as (
     update licences l set
-      status = ${transition.to},
-      status_reason = ${transition.reason ?? null},
-      expired_from = ${transition.remembersFormer ? sql`former.status` : null},
-      expired_from_reason = ${transition.remembersFormer ? sql`former.status_reason` : null},
+      status = ${move.to},
+      status_reason = ${move.reason ?? null},
+      expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
+      expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status
   ),
   recorded as (
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select id, updated_at, ${transition.history}, former_status, status, ${actor}, ${cause ?? null}
+    select id, updated_at, ${move.history}, former_status, status, ${actor}, ${cause ?? null}
     from changed order by id
   )`
+
+/** What a payment gives a licence beside its status. */
+export interface Given {
+  expiresOn?: Date | null
+  plan?: { id: string; snapshot_id: string }
+}
+
+/** Writes how a licence stands that this transaction has locked, and the history of how it came there. */
+export async function writeStanding(
+  sql: Sql,
+  licenceId: string,
+  { standing, steps }: { standing: Standing; steps: Step[] },
+  { actor, cause }: By,
+  { expiresOn, plan }: Given,
+): Promise<LicenceRow> {
+  const entries = steps.flatMap(({ transition: { history }, from, to }) =>
+    history ? [{ history, from, to }] : [],
+  )
+  const [row] = await sql<LicenceRow[]>`
+    with changed as (
+      update licences l set
+        status = ${standing.status}, status_reason = ${standing.status_reason},
+        expired_from = ${standing.expired_from}, expired_from_reason = ${standing.expired_from_reason}
+        ${entries.length > 0 ? sql`, updated_at = clock_timestamp()` : sql``}
+        ${expiresOn === undefined ? sql`` : sql`, expires_on = ${expiresOn}`}
+        ${plan ? sql`, plan_id = ${plan.id}, snapshot_id = ${plan.snapshot_id}` : sql``}
+      where l.id = ${licenceId}
+      returning ${licenceColumns(sql)}
+    ),
+    recorded as (
+      insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
+      select changed.id, changed.updated_at, type, from_status, to_status, ${actor}, ${cause ?? null}
+      from changed cross join unnest(
+        ${entries.map((entry) => entry.history)}::text[],
+        ${entries.map((entry) => entry.from)}::text[],
+        ${entries.map((entry) => entry.to)}::text[]
+      ) with ordinality as entry (type, from_status, to_status, place)
+      order by place
+    )
+    select ${licenceColumns(sql)} from changed l`
+  return row!
+}
 
 /** Carries the changes of a query (plan_id, former_status, status) over to the plans' counters. */
 const countChanges = (sql: Sql, from: Selection) => sql`

@@ -1,18 +1,16 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
-import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, PaymentCauseRequest } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
 import { lockPlanOf } from '../licences/licence-queries.ts'
+import type { StandingRow } from '../licences/licence-queries.ts'
 import { Moved, untilSettled } from '../licences/moved.ts'
 import { licenceMessage } from '../licences/licence-row.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
-import { licenceEvent, transitions } from '../licences/licence.ts'
-import type { Transition, TransitionName } from '../licences/licence.ts'
-import { changeLicences } from '../licences/transition-queries.ts'
+import type { Cause, PlanStatus } from '../licences/licence.ts'
+import { settle } from '../licences/settle-licence.ts'
 import { claimCause, lockLicence } from './payment-queries.ts'
-import type { PaidLicence } from './payment-queries.ts'
 
 type Consequence = Pick<PaymentCauseRequest, 'accountId' | 'licenceId' | 'cause'>
 
@@ -22,15 +20,15 @@ type Consequence = Pick<PaymentCauseRequest, 'accountId' | 'licenceId' | 'cause'
  */
 export async function once(
   { outbox }: LicensingDeps,
-  effect: string,
+  effect: Cause,
   request: Consequence,
-  work: (tx: Transaction, licence: PaidLicence, planIsActive: boolean) => Promise<LicenceRow | undefined>,
+  work: (tx: Transaction, licence: StandingRow, plan: PlanStatus) => Promise<LicenceRow | undefined>,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
   const row = await untilSettled(() =>
     outbox.transaction(async (tx) => {
-      const { licence, planIsActive } = await lockWithPlan(tx, request)
+      const { licence, plan } = await lockWithPlan(tx, request)
       if (!(await claimCause(tx, licence.id, effect, request.cause))) return licence
-      return (await work(tx, licence, planIsActive)) ?? licence
+      return (await work(tx, licence, plan)) ?? licence
     }),
   )
   return licenceMessage(row)
@@ -40,43 +38,26 @@ export async function once(
 async function lockWithPlan(
   tx: Transaction,
   request: Consequence,
-): Promise<{ licence: PaidLicence; planIsActive: boolean }> {
+): Promise<{ licence: StandingRow; plan: PlanStatus }> {
   const plan = await lockPlanOf(tx, request)
   const licence = plan && (await lockLicence(tx, request))
   if (!licence) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
   if (licence.plan_id !== plan.id) throw new Moved()
-  return { licence, planIsActive: plan.status === 'active' }
+  return { licence, plan: plan.status }
 }
 
 /**
- * A consequence that is a transition. Where the licence's state does not allow it nothing changes: it is a payment
- * that asks, not a person who could be told.
+ * What a payment causes. Where the table has nothing for the licence as it stands nothing changes: it is a payment
+ * that asks, not a person who could be refused.
  */
 export function drawConsequence(
   deps: LicensingDeps,
-  name: TransitionName,
+  cause: Cause,
   request: Consequence,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
-  return once(deps, name, request, (tx, licence, planIsActive) => {
-    return applyToLocked(tx, name, licence, planIsActive, request.cause)
+  return once(deps, cause, request, (tx, licence, plan) => {
+    return settle(tx, licence, { causes: [cause], circumstances: { plan }, by: byPayment(request) })
   })
 }
 
-/** Changes a licence that this transaction has locked with its plan; undefined where its state does not allow it. */
-export async function applyToLocked(
-  tx: Transaction,
-  name: TransitionName,
-  licence: PaidLicence,
-  planIsActive: boolean,
-  cause: string,
-): Promise<LicenceRow | undefined> {
-  const transition: Transition = transitions[name]
-  const { onlySuspendedFor } = transition
-  if (!transition.from.includes(licence.status)) return undefined
-  if (onlySuspendedFor !== undefined && licence.status_reason !== onlySuspendedFor) return undefined
-  if (transition.needsActivePlan && !planIsActive) return undefined
-  const selection = tx`select l.id, l.status, l.status_reason from licences l where l.id = ${licence.id}`
-  const [changed] = await changeLicences(tx, selection, transition, { actor: 'processor', cause })
-  if (changed) await append(tx, licenceEvent(transition.emits, changed))
-  return changed
-}
+export const byPayment = ({ cause }: Consequence) => ({ actor: 'processor', cause })

@@ -1,21 +1,14 @@
 import type { Sql } from '@licensing/database/connect'
-import { inScope } from '../licences/licence-queries.ts'
-import type { LicenceScope } from '../licences/licence-queries.ts'
+import { inScope, standingColumns, statusIn } from '../licences/licence-queries.ts'
+import type { LicenceScope, StandingRow } from '../licences/licence-queries.ts'
 import { licenceColumns } from '../licences/licence-row.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
-import type { LicenceStatus } from '../licences/licence.ts'
-import type { Standing } from './effects.ts'
+import { beginnings, held } from '../licences/licence.ts'
+import type { Cause } from '../licences/licence.ts'
 
-export type PaidLicence = LicenceRow & {
-  expired_from: LicenceStatus | null
-  expired_from_reason: string | null
-}
-
-const paidColumns = (sql: Sql) => sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
-
-export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<PaidLicence | undefined> {
-  const [row] = await sql<PaidLicence[]>`
-    select ${paidColumns(sql)} from licences l where ${inScope(sql, scope)} for update`
+export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<StandingRow | undefined> {
+  const [row] = await sql<StandingRow[]>`
+    select ${standingColumns(sql)} from licences l where ${inScope(sql, scope)} for update`
   return row
 }
 
@@ -24,15 +17,15 @@ export async function lockExternalRef(sql: Sql, applicationId: string, externalR
   await sql`select pg_advisory_xact_lock(hashtextextended(${`${applicationId} ${externalRef}`}, 0))`
 }
 
-/** The licence that the customer holds: the newest that is not revoked or retired, locked. */
+/** The licence that the customer holds: the newest in a status that a payment can change, locked. */
 export async function lockNewestHeld(
   sql: Sql,
   customer: { accountId: string; applicationId: string; externalRef: string },
-): Promise<PaidLicence | undefined> {
-  const [row] = await sql<PaidLicence[]>`
-    select ${paidColumns(sql)} from licences l
+): Promise<StandingRow | undefined> {
+  const [row] = await sql<StandingRow[]>`
+    select ${standingColumns(sql)} from licences l
     where l.application_id = ${customer.applicationId} and l.account_id = ${customer.accountId}
-      and l.external_ref = ${customer.externalRef} and l.status not in ('revoked', 'retired')
+      and l.external_ref = ${customer.externalRef} and ${statusIn(sql, held)}
     order by l.id desc limit 1 for update`
   return row
 }
@@ -62,7 +55,7 @@ export async function insertProvision(
 export async function claimCause(
   sql: Sql,
   licenceId: string,
-  effect: string,
+  effect: Cause,
   cause: string,
 ): Promise<boolean> {
   const claimed = await sql`
@@ -88,32 +81,7 @@ export async function insertPaidLicence(
     insert into licences as l (id, key, account_id, application_id, plan_id, status, external_ref, expires_on,
       snapshot_id)
     values (${licence.id}, ${licence.key}, ${licence.accountId}, ${licence.applicationId}, ${licence.planId},
-      'active', ${licence.externalRef}, ${licence.expiresOn}, ${licence.snapshotId})
+      ${beginnings.bought.to}, ${licence.externalRef}, ${licence.expiresOn}, ${licence.snapshotId})
     returning ${licenceColumns(sql)}`
   return row!
-}
-
-/** Writes what a payment made of a licence that this transaction has locked. */
-export async function writeStanding(
-  sql: Sql,
-  licenceId: string,
-  standing: Standing,
-  plan?: { id: string; snapshot_id: string },
-): Promise<LicenceRow> {
-  const [row] = await sql<LicenceRow[]>`
-    update licences l set
-      status = ${standing.status}, status_reason = ${standing.reason}, expires_on = ${standing.expiresOn},
-      expired_from = ${standing.expiredFrom}, expired_from_reason = ${standing.expiredFromReason},
-      updated_at = clock_timestamp()
-      ${plan ? sql`, plan_id = ${plan.id}, snapshot_id = ${plan.snapshot_id}` : sql``}
-    where l.id = ${licenceId}
-    returning ${licenceColumns(sql)}`
-  return row!
-}
-
-/** An expiry by the sweep becomes final: no renewal takes it back any more. */
-export async function makeExpiryFinal(sql: Sql, licenceId: string): Promise<void> {
-  await sql`
-    update licences set expired_from = null, expired_from_reason = null
-    where id = ${licenceId} and status = 'expired' and expired_from is not null`
 }

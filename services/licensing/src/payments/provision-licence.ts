@@ -11,20 +11,20 @@ import { insertHistory } from '../licences/history-queries.ts'
 import { newLicenceKey } from '../licences/licence-key.ts'
 import { licenceMessage } from '../licences/licence-row.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
+import type { StandingRow } from '../licences/licence-queries.ts'
+import { beginnings } from '../licences/licence.ts'
+import { settle } from '../licences/settle-licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { lockPlan } from '../plans/plan-queries.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { afterPayment } from './effects.ts'
 import {
   findProvision,
   insertPaidLicence,
   insertProvision,
   lockExternalRef,
   lockNewestHeld,
-  writeStanding,
 } from './payment-queries.ts'
-import type { PaidLicence } from './payment-queries.ts'
 
 type Provisioned = LicenceRow & { created: boolean }
 
@@ -81,7 +81,13 @@ async function mint(tx: Transaction, request: ProvisionLicenceRequest, plan: Pla
     expiresOn: expiryOf(request),
   })
   await insertHistory(tx, [
-    { licenceId: row.id, type: 'created', to: 'active', actor: 'processor', cause: request.paymentRef },
+    {
+      licenceId: row.id,
+      type: beginnings.bought.history,
+      to: row.status,
+      actor: 'processor',
+      cause: request.paymentRef,
+    },
   ])
   await addToCounts(tx, new Map([[plan.id, 1]]))
   const value = { licenceId: row.id, planId: plan.id, status: row.status }
@@ -96,42 +102,16 @@ async function mint(tx: Transaction, request: ProvisionLicenceRequest, plan: Pla
 async function changePlan(
   tx: Transaction,
   request: ProvisionLicenceRequest,
-  held: PaidLicence,
+  held: StandingRow,
   plan: PlanRow,
 ): Promise<LicenceRow> {
-  const standing = afterPayment(
-    {
-      status: held.status,
-      reason: held.status_reason,
-      expiresOn: held.expires_on,
-      expiredFrom: held.expired_from,
-      expiredFromReason: held.expired_from_reason,
-    },
-    expiryOf(request),
-  )
-  const row = await writeStanding(tx, held.id, standing, plan)
-  await insertHistory(tx, [
-    {
-      licenceId: row.id,
-      type: 'plan_changed',
-      from: held.status,
-      to: row.status,
-      actor: 'processor',
-      cause: request.paymentRef,
-    },
-  ])
-  const counts = new Map<string, number>()
-  if (held.status === 'active') counts.set(held.plan_id, -1)
-  if (row.status === 'active') counts.set(plan.id, (counts.get(plan.id) ?? 0) + 1)
-  await addToCounts(tx, counts)
-  const previous = { planId: held.plan_id }
-  const value = { licenceId: row.id, planId: plan.id, status: row.status, previous }
-  await append(tx, {
-    accountId: row.account_id,
-    applicationId: row.application_id,
-    payload: { case: 'licencePlanChanged', value },
+  const changed = await settle(tx, held, {
+    causes: ['paymentLanded'],
+    circumstances: { plan: plan.status },
+    by: { actor: 'processor', cause: request.paymentRef },
+    given: { plan, expiresOn: expiryOf(request) },
   })
-  return row
+  return changed ?? held
 }
 
 function expiryOf({ expiresOn }: ProvisionLicenceRequest): Date | null {

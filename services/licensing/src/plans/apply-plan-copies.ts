@@ -1,10 +1,10 @@
 import type { Transaction } from '@licensing/database/connect'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { changeMany } from '../licences/change-many.ts'
-import { transitions } from '../licences/licence.ts'
+import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import {
-  activeLicencesOn,
+  licencesToSuspend,
   insertArchive,
   insertSnapshots,
   recordSuspended,
@@ -48,10 +48,10 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string, number>> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
   const { count, active } = await changeMany(tx, {
-    transition: transitions.planArchived,
+    move: lifecycle.planArchived[0],
     by: { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` },
     order: tx`l.id`,
-    select: (after, limit) => activeLicencesOn(tx, copy.id, after?.id ?? '', limit),
+    select: (after, limit) => licencesToSuspend(tx, copy.id, after?.id ?? '', limit),
   })
   if (count > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, count)
   return active

@@ -1,11 +1,14 @@
 import type { Sql } from '@licensing/database/connect'
+import { statusIn } from '../licences/licence-queries.ts'
+import { lifecycle } from '../licences/licence.ts'
+import type { PlanStatus } from '../licences/licence.ts'
 import type { Selection } from '../licences/transition-queries.ts'
 
 export interface PlanRow {
   id: string
   account_id: string
   application_id: string
-  status: 'active' | 'retired'
+  status: PlanStatus
   snapshot_id: string
 }
 
@@ -64,16 +67,20 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
   return inserted.count === 1
 }
 
-/** A plan's active licences, at most `limit`, in the order of their ids and after one. */
-export const activeLicencesOn = (sql: Sql, planId: string, afterId: string, limit: number): Selection => sql`
-  select l.id, l.status, l.status_reason
-  from (
-    select licence_id from licence_statuses
-    where plan_id = ${planId} and status = 'active' and licence_id > ${afterId} order by licence_id offset 0
-  ) s cross join lateral (
-    select id, status, status_reason from licences
-    where id = s.licence_id and plan_id = ${planId} and status = 'active' for update
-  ) l limit ${limit}`
+/** A plan's licences that an archive suspends, at most `limit`, in the order of their ids and after one. */
+export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, limit: number): Selection => {
+  const { from } = lifecycle.planArchived[0]
+  return sql`
+    select l.id, l.status, l.status_reason
+    from (
+      select licence_id from licence_statuses
+      where plan_id = ${planId} and ${statusIn(sql, from)} and licence_id > ${afterId}
+      order by licence_id offset 0
+    ) s cross join lateral (
+      select id, status, status_reason from licences
+      where id = s.licence_id and plan_id = ${planId} and ${statusIn(sql, from)} for update
+    ) l limit ${limit}`
+}
 
 export async function recordSuspended(
   sql: Sql,

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { LRUCache } from 'lru-cache'
+import { grants } from '../licences/licence.ts'
 import type { LicenceStatus } from '../licences/licence.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
@@ -40,7 +41,7 @@ export function createSnapshots(sql: Sql): Snapshots {
     entitlementsOf: async (licence) => (await find(licence.snapshot_id)).entitlements,
     async valuesOf(licence) {
       const snapshot = await find(licence.snapshot_id)
-      return licence.status === 'downgraded' ? snapshot.defaults : snapshot.captured
+      return grants[licence.status] === 'defaults' ? snapshot.defaults : snapshot.captured
     },
   }
 }

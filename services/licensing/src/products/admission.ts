@@ -1,7 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { expirable, grants } from '../licences/licence.ts'
 import type { LicenceStatus } from '../licences/licence.ts'
-
-const running: readonly LicenceStatus[] = ['active', 'downgraded']
 
 /**
  * Why a product may not run on a licence here and now, or undefined when it may (decisions 5). A licence past
@@ -12,11 +11,8 @@ export function refusalReason(
   host: string,
   now: Date,
 ): string | undefined {
-  if (!running.includes(licence.status)) {
-    const ended = licence.status === 'suspended' && isPast(licence.expires_on, now)
-    return ended ? 'expired' : licence.status
-  }
-  if (isPast(licence.expires_on, now)) return 'expired'
+  if (expirable.includes(licence.status) && isPast(licence.expires_on, now)) return 'expired'
+  if (grants[licence.status] === 'nothing') return licence.status
   if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
     return 'domain_not_allowed'
   }

@@ -5,7 +5,7 @@ import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
 import { changeMany } from '../licences/change-many.ts'
-import { transitions } from '../licences/licence.ts'
+import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import { licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
@@ -79,7 +79,7 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    transition: transitions.expiryPassed,
+    move: lifecycle.expiryPassed[0],
     by: { actor: 'sweep' },
     order: tx`l.expires_on, l.id`,
     select: (after, limit) => licencesPast(tx, after ?? start, limit),

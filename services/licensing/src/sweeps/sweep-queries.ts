@@ -1,4 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
+import { statusIn } from '../licences/licence-queries.ts'
+import { expirable } from '../licences/licence.ts'
 import type { Selection } from '../licences/transition-queries.ts'
 
 /** A place in the order in which licences fall due. */
@@ -15,11 +17,11 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
   select l.id, l.status, l.status_reason
   from (
     select licence_id from licence_statuses
-    where expires_on <= now() and status in ('active', 'suspended', 'downgraded')
+    where expires_on <= now() and ${statusIn(sql, expirable)}
       ${after ? sql`and (expires_on, licence_id) > (${after.expires_on}, ${after.id})` : sql``}
     order by expires_on, licence_id offset 0
   ) s cross join lateral (
     select id, status, status_reason from licences
-    where id = s.licence_id and expires_on <= now() and status in ('active', 'suspended', 'downgraded')
+    where id = s.licence_id and expires_on <= now() and ${statusIn(sql, expirable)}
     for update skip locked
   ) l limit ${limit}`

@@ -29,7 +29,12 @@ export const calls = array(
       arbitrary: record({
         call: constant('consequence' as const),
         name: constantFrom(
-          ...(['payment_failed', 'dispute_inquiry', 'resume', 'refund', 'partly', 'cancel'] as const),
+          'failed payments' as const,
+          'an inquiry' as const,
+          'an inquiry that closes' as const,
+          'a full refund' as const,
+          'a partial refund' as const,
+          'a cancelled subscription' as const,
         ),
         licence: nat(),
         cause: few,

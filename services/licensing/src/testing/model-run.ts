@@ -184,24 +184,22 @@ function callVerb(
   return within.licensing[`${verb}Licence`](verbOn(within, licence))
 }
 
-function draw(
-  within: Harness,
-  name: 'payment_failed' | 'dispute_inquiry' | 'resume' | 'refund' | 'partly' | 'cancel',
-  licence: { id: string },
-  cause: string,
-): Promise<Licence> {
+type Consequence = Extract<Call, { call: 'consequence' }>['name']
+
+function draw(within: Harness, name: Consequence, licence: { id: string }, cause: string): Promise<Licence> {
   const request = causeOn(within, licence, cause)
   switch (name) {
-    case 'payment_failed':
-    case 'dispute_inquiry':
-      return suspendFor(within, licence, name, cause)
-    case 'resume':
+    case 'failed payments':
+      return suspendFor(within, licence, 'payment_failed', cause)
+    case 'an inquiry':
+      return suspendFor(within, licence, 'dispute_inquiry', cause)
+    case 'an inquiry that closes':
       return within.licensing.resumeFromInquiry(request)
-    case 'refund':
+    case 'a full refund':
       return within.licensing.revokeForRefund(request)
-    case 'partly':
+    case 'a partial refund':
       return within.licensing.downgradeForRefund(request)
-    case 'cancel':
+    case 'a cancelled subscription':
       return within.licensing.expireLicence(request)
   }
 }

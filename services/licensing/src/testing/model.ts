@@ -1,23 +1,19 @@
 import type { SentEvent } from './makers.ts'
+import { resultOf } from './written-rules.ts'
+import type { Cause, Position } from './written-rules.ts'
 
-// A second telling of interface 3 and decisions 4 and 7, in plain TypeScript and without a database, to compare the
-// service with. It shares no code with it on purpose.
+// The written rules carried out in plain TypeScript and without a database, to compare the service with. It shares no
+// code with the service on purpose.
 
-export interface ModelLicence {
+export interface ModelLicence extends Position {
   name: string
   plan: string
   customer: string
-  status: string
-  reason: string | undefined
   /** Days from now; undefined: for ever. */
   expiresIn: number | undefined
-  /** What the sweep found it to be. */
-  sweptFrom: { status: string; reason: string | undefined } | undefined
 }
 
 export type Outcome = { refused: string } | { licence: ModelLicence; event?: Omit<SentEvent, 'previous'> }
-
-const working = ['active', 'suspended', 'downgraded']
 
 export class Model {
   readonly plans = new Map<string, 'active' | 'retired'>()
@@ -50,26 +46,16 @@ export class Model {
     return { licence }
   }
 
-  verb(verb: string, licence: ModelLicence): Outcome {
-    const { status } = licence
-    if (verb === 'suspend' && status === 'active') return this.#suspend(licence, 'manual')
-    if (verb === 'reactivate' && status === 'suspended') {
-      if (this.plans.get(licence.plan) === 'retired') return { refused: 'plan_archived' }
-      return this.#move(licence, 'active', 'licence.reactivated')
-    }
-    if (verb === 'revoke' && status === 'revoked') return { licence }
-    if (verb === 'revoke' && status !== 'retired') return this.#move(licence, 'revoked', 'licence.revoked')
-    if (verb === 'retire' && status === 'retired') return { licence }
-    if (verb === 'retire') return this.#move(licence, 'retired', 'licence.retired')
-    return { refused: 'conflict' }
+  verb(verb: Cause, licence: ModelLicence): Outcome {
+    return this.#bring(verb, licence)
   }
 
   /** @returns the licences that it suspended */
   archive(plan: string): ModelLicence[] {
+    const on = this.licences.filter((licence) => licence.plan === plan)
+    const suspended = on.filter((licence) => 'event' in this.#bring('archive', licence))
     this.plans.set(plan, 'retired')
-    const active = this.licences.filter((licence) => licence.plan === plan && licence.status === 'active')
-    for (const licence of active) this.#suspend(licence, 'plan_archived')
-    return active
+    return suspended
   }
 
   restore(plan: string): void {
@@ -78,89 +64,45 @@ export class Model {
 
   /** @returns the licences that it expired */
   sweep(): ModelLicence[] {
-    const past = this.licences.filter(
-      ({ status, expiresIn }) => working.includes(status) && expiresIn !== undefined && expiresIn <= 0,
-    )
-    for (const licence of past) {
+    const past = this.licences.filter(({ expiresIn }) => expiresIn !== undefined && expiresIn <= 0)
+    return past.filter((licence) => {
       const { status, reason } = licence
-      this.#move(licence, 'expired', 'licence.expired')
-      licence.sweptFrom = { status, reason }
-    }
-    return past
+      const expired = 'event' in this.#bring('sweep', licence)
+      if (expired) licence.sweptFrom = { status, reason }
+      return expired
+    })
   }
 
   pay(payment: string, customer: string, plan: string, expiresIn: number | undefined): Outcome {
     const before = this.#payments.get(payment)
     if (before) return { licence: before }
-    if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
+    const planIs = this.plans.get(plan)!
+    if (planIs === 'retired') return { refused: 'plan_archived' }
     const held = this.licences.findLast(
-      (licence) => licence.customer === customer && !['revoked', 'retired'].includes(licence.status),
+      (licence) => licence.customer === customer && 'to' in resultOf('a payment', licence, planIs),
     )
     const licence = held ?? this.#mint(plan, customer, expiresIn)
     this.#payments.set(payment, licence)
-    if (held) {
-      const failed = held.status === 'suspended' && held.reason === 'payment_failed'
-      if (failed || held.status === 'expired' || held.status === 'downgraded') {
-        held.status = 'active'
-        held.reason = undefined
-      }
-      held.plan = plan
-      held.expiresIn = expiresIn
-      held.sweptFrom = undefined
-    }
-    const type = held ? 'licence.plan_changed' : 'licence.created'
-    return {
-      licence,
-      event: { type, object: { licence_id: licence.name, plan_id: plan, status: licence.status } },
-    }
+    if (!held) return { licence, event: eventOf('licence.created', licence) }
+    Object.assign(held, { plan, expiresIn })
+    return this.#bring('a payment', held)
   }
 
   renew(licence: ModelLicence, cause: string, expiresIn: number): Outcome {
-    if (!this.#first(licence, 'renew', cause) || ['revoked', 'retired'].includes(licence.status)) {
-      return { licence }
-    }
-    if (licence.expiresIn !== undefined) licence.expiresIn = Math.max(licence.expiresIn, expiresIn)
-    const ahead = licence.expiresIn === undefined || licence.expiresIn > 0
-    if (licence.status === 'expired' && licence.sweptFrom && ahead) {
-      Object.assign(licence, licence.sweptFrom, { sweptFrom: undefined })
-    }
-    const retired = this.plans.get(licence.plan) === 'retired'
-    if (licence.status === 'suspended' && licence.reason === 'payment_failed') {
-      if (!retired) return this.#move(licence, 'active', 'licence.reactivated')
-      licence.reason = 'plan_archived'
-    } else if (licence.status === 'active' && retired) {
-      return this.#suspend(licence, 'plan_archived')
-    }
-    return { licence }
+    if (!this.#first(licence, 'renew', cause)) return { licence }
+    const before = licence.expiresIn
+    const after = before === undefined ? undefined : Math.max(before, expiresIn)
+    const ahead = after === undefined || after > 0
+    const name = ahead ? 'a renewal' : 'a renewal of a period that is over'
+    if (!('to' in resultOf(name, licence, this.plans.get(licence.plan)!))) return { licence }
+    licence.expiresIn = after
+    return this.#bring(name, licence)
   }
 
-  consequence(name: string, licence: ModelLicence, cause: string): Outcome {
+  consequence(name: Cause, licence: ModelLicence, cause: string): Outcome {
     if (!this.#first(licence, name, cause)) return { licence }
-    const { status, reason } = licence
-    switch (name) {
-      case 'payment_failed':
-      case 'dispute_inquiry':
-        return status === 'active' ? this.#suspend(licence, name) : { licence }
-      case 'resume':
-        return status === 'suspended' &&
-          reason === 'dispute_inquiry' &&
-          this.plans.get(licence.plan) === 'active'
-          ? this.#move(licence, 'active', 'licence.reactivated')
-          : { licence }
-      case 'refund':
-        return ['revoked', 'retired'].includes(status)
-          ? { licence }
-          : this.#move(licence, 'revoked', 'licence.revoked')
-      case 'partly':
-        return ['revoked', 'retired', 'downgraded'].includes(status)
-          ? { licence }
-          : this.#move(licence, 'downgraded', 'licence.downgraded')
-      case 'cancel':
-        licence.sweptFrom = undefined
-        return working.includes(status) ? this.#move(licence, 'expired', 'licence.expired') : { licence }
-      default:
-        throw new Error(name)
-    }
+    if (name === 'a cancelled subscription') licence.sweptFrom = undefined
+    return this.#bring(name, licence)
   }
 
   #first(licence: ModelLicence, effect: string, cause: string): boolean {
@@ -185,14 +127,19 @@ export class Model {
     return licence
   }
 
-  #suspend(licence: ModelLicence, reason: string): Outcome {
-    const outcome = this.#move(licence, 'suspended', 'licence.suspended', { reason })
-    licence.reason = reason
-    return outcome
+  #bring(cause: Cause, licence: ModelLicence): Outcome {
+    const result = resultOf(cause, licence, this.plans.get(licence.plan)!)
+    if ('refused' in result) return result
+    if (!('to' in result)) return { licence }
+    const stays = licence.status === result.to && licence.reason === result.reason
+    Object.assign(licence, { status: result.to, reason: result.reason })
+    if (!stays) licence.sweptFrom = undefined
+    return { licence, ...(result.event !== undefined && { event: eventOf(result.event, licence) }) }
   }
+}
 
-  #move(licence: ModelLicence, status: string, type: string, more: Record<string, string> = {}): Outcome {
-    Object.assign(licence, { status, reason: undefined, sweptFrom: undefined })
-    return { licence, event: { type, object: { licence_id: licence.name, status, ...more } } }
-  }
+function eventOf(type: string, { name, plan, status, reason }: ModelLicence): Omit<SentEvent, 'previous'> {
+  const ofPayments = type === 'licence.created' || type === 'licence.plan_changed'
+  const more = type === 'licence.suspended' ? { reason } : {}
+  return { type, object: { licence_id: name, ...(ofPayments && { plan_id: plan }), status, ...more } }
 }

@@ -1,0 +1,240 @@
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { Licence } from '@licensing/proto/licensing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expireLicences } from '../sweeps/expire-licences.ts'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  actor,
+  archive,
+  causeOn,
+  countedOn,
+  events,
+  givenPlan,
+  history,
+  refusal,
+  restore,
+  statusesAstray,
+  verbOn,
+} from '../testing/makers.ts'
+import { anew, inDays, provision, renew, suspendFor } from '../testing/payments.ts'
+import { allowedIn, describe, resultOf, rules } from '../testing/written-rules.ts'
+import type { Cause, Position, Result } from '../testing/written-rules.ts'
+import { licenceStatuses, lifecycle, suspensionReasons } from './licence.ts'
+import type { Cause as RowName, LicenceStatus } from './licence.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+interface Given {
+  plan: PlanCopy
+  licence: Licence
+  externalRef: string
+}
+
+const cause = 'the cause'
+const verb = ({ licence }: Given) => verbOn(harness, licence)
+const payment = ({ licence }: Given) => causeOn(harness, licence, cause)
+/** Each cause through the call, or the work, that it has in the service. */
+const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
+  suspend: (given) => harness.licensing.suspendLicence(verb(given)),
+  reactivate: (given) => harness.licensing.reactivateLicence(verb(given)),
+  revoke: (given) => harness.licensing.revokeLicence(verb(given)),
+  retire: (given) => harness.licensing.retireLicence(verb(given)),
+  archive: async ({ plan }) => void (await archive(harness, plan)),
+  sweep: async () => void (await expireLicences(harness.deps.outbox)),
+  'failed payments': ({ licence }) => suspendFor(harness, licence, 'payment_failed', cause),
+  'an inquiry': ({ licence }) => suspendFor(harness, licence, 'dispute_inquiry', cause),
+  'an inquiry that closes': (given) => harness.licensing.resumeFromInquiry(payment(given)),
+  'a full refund': (given) => harness.licensing.revokeForRefund(payment(given)),
+  'a partial refund': (given) => harness.licensing.downgradeForRefund(payment(given)),
+  'a cancelled subscription': (given) => harness.licensing.expireLicence(payment(given)),
+  'a payment': async ({ plan, externalRef }) =>
+    (await provision(harness, { planId: plan.id, externalRef, paymentRef: cause + externalRef })).licence,
+  'a renewal': ({ licence }) => renew(harness, licence, inDays(60), cause),
+  'a renewal of a period that is over': ({ licence }) => renew(harness, licence, inDays(-1), cause),
+  'a renewal that moves no end': ({ licence }) => renew(harness, licence, inDays(-9), cause),
+}
+
+const ways: Record<LicenceStatus, Position[]> = {
+  active: [{ status: 'active' }],
+  suspended: suspensionReasons.map((reason) => ({ status: 'suspended', reason })),
+  downgraded: [{ status: 'downgraded' }],
+  revoked: [{ status: 'revoked' }],
+  retired: [{ status: 'retired' }],
+  // Its subscription was cancelled; else the sweep found it.
+  expired: [{ status: 'expired' }],
+}
+const working = [...ways.active, ...ways.suspended, ...ways.downgraded]
+const positions: Position[] = [
+  ...licenceStatuses.flatMap((status) => ways[status]),
+  ...working.map((sweptFrom) => ({ status: 'expired', sweptFrom })),
+]
+const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>
+  positions.flatMap((position) =>
+    ['active', 'retired']
+      // There is never an active licence on a retired plan.
+      .filter((plan) => plan === 'active' || position.status !== 'active')
+      .map((plan) => ({ cause, position, plan, name: describe(position) })),
+  ),
+)
+
+// Which of them brings a row of the service's table: a row without a cause that is walked does not compile.
+const walkedBy: Record<RowName, Cause[]> = {
+  suspend: ['suspend'],
+  reactivate: ['reactivate'],
+  revoke: ['revoke'],
+  retire: ['retire'],
+  planArchived: ['archive'],
+  expiryPassed: ['sweep'],
+  paymentsFailed: ['failed payments'],
+  inquiryOpened: ['an inquiry'],
+  inquiryClosed: ['an inquiry that closes'],
+  refunded: ['a full refund'],
+  partlyRefunded: ['a partial refund'],
+  subscriptionCancelled: ['a cancelled subscription'],
+  paymentLanded: ['a payment'],
+  renewed: ['a renewal', 'a renewal of a period that is over', 'a renewal that moves no end'],
+  paymentsMadeGood: ['a renewal', 'a renewal that moves no end'],
+}
+
+test('every cause of the service’s table is walked, and no other', () => {
+  expect(Object.keys(walkedBy)).toEqual(Object.keys(lifecycle))
+  expect(new Set(Object.values(walkedBy).flat())).toEqual(new Set(Object.keys(rules)))
+})
+
+test.each(everyCase)(
+  '$cause finds a licence that is $name, its plan $plan, and does what is written',
+  async ({ cause, position, plan, name }) => {
+    const given = await givenLicenceAt(position, plan)
+    const before = await observe(given)
+    const expected = resultOf(cause, position, plan)
+    if ('refused' in expected) await expectRefused(cause, given, position, expected.refused)
+    else {
+      const answer = await bring[cause](given)
+      const newOne = 'newLicence' in expected
+      expect(answer?.id === given.licence.id, name).toBe(answer !== undefined && !newOne)
+    }
+    const after = await observe(given)
+    expect(after).toEqual({ ...before, ...changesOf(expected, position, cause, given, before) })
+    expect(await activeOn(harness, given.plan)).toBe(await countedOn(harness, given.plan))
+    expect(await statusesAstray(harness)).toEqual([])
+  },
+)
+
+async function expectRefused(cause: Cause, given: Given, position: Position, code: string): Promise<void> {
+  const problem = await refusal(bring[cause](given))
+  expect(problem.code).toBe(code)
+  if (cause !== 'a payment') {
+    expect(problem.members).toEqual({
+      current: position.status,
+      allowed: allowedIn(position, given.plan.status),
+    })
+  }
+}
+
+async function observe({ licence }: Given) {
+  const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+  return {
+    status: now!.status,
+    reason: now!.statusReason,
+    events: await events(harness, licence),
+    history: await history(harness, licence),
+  }
+}
+
+type Observed = Awaited<ReturnType<typeof observe>>
+
+/** What is to be observed of a licence after a cause, where it changes. */
+function changesOf(
+  result: Result,
+  position: Position,
+  cause: Cause,
+  { licence, plan }: Given,
+  before: Observed,
+): Partial<Observed> {
+  if (!('to' in result)) return {}
+  const { to: status, reason, event } = result
+  const by = doneBy(cause, plan, licence.externalRef)
+  const entries = result.history.map(([type, to], at) => ({
+    type,
+    from: at === 0 ? position.status : result.history[at - 1]![1],
+    to,
+    ...by,
+  }))
+  const planId = event === 'licence.plan_changed' ? { plan_id: plan.id } : {}
+  const object = { licence_id: licence.id, ...planId, status }
+  return {
+    status,
+    reason,
+    history: [...before.history, ...entries],
+    events: [
+      ...before.events,
+      ...(event === undefined
+        ? []
+        : [
+            {
+              type: event,
+              object: { ...object, ...(event === 'licence.suspended' && { reason }) },
+              previous: event === 'licence.plan_changed' ? planId : null,
+            },
+          ]),
+    ],
+  }
+}
+
+function doneBy(
+  done: Cause,
+  plan: PlanCopy,
+  externalRef: string,
+): { actor: string; cause: string | undefined } {
+  switch (done) {
+    case 'suspend':
+    case 'reactivate':
+    case 'revoke':
+    case 'retire':
+      return { actor, cause: undefined }
+    case 'archive':
+      return { actor, cause: `archive:${plan.id}:${plan.archiveVersion}` }
+    case 'sweep':
+      return { actor: 'sweep', cause: undefined }
+    case 'a payment':
+      return { actor: 'processor', cause: cause + externalRef }
+    default:
+      return { actor: 'processor', cause }
+  }
+}
+
+/** A licence brought there by the calls that lead there, past its end but where the sweep has seen it. */
+async function givenLicenceAt(position: Position, planStatus: string): Promise<Given> {
+  await harness.sql`truncate outbox`
+  const plan = await givenPlan(harness)
+  const externalRef = anew('buyer')
+  // Past its end: nothing but a sweep looks at it.
+  const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(-2) })
+  const given = { plan, licence: licence!, externalRef }
+  await lead(given, position)
+  if (planStatus === 'retired' && plan.status === 'active') await archive(harness, plan)
+  return given
+}
+
+async function lead(given: Given, { status, reason, sweptFrom }: Position): Promise<void> {
+  const { licensing } = harness
+  const before = causeOn(harness, given.licence, 'before')
+  if (sweptFrom) {
+    await lead(given, sweptFrom)
+    await expireLicences(harness.deps.outbox)
+  } else if (status === 'expired') await licensing.expireLicence(before)
+  else if (status === 'downgraded') await licensing.downgradeForRefund(before)
+  else if (status === 'revoked') await licensing.revokeLicence(verb(given))
+  else if (status === 'retired') await licensing.retireLicence(verb(given))
+  else if (reason === 'manual') await licensing.suspendLicence(verb(given))
+  else if (reason === 'plan_archived') {
+    await archive(harness, given.plan)
+    await restore(harness, given.plan)
+  } else if (reason !== undefined) await suspendFor(harness, given.licence, reason, 'before')
+}
