@@ -6,7 +6,9 @@ export const suspensionReasons = ['manual', 'plan_archived', 'payment_failed', '
 
 export type SuspensionReason = (typeof suspensionReasons)[number]
 
-export type PlanStatus = 'active' | 'retired'
+export const planStatuses = ['active', 'retired'] as const
+
+export type PlanStatus = (typeof planStatuses)[number]
 
 /** What a transition starts from and changes, beside the plan and the end of the licence. */
 export interface Standing {

@@ -1,0 +1,21 @@
+import { listedValues } from '@licensing/test-support/listed-values'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expirable, licenceStatuses, lifecycle, planStatuses } from './licences/licence.ts'
+import { startHarness } from './testing/harness.ts'
+import type { Harness } from './testing/harness.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+test('the values that the database’s definitions list are those of the closed sets and of the lifecycle', async () => {
+  expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
+    licences_status_check: licenceStatuses.toSorted(),
+    plans_status_check: planStatuses.toSorted(),
+    licence_statuses_due: expirable.toSorted(),
+    // Which licences the revocation list gains.
+    list_revocation: [lifecycle.revoke[0].to],
+  })
+})

@@ -1,0 +1,32 @@
+import type postgres from 'postgres'
+
+/** Where a database's definition lists values: a check, an index or a trigger, by its name, with those values in order. */
+export type ListedValues = Record<string, string[]>
+
+/**
+ * The values that the checks, partial indexes and triggers of a database name, for comparison with the closed sets:
+ * what a migration writes down cannot import them.
+ *
+ * @example expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({ plans_status_check: ['active', …] })
+ */
+export async function listedValues(
+  read: (statement: string) => Promise<readonly postgres.Row[]>,
+): Promise<ListedValues> {
+  const definitions = (await read(`
+    select conname as name, pg_get_constraintdef(oid) as definition
+    from pg_constraint where contype = 'c' and connamespace = 'public'::regnamespace
+    union all
+    select indexrelid::regclass::text, pg_get_expr(indpred, indrelid)
+    from pg_index where indpred is not null and indrelid::regclass::text !~ '^pg_'
+    union all
+    select tgname, substring(pg_get_triggerdef(oid) from ' WHEN (.*) EXECUTE ')
+    from pg_trigger where not tgisinternal and tgqual is not null
+  `)) as { name: string; definition: string }[]
+  const listed: ListedValues = {}
+  for (const { name, definition } of definitions) {
+    // A list's values are plain words; a pattern is none.
+    const values = [...definition.matchAll(/'([a-z_]+)'::text/g)].map(([, value]) => value!)
+    if (values.length > 0) listed[name] = [...new Set(values)].sort()
+  }
+  return listed
+}
