@@ -79,7 +79,7 @@ const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>
     ['active', 'retired']
       // There is never an active licence on a retired plan.
       .filter((plan) => plan === 'active' || position.status !== 'active')
-      .map((plan) => ({ cause, position, plan, name: describe(position) })),
+      .map((plan) => ({ cause, position, plan })),
   ),
 )
 
@@ -107,24 +107,30 @@ test('every cause of the service’s table is walked, and no other', () => {
   expect(new Set(Object.values(walkedBy).flat())).toEqual(new Set(Object.keys(rules)))
 })
 
-test.each(everyCase)(
-  '$cause finds a licence that is $name, its plan $plan, and does what is written',
-  async ({ cause, position, plan, name }) => {
+for (const { cause, position, plan } of everyCase) {
+  const result = resultOf(cause, position, plan)
+  const of = `of a licence that is ${describe(position)}${plan === 'retired' ? ', on a retired plan,' : ''}`
+  test(`${cause} ${of} ${inWords(result)}`, async () => {
     const given = await givenLicenceAt(position, plan)
     const before = await observe(given)
-    const expected = resultOf(cause, position, plan)
-    if ('refused' in expected) await expectRefused(cause, given, position, expected.refused)
+    if ('refused' in result) await expectRefused(cause, given, position, result.refused)
     else {
       const answer = await bring[cause](given)
-      const newOne = 'newLicence' in expected
-      expect(answer?.id === given.licence.id, name).toBe(answer !== undefined && !newOne)
+      const isTheLicence = answer?.id === given.licence.id
+      expect(isTheLicence).toBe(answer !== undefined && !('newLicence' in result))
     }
     const after = await observe(given)
-    expect(after).toEqual({ ...before, ...changesOf(expected, position, cause, given, before) })
+    expect(after).toEqual({ ...before, ...changesOf(result, position, cause, given, before) })
     expect(await activeOn(harness, given.plan)).toBe(await countedOn(harness, given.plan))
     expect(await statusesAstray(harness)).toEqual([])
-  },
-)
+  })
+}
+
+function inWords(result: Result): string {
+  if ('refused' in result) return `is refused: ${result.refused}`
+  if (!('to' in result)) return 'changes nothing of it'
+  return `leaves it ${describe({ status: result.to, reason: result.reason })}`
+}
 
 async function expectRefused(cause: Cause, given: Given, position: Position, code: string): Promise<void> {
   const problem = await refusal(bring[cause](given))
