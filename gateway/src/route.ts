@@ -1,6 +1,6 @@
+import type { Scope } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { z } from 'zod'
-import type { Scope } from './admission/api-keys.ts'
 import type { Services } from './services.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

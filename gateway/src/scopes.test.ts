@@ -1,5 +1,5 @@
+import type { Scope } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Scope } from './admission/api-keys.ts'
 import { pathIds } from './fields/id.ts'
 import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'

@@ -5,8 +5,6 @@ import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
 import { bearerOf } from './bearer.ts'
 
-export type Scope = 'admin' | 'read' | 'revoke' | 'issue'
-
 interface Entry {
   principal: Principal
   /** When the answer was asked for, not when it came: what was revoked since is not in it. */

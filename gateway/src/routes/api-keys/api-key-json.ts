@@ -1,12 +1,13 @@
 import type { ApiKey, CreateApiKeyResponse } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
 import { text } from '../../fields/text.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
 
-const scope = z.enum(['admin', 'read', 'revoke', 'issue'])
+const scope = z.enum(closedSets.scope)
 
 const common = {
   id: id('key'),
@@ -54,7 +55,7 @@ function commonJson(apiKey: ApiKey) {
   return {
     id: apiKey.id,
     name: apiKey.name,
-    scopes: apiKey.scopes as z.output<typeof scope>[],
+    scopes: apiKey.scopes.map((scope) => readMember('scope', scope)),
     app_id: apiKey.applicationId ?? null,
     last_four: apiKey.lastFour,
     created_at: isoText(apiKey.createdAt),

@@ -1,4 +1,5 @@
 import type { CheckoutSession } from '@licensing/proto/billing'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
@@ -6,13 +7,11 @@ import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { webAddress } from '../../fields/web-address.ts'
 import { externalRef } from '../licences/licence-inputs.ts'
 
-const status = z.enum(['open', 'provisioned', 'provision_failed', 'expired', 'canceled'])
-
 export const checkoutSessionSchema = z
   .strictObject({
     id: id('cs'),
     url: z.string().describe('Where to send the customer to pay.'),
-    status,
+    status: z.enum(closedSets.checkoutStatus),
     plan_id: id('pln'),
     external_ref: z.string(),
     amount: minorUnitsNumber,
@@ -35,7 +34,7 @@ export function checkoutSessionJson(session: CheckoutSession): z.output<typeof c
   return {
     id: session.id,
     url: session.url,
-    status: session.status as z.output<typeof status>,
+    status: readMember('checkoutStatus', session.status),
     plan_id: session.planId,
     external_ref: session.externalRef,
     amount: Number(session.amount),

@@ -1,16 +1,18 @@
 import type { EntitlementDefinition } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
 import { lengths, text } from '../../fields/text.ts'
 
-const kind = z.enum(['feature', 'limit'])
 const displayName = text(textLimits.name).meta({ examples: ['Export to PDF'] })
 const value = z
   .string()
   .regex(/^(?:true|false|0|-?[1-9][0-9]{0,14})$/, 'must be true or false, or an integer written as a string')
   .meta({ examples: ['false'] })
+const kind = z.enum(closedSets.entitlementKind)
 
 export const entitlementDefSchema = z
   .strictObject({
@@ -50,12 +52,12 @@ export function entitlementDefJson(definition: EntitlementDefinition): z.output<
   return {
     id: definition.id,
     key: definition.key,
-    kind: definition.kind as z.output<typeof kind>,
+    kind: readMember('entitlementKind', definition.kind),
     display_name: definition.displayName,
     default: definition.default,
   }
 }
 
-function isValue(kind: string, value: string): boolean {
+function isValue(kind: EntitlementKind, value: string): boolean {
   return kind === 'feature' ? value === 'true' || value === 'false' : /^(?:0|-?[1-9][0-9]{0,14})$/.test(value)
 }

@@ -1,4 +1,5 @@
 import type { Fee } from '@licensing/proto/billing'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
@@ -7,12 +8,10 @@ import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
-const kind = z.enum(['charge', 'credit', 'reversal'])
-
 const feeSchema = z
   .strictObject({
     id: id('fee'),
-    kind,
+    kind: z.enum(closedSets.feeKind),
     amount_minor: minorUnitsNumber.describe('Positive for a charge or a reversal, negative for a credit.'),
     currency: currencyText,
     charge_ref: z.string(),
@@ -25,7 +24,7 @@ const feeSchema = z
 function feeJson(fee: Fee): z.output<typeof feeSchema> {
   return {
     id: fee.id,
-    kind: fee.kind as z.output<typeof kind>,
+    kind: readMember('feeKind', fee.kind),
     amount_minor: Number(fee.amountMinor),
     currency: fee.currency,
     charge_ref: fee.chargeRef,

@@ -1,8 +1,7 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { ImportLicencesResponse } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-
-const result = z.enum(['created', 'existing', 'failed'])
 
 export const importSchema = z
   .strictObject({
@@ -10,7 +9,7 @@ export const importSchema = z
       .array(
         z.strictObject({
           legacy_key: z.string(),
-          result,
+          result: z.enum(closedSets.importResult),
           licence_id: id('lic').nullable(),
           error: z.strictObject({ code: z.string(), detail: z.string() }).nullable(),
         }),
@@ -24,7 +23,7 @@ export function importJson(response: ImportLicencesResponse): z.output<typeof im
   return {
     items: response.items.map((item) => ({
       legacy_key: item.legacyKey,
-      result: item.result as z.output<typeof result>,
+      result: readMember('importResult', item.result),
       licence_id: item.licenceId ?? null,
       error: item.error ? { code: item.error.code, detail: item.error.detail } : null,
     })),

@@ -1,16 +1,15 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
-import { licenceFields, licenceJson } from './licence-json.ts'
-
-const kind = z.enum(['feature', 'limit'])
+import { licenceFields, licenceJson, licenceStatus } from './licence-json.ts'
 
 export const licenceDetailSchema = z
   .strictObject({
     ...licenceFields,
     entitlements: z
-      .array(z.strictObject({ key: z.string(), kind, value: z.string() }))
+      .array(z.strictObject({ key: z.string(), kind: z.enum(closedSets.entitlementKind), value: z.string() }))
       .describe('The snapshot taken at issue: every definition, override or default, sorted by key.'),
     activations: z.array(
       z.strictObject({
@@ -29,27 +28,12 @@ export const licenceDetailSchema = z
   })
   .meta({ id: 'LicenceDetail' })
 
-const historyType = z.enum([
-  'issued',
-  'imported',
-  'created',
-  'plan_changed',
-  'suspended',
-  'reactivated',
-  'revoked',
-  'retired',
-  'expired',
-  'downgraded',
-  'renewed',
-  'migrated',
-])
-
 export const historyEntrySchema = z
   .strictObject({
     at: timestampText,
-    type: historyType,
-    from: z.string().nullable().describe('The status before; null for a licence’s first entry.'),
-    to: z.string(),
+    type: z.enum(closedSets.historyType),
+    from: licenceStatus.nullable().describe('The status before; null for a licence’s first entry.'),
+    to: licenceStatus,
     actor: z.string().describe('An API key’s id, `processor`, `sweep` or `product`.'),
     cause: z.string().nullable().describe('Event, charge or archive that it came from.'),
   })
@@ -58,9 +42,9 @@ export const historyEntrySchema = z
 export function licenceDetailJson(detail: LicenceDetail): z.output<typeof licenceDetailSchema> {
   return {
     ...licenceJson(detail.licence!),
-    entitlements: detail.entitlements.map(({ key, kind: of, value }) => ({
+    entitlements: detail.entitlements.map(({ key, kind, value }) => ({
       key,
-      kind: of as z.output<typeof kind>,
+      kind: readMember('entitlementKind', kind),
       value,
     })),
     activations: detail.activations.map((activation) => ({
@@ -83,9 +67,9 @@ export function licenceDetailJson(detail: LicenceDetail): z.output<typeof licenc
 export function historyEntryJson(entry: HistoryEntry): z.output<typeof historyEntrySchema> {
   return {
     at: isoText(entry.at),
-    type: entry.type as z.output<typeof historyType>,
-    from: entry.from ?? null,
-    to: entry.to,
+    type: readMember('historyType', entry.type),
+    from: entry.from === undefined ? null : readMember('licenceStatus', entry.from),
+    to: readMember('licenceStatus', entry.to),
     actor: entry.actor,
     cause: entry.cause ?? null,
   }

@@ -1,9 +1,10 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { Licence, Restrictions } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
 
-export const licenceStatus = z.enum(['active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded'])
+export const licenceStatus = z.enum(closedSets.licenceStatus)
 
 const restrictionsSchema = z
   .strictObject({
@@ -24,10 +25,7 @@ export const licenceFields = {
   expires_on: timestampText.nullable().describe('null: for ever.'),
   created_at: timestampText,
   updated_at: timestampText,
-  status_reason: z
-    .string()
-    .nullable()
-    .describe('Why it is suspended: manual, plan_archived, payment_failed or dispute_inquiry.'),
+  status_reason: z.enum(closedSets.suspensionReason).nullable().describe('Why it is suspended.'),
 }
 
 export const licenceSchema = z.strictObject(licenceFields).meta({ id: 'Licence' })
@@ -36,7 +34,7 @@ export function licenceJson(licence: Licence): z.output<typeof licenceSchema> {
   return {
     id: licence.id,
     key: licence.key,
-    status: licence.status as z.output<typeof licenceStatus>,
+    status: readMember('licenceStatus', licence.status),
     plan_id: licence.planId,
     application_id: licence.applicationId,
     external_ref: licence.externalRef,
@@ -44,7 +42,8 @@ export function licenceJson(licence: Licence): z.output<typeof licenceSchema> {
     expires_on: isoTextOrNull(licence.expiresOn),
     created_at: isoText(licence.createdAt),
     updated_at: isoText(licence.updatedAt),
-    status_reason: licence.statusReason ?? null,
+    status_reason:
+      licence.statusReason === undefined ? null : readMember('suspensionReason', licence.statusReason),
   }
 }
 

@@ -1,3 +1,4 @@
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { limit, pageOf, cursorAfter, positionCursor } from '../../fields/page.ts'
 import { vendorRoute } from '../../route.ts'
@@ -29,9 +30,12 @@ function findLicence(call: LicenceCall) {
   return call.services.licensing.getLicence(ofLicence(call))
 }
 
-type Verb = 'suspend' | 'reactivate' | 'revoke' | 'retire'
-
-function verbRoute(verb: Verb, summary: string, description: string, errors: Route['errors'] = []): Route {
+function verbRoute(
+  verb: LicenceVerb,
+  summary: string,
+  description: string,
+  errors: Route['errors'] = [],
+): Route {
   return vendorRoute({
     method: 'POST',
     path: `/v1/licences/{licence_id}/${verb}`,

@@ -1,12 +1,13 @@
 import type { ArchivePlanResponse, Plan } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
 import { storableText, text } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 
-export const planStatus = z.enum(['active', 'retired'])
+export const planStatus = z.enum(closedSets.planStatus)
 
 const planFields = {
   id: id('pln'),
@@ -63,7 +64,7 @@ export function planJson(plan: Plan): z.output<typeof planSchema> {
     id: plan.id,
     name: plan.name,
     code: plan.code,
-    status: plan.status as z.output<typeof planStatus>,
+    status: readMember('planStatus', plan.status),
     active_licences: Number(plan.activeLicences),
     entitlements: plan.entitlements.map(({ entitlementDefId, value }) => ({
       entitlement_def_id: entitlementDefId,

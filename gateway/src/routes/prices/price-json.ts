@@ -1,12 +1,13 @@
 import type { Price } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { count, currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { optional } from '../../fields/optional.ts'
 import { text } from '../../fields/text.ts'
 
-const mode = z.enum(['payment', 'subscription'])
+const mode = z.enum(closedSets.priceMode)
 
 export const priceSchema = z
   .strictObject({
@@ -39,7 +40,7 @@ export function priceJson(price: Price): z.output<typeof priceSchema> {
     price_id: price.priceId,
     amount: Number(price.amount),
     currency: price.currency,
-    mode: price.mode as z.output<typeof mode>,
+    mode: readMember('priceMode', price.mode),
     period_months: price.periodMonths ?? null,
   }
 }

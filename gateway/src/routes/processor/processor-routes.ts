@@ -1,11 +1,12 @@
 import type { Processor } from '@licensing/proto/billing'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { keylessRoute, vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
 const tag = 'Payment processor'
-const name = z.enum(['stripe'])
+const name = z.enum(closedSets.processor)
 
 const processorSchema = z
   .strictObject({
@@ -26,7 +27,7 @@ const connectBody = z.strictObject({
 
 function processorJson(processor: Processor): z.output<typeof processorSchema> {
   return {
-    processor: processor.processor as z.output<typeof name>,
+    processor: readMember('processor', processor.processor),
     connected_account: processor.connectedAccount,
     connected_at: isoText(processor.connectedAt),
     simulated: processor.simulated,

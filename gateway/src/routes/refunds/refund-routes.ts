@@ -1,4 +1,5 @@
 import type { Refund } from '@licensing/proto/billing'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
@@ -7,8 +8,6 @@ import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
-const lane = z.enum(['full_refund', 'partial_refund', 'chargeback'])
-
 const refundSchema = z
   .strictObject({
     id: id('rfd'),
@@ -16,21 +15,24 @@ const refundSchema = z
     charge_ref: z.string(),
     amount: minorUnitsNumber,
     currency: currencyText,
-    lane,
-    status: z.string(),
+    lane: z.enum(closedSets.refundLane),
+    status: z
+      .enum([...closedSets.refundStatus, ...closedSets.disputeStatus])
+      .describe('Of a refund or, where the lane is chargeback, of the dispute.'),
     occurred_at: timestampText,
   })
   .meta({ id: 'Refund' })
 
 function refundJson(refund: Refund): z.output<typeof refundSchema> {
+  const lane = readMember('refundLane', refund.lane)
   return {
     id: refund.id,
     licence_id: refund.licenceId ?? null,
     charge_ref: refund.chargeRef,
     amount: Number(refund.amount),
     currency: refund.currency,
-    lane: refund.lane as z.output<typeof lane>,
-    status: refund.status,
+    lane,
+    status: readMember(lane === 'chargeback' ? 'disputeStatus' : 'refundStatus', refund.status),
     occurred_at: isoText(refund.occurredAt),
   }
 }

@@ -1,5 +1,6 @@
 import type { SaleEvent } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
 import { currency, minorUnits } from '../../fields/money.ts'
@@ -11,10 +12,13 @@ import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { externalRef } from '../licences/licence-inputs.ts'
 
-const status = z.enum(['provisioned', 'provision_failed'])
-
 const saleEventSchema = z
-  .strictObject({ id: id('sale'), sale_id: z.string(), licence_id: id('lic').nullable(), status })
+  .strictObject({
+    id: id('sale'),
+    sale_id: z.string(),
+    licence_id: id('lic').nullable(),
+    status: z.enum(closedSets.saleStatus),
+  })
   .meta({ id: 'SaleEvent' })
 
 const saleEventBody = z
@@ -48,7 +52,7 @@ function saleEventJson(event: SaleEvent): z.output<typeof saleEventSchema> {
     id: event.id,
     sale_id: event.saleId,
     licence_id: event.licenceId ?? null,
-    status: event.status as z.output<typeof status>,
+    status: readMember('saleStatus', event.status),
   }
 }
 

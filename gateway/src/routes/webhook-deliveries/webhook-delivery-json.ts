@@ -1,9 +1,10 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { Delivery, DeliveryDetail } from '@licensing/proto/notifier'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
 
-export const deliveryStatus = z.enum(['pending', 'delivered', 'failed'])
+export const deliveryStatus = z.enum(closedSets.deliveryStatus)
 
 const common = {
   id: id('dlv'),
@@ -42,7 +43,7 @@ export function deliveryJson(delivery: Delivery): z.output<typeof deliverySchema
     event_id: delivery.eventId,
     event_type: delivery.eventType,
     endpoint_id: delivery.endpointId,
-    status: delivery.status as z.output<typeof deliveryStatus>,
+    status: readMember('deliveryStatus', delivery.status),
     attempt_count: delivery.attemptCount,
     next_attempt_at: isoTextOrNull(delivery.nextAttemptAt),
     created_at: isoText(delivery.createdAt),

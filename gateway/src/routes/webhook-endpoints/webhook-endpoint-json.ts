@@ -1,3 +1,4 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { CreateEndpointResponse, Endpoint } from '@licensing/proto/notifier'
 import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
@@ -6,15 +7,13 @@ import { id } from '../../fields/id.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
 import { webhookUrl } from '../../fields/web-address.ts'
 
-const status = z.enum(['enabled', 'disabled'])
-const disabledReason = z.enum(['deleted', 'retries_exhausted'])
 const secret = z.string().describe('Signs deliveries. Shown here and never again.')
 
 const common = {
   id: id('whe'),
   url: z.string(),
   subscribed_events: z.string(),
-  status,
+  status: z.enum(closedSets.endpointStatus),
   created_at: timestampText,
 }
 
@@ -22,7 +21,7 @@ export const webhookEndpointSchema = z
   .strictObject({
     ...common,
     disabled_at: timestampText.nullable(),
-    disabled_reason: disabledReason.nullable(),
+    disabled_reason: z.enum(closedSets.disabledReason).nullable(),
     failing_attempts: z
       .int()
       .describe('Attempts made of the event that fails most, from its 4th on; else 0.'),
@@ -59,7 +58,8 @@ export function webhookEndpointJson(endpoint: Endpoint): z.output<typeof webhook
   return {
     ...commonJson(endpoint),
     disabled_at: isoTextOrNull(endpoint.disabledAt),
-    disabled_reason: (endpoint.disabledReason as z.output<typeof disabledReason> | undefined) ?? null,
+    disabled_reason:
+      endpoint.disabledReason === undefined ? null : readMember('disabledReason', endpoint.disabledReason),
     failing_attempts: endpoint.failingAttempts,
     failing_since: isoTextOrNull(endpoint.failingSince),
   }
@@ -76,7 +76,7 @@ function commonJson(endpoint: Endpoint) {
     id: endpoint.id,
     url: endpoint.url,
     subscribed_events: endpoint.subscribedEvents,
-    status: endpoint.status as z.output<typeof status>,
+    status: readMember('endpointStatus', endpoint.status),
     created_at: isoText(endpoint.createdAt),
   }
 }

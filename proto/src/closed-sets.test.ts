@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { closedSets, isMember, readMember, UnknownMember } from './closed-sets.ts'
+import type { SetName } from './closed-sets.ts'
+
+// Interface 2 to 5 and decisions 4, 6 and 7, written out a second time.
+const written: Record<SetName, string> = {
+  scope: 'admin read revoke issue',
+  entitlementKind: 'feature limit',
+  planStatus: 'active retired',
+  planVerb: 'archive restore',
+  licenceStatus: 'active suspended revoked expired retired downgraded',
+  suspensionReason: 'manual plan_archived payment_failed dispute_inquiry',
+  licenceVerb: 'suspend reactivate revoke retire',
+  historyType:
+    'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated',
+  importResult: 'created existing failed',
+  processor: 'stripe',
+  priceMode: 'payment subscription',
+  checkoutStatus: 'open provisioned provision_failed expired canceled',
+  saleStatus: 'provisioned provision_failed',
+  refundLane: 'full_refund partial_refund chargeback',
+  refundStatus: 'pending succeeded failed canceled',
+  disputeStatus: 'open won lost closed',
+  feeKind: 'charge credit reversal',
+  endpointStatus: 'enabled disabled',
+  disabledReason: 'deleted retries_exhausted',
+  deliveryStatus: 'pending delivered failed',
+}
+
+test('each set has the words of the interface and the decisions', () => {
+  const sets = Object.entries(closedSets).map(([name, words]) => [name, words.join(' ')])
+  expect(Object.fromEntries(sets)).toEqual(written)
+})
+
+test('a word of the set is read as it is', () => {
+  for (const set of Object.keys(closedSets) as SetName[]) {
+    for (const word of closedSets[set]) expect(readMember(set, word)).toBe(word)
+  }
+})
+
+test.each(['frozen', '', 'Active', 'active ', 'toString', '0'])(
+  '%j is no licence status, and says so',
+  (word) => {
+    expect(isMember('licenceStatus', word)).toBe(false)
+    const read = () => readMember('licenceStatus', word)
+    expect(read).toThrow(UnknownMember)
+    expect(read).toThrow(`${JSON.stringify(word)} is no licenceStatus: known are active, suspended,`)
+  },
+)
+
+test('what is quoted of a long word is bounded', () => {
+  expect(() => readMember('scope', 'x'.repeat(1_000_000))).toThrow(/^"x{64}" is no scope/)
+})

@@ -1,0 +1,94 @@
+/**
+ * Every closed set of words that crosses the wire or stands in a database: the only place that lists one. Types, REST
+ * schemas, the OpenAPI document and the SDK come from here; what a migration writes down is compared with it by a test.
+ */
+export const closedSets = {
+  // Catalog.
+  scope: ['admin', 'read', 'revoke', 'issue'],
+  entitlementKind: ['feature', 'limit'],
+  planStatus: ['active', 'retired'],
+  planVerb: ['archive', 'restore'],
+
+  // Licensing.
+  licenceStatus: ['active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded'],
+  suspensionReason: ['manual', 'plan_archived', 'payment_failed', 'dispute_inquiry'],
+  licenceVerb: ['suspend', 'reactivate', 'revoke', 'retire'],
+  historyType: [
+    'issued',
+    'imported',
+    'created',
+    'plan_changed',
+    'suspended',
+    'reactivated',
+    'revoked',
+    'retired',
+    'expired',
+    'downgraded',
+    'renewed',
+    'migrated',
+  ],
+  importResult: ['created', 'existing', 'failed'],
+
+  // Billing.
+  processor: ['stripe'],
+  priceMode: ['payment', 'subscription'],
+  checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
+  saleStatus: ['provisioned', 'provision_failed'],
+  refundLane: ['full_refund', 'partial_refund', 'chargeback'],
+  refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
+  disputeStatus: ['open', 'won', 'lost', 'closed'],
+  feeKind: ['charge', 'credit', 'reversal'],
+
+  // Notifier.
+  endpointStatus: ['enabled', 'disabled'],
+  disabledReason: ['deleted', 'retries_exhausted'],
+  deliveryStatus: ['pending', 'delivered', 'failed'],
+} as const satisfies Record<string, readonly [string, ...string[]]>
+
+export type SetName = keyof typeof closedSets
+
+/** A word of a closed set. */
+export type Member<Name extends SetName> = (typeof closedSets)[Name][number]
+
+export type Scope = Member<'scope'>
+export type EntitlementKind = Member<'entitlementKind'>
+export type PlanStatus = Member<'planStatus'>
+export type PlanVerb = Member<'planVerb'>
+export type LicenceStatus = Member<'licenceStatus'>
+export type SuspensionReason = Member<'suspensionReason'>
+export type LicenceVerb = Member<'licenceVerb'>
+export type HistoryType = Member<'historyType'>
+export type ImportOutcome = Member<'importResult'>
+export type PriceMode = Member<'priceMode'>
+export type CheckoutStatus = Member<'checkoutStatus'>
+export type SaleStatus = Member<'saleStatus'>
+export type RefundLane = Member<'refundLane'>
+export type RefundStatus = Member<'refundStatus'>
+export type DisputeStatus = Member<'disputeStatus'>
+export type FeeKind = Member<'feeKind'>
+export type EndpointStatus = Member<'endpointStatus'>
+export type DisabledReason = Member<'disabledReason'>
+export type DeliveryStatus = Member<'deliveryStatus'>
+
+/** A peer or a database says a word that its closed set does not have. Never for what a caller may get wrong. */
+export class UnknownMember extends Error {
+  override name = 'UnknownMember'
+}
+
+export function isMember<Name extends SetName>(set: Name, word: string): word is Member<Name> {
+  const words: readonly string[] = closedSets[set]
+  return words.includes(word)
+}
+
+/**
+ * A word from a peer or a database as a member of its set.
+ *
+ * @throws {UnknownMember} naming set and word; a call that it ends is logged in full and answered with `internal`
+ * @example const status = readMember('licenceStatus', licence.status)
+ */
+export function readMember<Name extends SetName>(set: Name, word: string): Member<Name> {
+  if (isMember(set, word)) return word
+  throw new UnknownMember(
+    `${JSON.stringify(word.slice(0, 64))} is no ${set}: known are ${closedSets[set].join(', ')}`,
+  )
+}
