@@ -65,10 +65,10 @@ export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
 export const strangerAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
 const strangerId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
 
-export async function startGateway({
-  requestMs,
-  ...limits
-}: Partial<RateLimits> & { requestMs?: number } = {}): Promise<TestGateway> {
+export async function startGateway(
+  { requestMs, ...limits }: Partial<RateLimits> & { requestMs?: number } = {},
+  log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'),
+): Promise<TestGateway> {
   await using started = new AsyncDisposableStack()
   const keys = new Map<string, KnownKey>()
   const answers: StandIns = {
@@ -79,7 +79,6 @@ export async function startGateway({
     notifier: {},
   }
   const calls: string[] = []
-  const log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const listen = async (...services: Parameters<typeof serve>[0]['services']) => {
     const server = await serve({
       address: { host: '127.0.0.1', port: 0 },

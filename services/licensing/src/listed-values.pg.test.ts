@@ -1,6 +1,7 @@
+import { closedSets } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expirable, licenceStatuses, lifecycle, planStatuses } from './licences/licence.ts'
+import { expirable, lifecycle } from './licences/licence.ts'
 import { startHarness } from './testing/harness.ts'
 import type { Harness } from './testing/harness.ts'
 
@@ -12,8 +13,8 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 test('the values that the database’s definitions list are those of the closed sets and of the lifecycle', async () => {
   expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
-    licences_status_check: licenceStatuses.toSorted(),
-    plans_status_check: planStatuses.toSorted(),
+    licences_status_check: closedSets.licenceStatus.toSorted(),
+    plans_status_check: closedSets.planStatus.toSorted(),
     licence_statuses_due: expirable.toSorted(),
     // Which licences the revocation list gains.
     list_revocation: [lifecycle.revoke[0].to],

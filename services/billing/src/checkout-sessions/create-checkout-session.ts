@@ -4,6 +4,8 @@ import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { CheckoutSessionSchema, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
+import { readMember } from '@licensing/proto/closed-sets'
+import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { findConnection } from '../connections/connection-queries.ts'
 import { checkReference } from '../check-reference.ts'
 import type { BillingDeps } from '../deps.ts'
@@ -62,7 +64,7 @@ export async function createCheckoutSession(
 async function soldAt(
   { sql, catalog }: BillingDeps,
   request: CreateCheckoutSessionRequest,
-): Promise<PriceRow & { planStatus: string }> {
+): Promise<PriceRow & { planStatus: PlanStatus }> {
   const { accountId, applicationId, planId } = request
   checkReference('/external_ref', request.externalRef)
   const plan = await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
@@ -74,7 +76,7 @@ async function soldAt(
   if (!price) {
     throw invalid('/plan_id', `plan ${planId} has no price: map one with PUT …/plans/${planId}/price`)
   }
-  return { ...price, planStatus: plan.status }
+  return { ...price, planStatus: readMember('planStatus', plan.status) }
 }
 
 async function feeTerms({ catalog }: BillingDeps, accountId: string): Promise<FeeTerms> {

@@ -1,6 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-
-export type SessionStatus = 'open' | 'provisioned' | 'provision_failed' | 'expired' | 'canceled'
+import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
 
 /** What the processor says of a checkout; states only move up. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
@@ -12,14 +11,14 @@ export interface SessionRow {
   plan_id: string
   external_ref: string
   price_id: string
-  mode: 'payment' | 'subscription'
+  mode: PriceMode
   period_months: number | null
   amount: bigint
   currency: string
   fee_minor: bigint
   fee_bps: number
   fee_fixed_minor: bigint
-  status: SessionStatus
+  status: CheckoutStatus
   licence_id: string | null
   failure_reason: string | null
   merchant: string

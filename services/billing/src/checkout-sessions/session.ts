@@ -2,13 +2,14 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { CheckoutSessionSchema } from '@licensing/proto/billing'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { SessionRow } from './session-queries.ts'
 
 export function sessionMessage(row: SessionRow): MessageInitShape<typeof CheckoutSessionSchema> {
   return {
     id: row.id,
     url: row.url,
-    status: row.status,
+    status: readMember('checkoutStatus', row.status),
     planId: row.plan_id,
     externalRef: row.external_ref,
     amount: row.amount,

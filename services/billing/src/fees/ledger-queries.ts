@@ -1,8 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { FeeKind } from '@licensing/proto/closed-sets'
 import type { PageRequest } from '../page.ts'
 import { rowsFor } from '../page.ts'
-
-export type FeeKind = 'charge' | 'credit' | 'reversal'
 
 export interface NewFeeEntry {
   id: string

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { BillingDeps } from '../deps.ts'
 import { pageOf } from '../page.ts'
 import { listFeeRows } from './ledger-queries.ts'
@@ -14,7 +15,7 @@ export async function listFees(
   return {
     fees: page.map((row) => ({
       id: row.id,
-      kind: row.kind,
+      kind: readMember('feeKind', row.kind),
       amountMinor: row.amount_minor,
       currency: row.currency,
       chargeRef: row.charge_ref,

@@ -2,6 +2,9 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '../page.ts'
 import { rowsFor } from '../page.ts'
 
+/** What is known of a payment's charge. */
+export const chargeStates = ['none', 'pending', 'known', 'absent'] as const
+
 export interface PaymentRow {
   id: string
   account_id: string
@@ -20,7 +23,7 @@ export interface PaymentRow {
   payment_ref: string | null
   charge_ref: string | null
   charged_at: Date | null
-  charge_state: 'none' | 'pending' | 'known' | 'absent'
+  charge_state: (typeof chargeStates)[number]
   period_end: Date | null
   renewed: boolean
 }

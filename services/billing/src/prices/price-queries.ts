@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PriceMode } from '@licensing/proto/closed-sets'
 
 export interface PlanScope {
   accountId: string
@@ -11,7 +12,7 @@ export interface PriceRow {
   price_id: string
   amount: bigint
   currency: string
-  mode: 'payment' | 'subscription'
+  mode: PriceMode
   period_months: number | null
 }
 

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { Price, PriceSchema } from '@licensing/proto/billing'
+import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import { checkReference } from '../check-reference.ts'
 import type { PriceRow } from './price-queries.ts'
 
@@ -15,8 +16,9 @@ export function checkMoney(amount: bigint, currency: string): void {
 export function toPriceRow(price: Price): PriceRow {
   checkMoney(price.amount, price.currency)
   checkReference('/price_id', price.priceId)
-  if (price.mode !== 'payment' && price.mode !== 'subscription') {
-    throw invalid('/mode', 'must be payment or subscription')
+  const { mode } = price
+  if (!isMember('priceMode', mode)) {
+    throw invalid('/mode', `must be ${closedSets.priceMode.join(' or ')}`)
   }
   if (price.periodMonths !== undefined && price.periodMonths < 1) {
     throw invalid('/period_months', 'must be at least 1')
@@ -26,7 +28,7 @@ export function toPriceRow(price: Price): PriceRow {
     price_id: price.priceId,
     amount: price.amount,
     currency: price.currency,
-    mode: price.mode,
+    mode,
     period_months: price.periodMonths ?? null,
   }
 }
@@ -37,7 +39,7 @@ export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema
     priceId: row.price_id,
     amount: row.amount,
     currency: row.currency,
-    mode: row.mode,
+    mode: readMember('priceMode', row.mode),
     ...(row.period_months !== null && { periodMonths: row.period_months }),
   }
 }

@@ -1,3 +1,5 @@
+import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
+
 /** What a payment processor tells, in our words. Ids that end in `Ref` are the processor's. */
 export type Fact =
   | CheckoutFact
@@ -45,7 +47,7 @@ export interface RefundFact {
   amount: bigint
   currency: string
   createdAt: Date
-  status: 'pending' | 'succeeded' | 'failed' | 'canceled'
+  status: RefundStatus
   /** It is no longer succeeded, but had been. */
   hadSucceeded: boolean
   /** When it came to this status; undefined where the processor's records say so, which do not tell when. */
@@ -61,7 +63,7 @@ export interface DisputeFact {
   currency: string
   openedAt: Date
   stage: 'inquiry' | 'inquiry_closed' | 'chargeback'
-  status: 'open' | 'won' | 'lost' | 'closed'
+  status: DisputeStatus
   /** A chargeback that began as an inquiry. */
   wasInquiry: boolean
   /** It tells of the dispute's opening, so that nothing came before. */

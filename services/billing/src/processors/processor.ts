@@ -1,3 +1,4 @@
+import type { PriceMode } from '@licensing/proto/closed-sets'
 import type { ChargeFact, DisputeFact, Fact, InvoicePaidFact, RefundFact } from './facts.ts'
 
 /** An event of the processor's, verified; what it says is read by `factsOf`. */
@@ -17,7 +18,7 @@ export interface CheckoutOrder {
   externalRef: string
   merchant: string
   priceId: string
-  mode: 'payment' | 'subscription'
+  mode: PriceMode
   amount: bigint
   currency: string
   feeMinor: bigint

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ListRefundsRequest, ListRefundsResponseSchema } from '@licensing/proto/billing'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { BillingDeps } from '../deps.ts'
 import { pageOf } from '../page.ts'
 import { listRefundRows } from './refund-queries.ts'
@@ -16,8 +17,8 @@ export async function listRefunds(
       chargeRef: row.charge_ref,
       amount: row.amount,
       currency: row.currency,
-      lane: row.lane,
-      status: row.status,
+      lane: readMember('refundLane', row.lane),
+      status: readMember(row.lane === 'chargeback' ? 'disputeStatus' : 'refundStatus', row.status),
       occurredAt: timestampFromDate(row.occurred_at),
       ...(row.licence_id !== null && { licenceId: row.licence_id }),
     })),

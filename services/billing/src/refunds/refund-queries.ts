@@ -1,8 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { DisputeStatus, RefundLane, RefundStatus } from '@licensing/proto/closed-sets'
 import type { PageRequest } from '../page.ts'
 import { rowsFor } from '../page.ts'
-
-export type Lane = 'full_refund' | 'partial_refund' | 'chargeback'
 
 export interface RefundRow {
   id: string
@@ -10,8 +9,9 @@ export interface RefundRow {
   ref: string
   amount: bigint
   currency: string
-  lane: Lane
-  status: string
+  lane: RefundLane
+  /** Of the refund or, in the lane `chargeback`, of the dispute. */
+  status: RefundStatus | DisputeStatus
   occurred_at: Date
   processed: boolean
   alerted: boolean

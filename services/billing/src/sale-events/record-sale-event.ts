@@ -5,6 +5,7 @@ import { newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { RecordSaleEventRequest, RecordSaleEventResponseSchema } from '@licensing/proto/billing'
+import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate } from '../calendar.ts'
 import { checkReference } from '../check-reference.ts'
 import type { BillingDeps } from '../deps.ts'
@@ -183,7 +184,7 @@ function saleMessage(sale: SaleRow) {
   return {
     id: sale.id,
     saleId: sale.sale_id,
-    status: sale.status,
+    status: readMember('saleStatus', sale.status),
     ...(sale.licence_id !== null && { licenceId: sale.licence_id }),
   }
 }

@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import type { SaleStatus } from '@licensing/proto/closed-sets'
 
 export interface SaleRow {
   id: string
@@ -12,7 +13,7 @@ export interface SaleRow {
   currency: string
   occurred_at: Date
   expires_on: Date | null
-  status: 'provisioned' | 'provision_failed'
+  status: SaleStatus
   licence_id: string | null
 }
 

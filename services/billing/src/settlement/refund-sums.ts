@@ -1,7 +1,7 @@
+import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { RefundFactRow } from '../facts/refund-facts.ts'
 import { creditWindowMs } from '../fees/fee.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import type { Lane } from '../refunds/refund-queries.ts'
 import type { Story } from './story.ts'
 
 /** The refunds that count against a payment, in the order in which they came to be. */
@@ -35,7 +35,7 @@ function sum(refunds: RefundFactRow[]): bigint {
 }
 
 /** Partials that add up to the whole amount end as a full refund: the one that completes it. */
-export function laneOf(story: Story, payment: PaymentRow, refund: RefundFactRow): Lane {
+export function laneOf(story: Story, payment: PaymentRow, refund: RefundFactRow): RefundLane {
   const refunds = countingRefunds(story, payment)
   const earlier = refunds.filter(
     (other) =>

@@ -1,9 +1,9 @@
+import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { ChargeRow } from '../facts/charge-facts.ts'
 import type { DisputeRow } from '../facts/dispute-facts.ts'
 import type { InvoiceRow } from '../facts/subscription-facts.ts'
 import type { RefundFactRow } from '../facts/refund-facts.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import type { Lane } from '../refunds/refund-queries.ts'
 
 /** One thing that follows from a story and has not been done yet. */
 export type Step = LocalStep | LicenceStep
@@ -15,7 +15,7 @@ export type LocalStep =
   | { do: 'link_payment'; payment: PaymentRow; paymentRef: string }
   | { do: 'link_charge'; payment: PaymentRow; charge: ChargeRow }
   | { do: 'charge_fee'; payment: PaymentRow }
-  | { do: 'note_refund'; payment: PaymentRow; refund: RefundFactRow; lane: Lane }
+  | { do: 'note_refund'; payment: PaymentRow; refund: RefundFactRow; lane: RefundLane }
   | { do: 'note_chargeback'; payment: PaymentRow; dispute: DisputeRow }
   | { do: 'credit_fee'; payment: PaymentRow; at: Date }
   | { do: 'reverse_credit'; payment: PaymentRow; at: Date }
@@ -32,7 +32,7 @@ export type LicenceStep =
       do: 'process_refund'
       payment: PaymentRow
       refund: RefundFactRow
-      lane: Lane
+      lane: RefundLane
       oldCycle: boolean
       at: Date
     }

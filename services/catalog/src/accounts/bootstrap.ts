@@ -1,10 +1,10 @@
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
+import { closedSets } from '@licensing/proto/closed-sets'
 import type { CatalogConfig } from '../config.ts'
 import { findKeyByHash, insertKey } from '../api-keys/api-key-queries.ts'
 import { hashOfKey } from '../api-keys/key-format.ts'
-import { scopes } from '../api-keys/scopes.ts'
 import { insertApplication } from '../applications/application-queries.ts'
 import { findDemoAccount, insertAccount, recordNewAccountFees } from './account-queries.ts'
 
@@ -46,7 +46,7 @@ export async function bootstrap(
       name: 'Demo',
       hash,
       lastFour: key.slice(-4),
-      scopes: [...scopes],
+      scopes: [...closedSets.scope],
     })
   })
 }

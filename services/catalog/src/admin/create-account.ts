@@ -1,9 +1,9 @@
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { insertAccount, readNewAccountFees } from '../accounts/account-queries.ts'
 import { emailAddress } from '../accounts/email-address.ts'
 import { mintKey } from '../api-keys/create-api-key.ts'
-import { scopes } from '../api-keys/scopes.ts'
 import { insertApplication } from '../applications/application-queries.ts'
 import { feeConfig } from '../config.ts'
 import { Violations } from '../refusals.ts'
@@ -31,7 +31,7 @@ export const createAccount: Command = {
         fee.fixedMinor ?? usual?.fixedMinor ?? BigInt(feeConfig.FEE_FIXED_MINOR.parse(undefined))
       await insertAccount(tx, { id: accountId, name, alertEmail, fee: { bps, fixedMinor }, demo: false })
       await insertApplication(tx, { id: applicationId, accountId, name })
-      return (await mintKey(tx, { accountId, name: 'licensing-admin', scopes: [...scopes] })).key
+      return (await mintKey(tx, { accountId, name: 'licensing-admin', scopes: closedSets.scope })).key
     })
     return [JSON.stringify({ account_id: accountId, app_id: applicationId, key })]
   },

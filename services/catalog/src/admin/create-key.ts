@@ -1,9 +1,9 @@
+import { closedSets } from '@licensing/proto/closed-sets'
 import { mintKey } from '../api-keys/create-api-key.ts'
-import { scopes } from '../api-keys/scopes.ts'
 import type { Command } from './command.ts'
 
 export const createKey: Command = {
-  synopsis: `--account ACCOUNT_ID --name NAME --scopes ${scopes.join(',')} [--app APP_ID]`,
+  synopsis: `--account ACCOUNT_ID --name NAME --scopes ${closedSets.scope.join(',')} [--app APP_ID]`,
   summary: 'makes a key, for one application alone where --app is given; prints it, once',
   options: {
     account: { required: true },

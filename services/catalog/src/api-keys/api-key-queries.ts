@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { Scope } from '@licensing/proto/closed-sets'
 import type { PageRequest } from '../pages.ts'
 import { rowsFor } from '../pages.ts'
 
@@ -7,7 +8,7 @@ export interface ApiKeyRow {
   account_id: string
   application_id: string | null
   name: string
-  scopes: string[]
+  scopes: Scope[]
   last_four: string
   created_at: Date
   last_used_at: Date | null
@@ -26,7 +27,7 @@ export async function insertKey(
     name: string
     hash: Buffer
     lastFour: string
-    scopes: string[]
+    scopes: Scope[]
   },
 ): Promise<ApiKeyRow> {
   const [row] = await sql<ApiKeyRow[]>`

@@ -4,13 +4,13 @@ import { isId, newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import { invalid } from '@licensing/grpc/errors'
 import type { CreateApiKeyRequest, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { CatalogDeps } from '../deps.ts'
 import { notFound, Violations } from '../refusals.ts'
 import type { ApiKeyRow } from './api-key-queries.ts'
 import { insertKey } from './api-key-queries.ts'
 import { toApiKey } from './api-key.ts'
 import { hashOfKey, newKey } from './key-format.ts'
-import { isScope, scopes } from './scopes.ts'
 
 export async function createApiKey(
   { sql }: CatalogDeps,
@@ -23,14 +23,15 @@ export async function createApiKey(
 /** Makes a key; the one that comes back is shown once and kept nowhere. */
 export async function mintKey(
   sql: Sql,
-  wanted: { accountId: string; name: string; scopes: string[]; applicationId?: string | undefined },
+  wanted: { accountId: string; name: string; scopes: readonly string[]; applicationId?: string | undefined },
 ): Promise<{ row: ApiKeyRow; key: string }> {
   const { accountId, applicationId, name } = wanted
   const violations = new Violations()
   violations.checkName('/name', name)
-  if (wanted.scopes.length === 0) violations.add('/scopes', `must name at least one of ${scopes.join(', ')}`)
+  const known = closedSets.scope.join(', ')
+  if (wanted.scopes.length === 0) violations.add('/scopes', `must name at least one of ${known}`)
   wanted.scopes.forEach((scope, at) => {
-    if (!isScope(scope)) violations.add(`/scopes/${at}`, `must be one of ${scopes.join(', ')}`)
+    if (!isMember('scope', scope)) violations.add(`/scopes/${at}`, `must be one of ${known}`)
   })
   if (applicationId !== undefined && !isId('app', applicationId)) violations.add('/app_id', noSuchApplication)
   violations.throwIfAny()
@@ -43,7 +44,7 @@ export async function mintKey(
     name,
     hash: hashOfKey(key),
     lastFour: key.slice(-4),
-    scopes: [...new Set(wanted.scopes)],
+    scopes: [...new Set(wanted.scopes)].map((scope) => readMember('scope', scope)),
   }).catch((error: unknown) => {
     const broken = brokenConstraint(error)
     if (broken === 'api_keys_application') throw invalid('/app_id', noSuchApplication)

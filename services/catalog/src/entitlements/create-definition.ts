@@ -6,14 +6,15 @@ import type {
   CreateEntitlementDefinitionRequest,
   EntitlementDefinitionSchema,
 } from '@licensing/proto/catalog'
+import { isMember } from '@licensing/proto/closed-sets'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { Violations } from '../refusals.ts'
 import { countDefinitions, insertDefinition } from './definition-queries.ts'
-import { isKind, kinds, problemOfKey, problemOfValue, toDefinition } from './definition.ts'
-import type { Kind } from './definition.ts'
+import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.ts'
 
 // A plan's copy travels as one message, which carries every definition.
 const mostDefinitions = 2_000
@@ -39,14 +40,14 @@ export async function createDefinition(
 }
 
 function checked(request: CreateEntitlementDefinitionRequest): {
-  kind: Kind
+  kind: EntitlementKind
   displayName: string
   default: string
 } {
   const violations = new Violations()
   const problem = problemOfKey(request.key)
   if (problem !== undefined) violations.add('/key', problem)
-  const kind = isKind(request.kind) ? request.kind : undefined
+  const kind = isMember('entitlementKind', request.kind) ? request.kind : undefined
   if (!kind) violations.add('/kind', 'must be "feature" or "limit"')
   if (request.displayName !== undefined) violations.checkName('/display_name', request.displayName)
   const unfit = kind && request.default !== undefined && problemOfValue(kind, request.default)

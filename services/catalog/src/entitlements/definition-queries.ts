@@ -1,14 +1,14 @@
 import type { Sql } from '@licensing/database/connect'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import type { PageRequest } from '../pages.ts'
 import { rowsFor } from '../pages.ts'
 import { problemOfKey } from './definition.ts'
-import type { Kind } from './definition.ts'
 
 export interface DefinitionRow {
   id: string
   application_id: string
   key: string
-  kind: Kind
+  kind: EntitlementKind
   display_name: string
   default_value: string
   created_at: Date
@@ -24,7 +24,7 @@ export async function insertDefinition(
     id: string
     applicationId: string
     key: string
-    kind: Kind
+    kind: EntitlementKind
     displayName: string
     default: string
   },

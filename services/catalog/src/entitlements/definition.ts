@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import type { DefinitionRow } from './definition-queries.ts'
 
 /** What each kind holds (interface 2.1), and what applies where nothing is said. */
@@ -11,16 +12,10 @@ export const kinds = {
     pattern: /^(0|-?[1-9][0-9]{0,14})$/,
     form: 'must be an integer of at most 15 digits as a string, without plus sign, leading zero or fraction',
   },
-} as const
-
-export type Kind = keyof typeof kinds
-
-export function isKind(text: string): text is Kind {
-  return Object.hasOwn(kinds, text)
-}
+} as const satisfies Record<EntitlementKind, { default: string; pattern: RegExp; form: string }>
 
 /** What is wrong with a value of this kind, or undefined. */
-export function problemOfValue(kind: Kind, value: string): string | undefined {
+export function problemOfValue(kind: EntitlementKind, value: string): string | undefined {
   return kinds[kind].pattern.test(value) ? undefined : kinds[kind].form
 }
 

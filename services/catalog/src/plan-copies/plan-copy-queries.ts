@@ -1,15 +1,16 @@
 import type { Sql } from '@licensing/database/connect'
+import type { EntitlementKind, PlanStatus } from '@licensing/proto/closed-sets'
 
 export interface PlanCopyRow {
   id: string
   account_id: string
   application_id: string
-  status: string
+  status: PlanStatus
   version: bigint
   archived_by: string
   archive_version: bigint
   /** Key, kind, value, default of every definition of the application, sorted by key. */
-  entitlements: [string, string, string, string][]
+  entitlements: [string, EntitlementKind, string, string][]
 }
 
 // One statement, so one snapshot: the version and what is resolved belong together, also outside of a transaction.

@@ -1,5 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
+import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { announce } from '../plan-copies/announce.ts'
@@ -10,7 +11,6 @@ import { notFound } from '../refusals.ts'
 import { changeStatus, findPlan, resumeStatus, settleStatus } from './plan-queries.ts'
 import type { PlanRow } from './plan-queries.ts'
 import { wrongStatus } from './plan.ts'
-import type { PlanVerb } from './plan.ts'
 
 interface Addressed {
   accountId: string

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { invalid } from '@licensing/grpc/errors'
 import type { ListPlansRequest, ListPlansResponseSchema } from '@licensing/proto/catalog'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
 import { checkPage, pageOf } from '../pages.ts'
@@ -13,8 +14,8 @@ export async function listPlans(
   request: ListPlansRequest,
 ): Promise<MessageInitShape<typeof ListPlansResponseSchema>> {
   const { accountId, applicationId, limit, status } = request
-  if (status !== undefined && status !== 'active' && status !== 'retired') {
-    throw invalid('/status', 'must be active or retired')
+  if (status !== undefined && !isMember('planStatus', status)) {
+    throw invalid('/status', `must be ${closedSets.planStatus.join(' or ')}`)
   }
   checkPage('pln', request)
   checkApplicationId(applicationId)

@@ -1,12 +1,12 @@
 import type { OverrideInput } from '@licensing/proto/catalog'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfValue } from '../entitlements/definition.ts'
-import type { Kind } from '../entitlements/definition.ts'
 import type { Violations } from '../refusals.ts'
 
 export interface DefinedKey {
   id: string
   key: string
-  kind: Kind
+  kind: EntitlementKind
 }
 
 /** Finds the definition of each override; what does not fit is added to `violations`, by its place in the list. */

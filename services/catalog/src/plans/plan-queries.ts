@@ -1,8 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
 import type { PageRequest } from '../pages.ts'
 import { rowsFor } from '../pages.ts'
 import { transitions } from './plan.ts'
-import type { PlanStatus, PlanVerb } from './plan.ts'
 
 export interface PlanRow {
   id: string

@@ -2,22 +2,20 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanSchema } from '@licensing/proto/catalog'
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
 import type { Violations } from '../refusals.ts'
 import type { PlanRow } from './plan-queries.ts'
-
-export type PlanStatus = 'active' | 'retired'
 
 /** Interface 3.2: each verb needs one status and leads to the other. */
 export const transitions = {
   archive: { from: 'active', to: 'retired' },
   restore: { from: 'retired', to: 'active' },
-} as const satisfies Record<string, { from: PlanStatus; to: PlanStatus }>
-
-export type PlanVerb = keyof typeof transitions
+} as const satisfies Record<PlanVerb, { from: PlanStatus; to: PlanStatus }>
 
 /** Verbs that would change a plan of this status. */
 export function allowedVerbs(status: PlanStatus): PlanVerb[] {
-  return (Object.keys(transitions) as PlanVerb[]).filter((verb) => transitions[verb].from === status)
+  return closedSets.planVerb.filter((verb) => transitions[verb].from === status)
 }
 
 export function wrongStatus(verb: PlanVerb, plan: { id: string; status: PlanStatus }): ServiceError {

@@ -1,3 +1,5 @@
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
@@ -12,8 +14,6 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { vendorVerbs } from './licence.ts'
-import type { LicenceStatus, VendorVerb } from './licence.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -21,10 +21,10 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-const call = (verb: VendorVerb, licence: { id: string }, more: { accountId?: string } = {}) => {
+const call = (verb: LicenceVerb, licence: { id: string }, more: { accountId?: string } = {}) => {
   const request = { ...verbOn(harness, licence), ...more }
   const { licensing } = harness
-  const calls: Record<VendorVerb, () => Promise<unknown>> = {
+  const calls: Record<LicenceVerb, () => Promise<unknown>> = {
     suspend: () => licensing.suspendLicence(request),
     reactivate: () => licensing.reactivateLicence(request),
     revoke: () => licensing.revokeLicence(request),
@@ -74,7 +74,7 @@ test('on a retired plan a conflict does not offer to reactivate', async () => {
   })
 })
 
-test.each(vendorVerbs)('%s of a stranger’s licence is the same as of none', async (verb) => {
+test.each(closedSets.licenceVerb)('%s of a stranger’s licence is the same as of none', async (verb) => {
   const plan = await givenPlan(harness)
   const status: LicenceStatus = verb === 'reactivate' ? 'suspended' : 'active'
   const licence = await givenLicenceIn(harness, status, plan.id)

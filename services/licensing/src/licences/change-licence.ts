@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import type { LicenceSchema, LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
 import { findLicence, inScope, lockPlanOf, statusIn } from './licence-queries.ts'
@@ -11,20 +12,20 @@ import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { licenceEvent } from './licence-event.ts'
 import { allowedVerbs, lifecycle, transitionOf } from './licence.ts'
-import type { Move, VendorVerb } from './licence.ts'
+import type { Move } from './licence.ts'
 import { changeLicences } from './transition-queries.ts'
 
 /** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
 export async function changeLicence(
   { outbox }: LicensingDeps,
-  verb: VendorVerb,
+  verb: LicenceVerb,
   request: LifecycleRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
   const row = await untilSettled(() => outbox.transaction((tx) => change(tx, verb, request)))
   return licenceMessage(row)
 }
 
-async function change(tx: Transaction, verb: VendorVerb, request: LifecycleRequest): Promise<LicenceRow> {
+async function change(tx: Transaction, verb: LicenceVerb, request: LifecycleRequest): Promise<LicenceRow> {
   const move: Move = lifecycle[verb][0]
   const scope: LicenceScope = request
   // Lock order: the plan before the licence.
@@ -49,14 +50,14 @@ async function change(tx: Transaction, verb: VendorVerb, request: LifecycleReque
   throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
 }
 
-const onlyFrom: Record<VendorVerb, string> = {
+const onlyFrom: Record<LicenceVerb, string> = {
   suspend: 'only an active licence can be suspended',
   reactivate: 'only a suspended licence can be reactivated',
   revoke: 'a retired licence cannot be revoked',
   retire: 'it cannot be retired',
 }
 
-function conflict(verb: VendorVerb, found: FoundLicence): ServiceError {
+function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
   const allowed = allowedVerbs(found.status, found.plan_status)
   const remedy =
     allowed.length > 0

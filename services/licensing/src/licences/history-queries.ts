@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
 import { inScope } from './licence-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
-import type { HistoryType, LicenceStatus } from './licence.ts'
 
 export interface HistoryRow {
   position: bigint

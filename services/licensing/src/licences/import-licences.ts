@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { retrying } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
+import type { ImportOutcome, PlanStatus } from '@licensing/proto/closed-sets'
 import type {
   ImportItem,
   ImportLicencesRequest,
@@ -18,8 +19,8 @@ import { newLicenceKey } from './licence-key.ts'
 
 const mostItems = 500
 
-type Result = MessageInitShape<typeof ImportResultSchema> & { result: 'created' | 'existing' | 'failed' }
-type PlanState = 'active' | 'retired' | 'unknown' | 'away'
+type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutcome }
+type PlanState = PlanStatus | 'unknown' | 'away'
 
 export async function importLicences(
   deps: LicensingDeps,

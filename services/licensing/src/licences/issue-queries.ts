@@ -1,8 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { beginnings } from './licence.ts'
-import type { PlanStatus } from './licence.ts'
 
 const { issued } = beginnings
 

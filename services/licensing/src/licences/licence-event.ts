@@ -1,5 +1,6 @@
 import type { NewEvent } from '@licensing/events/outbox'
-import type { LicenceEvent, LicenceStatus, SuspensionReason } from './licence.ts'
+import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
+import type { LicenceEvent } from './licence.ts'
 
 export interface ChangedLicence {
   id: string

@@ -1,7 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
+import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
-import type { LicenceStatus, PlanStatus, Standing } from './licence.ts'
+import type { Standing } from './licence.ts'
 
 /** A licence as its account, or a key bound to one application, sees it. */
 export interface LicenceScope {

@@ -1,8 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
+import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
-import type { LicenceStatus, SuspensionReason } from './licence.ts'
 
 export interface LicenceRow {
   id: string
@@ -31,7 +32,7 @@ export function licenceMessage(row: LicenceRow): MessageInitShape<typeof Licence
   return {
     id: row.id,
     key: row.key,
-    status: row.status,
+    status: readMember('licenceStatus', row.status),
     planId: row.plan_id,
     applicationId: row.application_id,
     externalRef: row.external_ref,
@@ -39,7 +40,7 @@ export function licenceMessage(row: LicenceRow): MessageInitShape<typeof Licence
     updatedAt: timestampFromDate(row.updated_at),
     ...(restrictions && { restrictions }),
     ...(row.expires_on && { expiresOn: timestampFromDate(row.expires_on) }),
-    ...(row.status_reason !== null && { statusReason: row.status_reason }),
+    ...(row.status_reason !== null && { statusReason: readMember('suspensionReason', row.status_reason) }),
   }
 }
 

@@ -1,6 +1,8 @@
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, grants, held, licenceStatuses, lifecycle, transitionOf } from './licence.ts'
-import type { Cause, LicenceStatus, Standing, Transition } from './licence.ts'
+import { allowedVerbs, expirable, grants, held, lifecycle, transitionOf } from './licence.ts'
+import type { Cause, Standing, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
 const transitions = causes.flatMap((cause) =>
@@ -28,7 +30,7 @@ test('nothing leads out of retired, and only retire out of revoked', () => {
 
 test('every status is reached, and what is suspended says why', () => {
   const reached = new Set(transitions.map(({ transition }) => transition.to))
-  expect(licenceStatuses.filter((status) => !reached.has(status))).toEqual([])
+  expect(closedSets.licenceStatus.filter((status) => !reached.has(status))).toEqual([])
   for (const { transition } of transitions) {
     expect(transition.reason !== undefined).toBe(transition.to === 'suspended')
   }
@@ -37,11 +39,14 @@ test('every status is reached, and what is suspended says why', () => {
 test('the sets beside the table are those that the decisions name', () => {
   expect(new Set(expirable)).toEqual(new Set(['active', 'suspended', 'downgraded']))
   expect(new Set(held)).toEqual(new Set(['active', 'suspended', 'expired', 'downgraded']))
-  expect(licenceStatuses.filter((status) => grants[status] !== 'nothing')).toEqual(['active', 'downgraded'])
+  expect(closedSets.licenceStatus.filter((status) => grants[status] !== 'nothing')).toEqual([
+    'active',
+    'downgraded',
+  ])
 })
 
 test('no cause makes a licence active while its plan is retired, the payment for a plan that is not aside', () => {
-  const standings = licenceStatuses.flatMap((status): Standing[] => [
+  const standings = closedSets.licenceStatus.flatMap((status): Standing[] => [
     { status, status_reason: null, expired_from: null, expired_from_reason: null },
     { status, status_reason: 'payment_failed', expired_from: null, expired_from_reason: null },
     { status, status_reason: 'dispute_inquiry', expired_from: null, expired_from_reason: null },

@@ -1,14 +1,11 @@
-export const licenceStatuses = ['active', 'suspended', 'revoked', 'expired', 'retired', 'downgraded'] as const
-
-export type LicenceStatus = (typeof licenceStatuses)[number]
-
-export const suspensionReasons = ['manual', 'plan_archived', 'payment_failed', 'dispute_inquiry'] as const
-
-export type SuspensionReason = (typeof suspensionReasons)[number]
-
-export const planStatuses = ['active', 'retired'] as const
-
-export type PlanStatus = (typeof planStatuses)[number]
+import { closedSets } from '@licensing/proto/closed-sets'
+import type {
+  HistoryType,
+  LicenceStatus,
+  LicenceVerb,
+  PlanStatus,
+  SuspensionReason,
+} from '@licensing/proto/closed-sets'
 
 /** What a transition starts from and changes, beside the plan and the end of the licence. */
 export interface Standing {
@@ -65,20 +62,6 @@ export type LicenceEvent =
   | 'licenceExpired'
   | 'licenceRetired'
   | 'licenceDowngraded'
-
-export type HistoryType =
-  | 'issued'
-  | 'imported'
-  | 'created'
-  | 'plan_changed'
-  | 'suspended'
-  | 'reactivated'
-  | 'revoked'
-  | 'retired'
-  | 'expired'
-  | 'downgraded'
-  | 'renewed'
-  | 'migrated'
 
 const suspended = {
   from: ['active'],
@@ -199,13 +182,9 @@ export const expirable: readonly LicenceStatus[] = lifecycle.expiryPassed[0].fro
 /** Statuses in which a customer holds a licence: a payment lands on it. */
 export const held: readonly LicenceStatus[] = lifecycle.paymentLanded.flatMap(({ from }) => [...from])
 
-export const vendorVerbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const satisfies Cause[]
-
-export type VendorVerb = (typeof vendorVerbs)[number]
-
 /** The verbs that would change a licence now. */
-export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): VendorVerb[] {
-  return vendorVerbs.filter((verb) => {
+export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {
+  return closedSets.licenceVerb.filter((verb) => {
     const move: Move = lifecycle[verb][0]
     return move.from.includes(status) && (move.where?.plan ?? plan) === plan
   })

@@ -1,4 +1,6 @@
 import type { PlanCopy } from '@licensing/proto/catalog'
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import type { Licence } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expireLicences } from '../sweeps/expire-licences.ts'
@@ -21,8 +23,8 @@ import {
 import { anew, inDays, provision, renew, suspendFor } from '../testing/payments.ts'
 import { allowedIn, describe, resultOf, rules } from '../testing/written-rules.ts'
 import type { Cause, Position, Result } from '../testing/written-rules.ts'
-import { licenceStatuses, lifecycle, suspensionReasons } from './licence.ts'
-import type { Cause as RowName, LicenceStatus } from './licence.ts'
+import { lifecycle } from './licence.ts'
+import type { Cause as RowName } from './licence.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -62,7 +64,7 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
 
 const ways: Record<LicenceStatus, Position[]> = {
   active: [{ status: 'active' }],
-  suspended: suspensionReasons.map((reason) => ({ status: 'suspended', reason })),
+  suspended: closedSets.suspensionReason.map((reason) => ({ status: 'suspended', reason })),
   downgraded: [{ status: 'downgraded' }],
   revoked: [{ status: 'revoked' }],
   retired: [{ status: 'retired' }],
@@ -71,7 +73,7 @@ const ways: Record<LicenceStatus, Position[]> = {
 }
 const working = [...ways.active, ...ways.suspended, ...ways.downgraded]
 const positions: Position[] = [
-  ...licenceStatuses.flatMap((status) => ways[status]),
+  ...closedSets.licenceStatus.flatMap((status) => ways[status]),
   ...working.map((sweptFrom) => ({ status: 'expired', sweptFrom })),
 ]
 const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>

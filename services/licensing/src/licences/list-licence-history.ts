@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { ListLicenceHistoryRequest, ListLicenceHistoryResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
 import { pageLimit } from '../page.ts'
@@ -17,10 +18,10 @@ export async function listLicenceHistory(
     entries: rows.slice(0, limit).map((row) => ({
       position: row.position,
       at: timestampFromDate(row.at),
-      type: row.type,
-      to: row.to_status,
+      type: readMember('historyType', row.type),
+      to: readMember('licenceStatus', row.to_status),
       actor: row.actor,
-      ...(row.from_status !== null && { from: row.from_status }),
+      ...(row.from_status !== null && { from: readMember('licenceStatus', row.from_status) }),
       ...(row.cause !== null && { cause: row.cause }),
     })),
     hasMore: rows.length > limit,

@@ -1,8 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import type { ChangedLicence } from './licence-event.ts'
-import type { LicenceStatus, Move, Standing, Step } from './licence.ts'
+import type { Move, Standing, Step } from './licence.ts'
 
 /** Who did it and because of what, as the history shows it. */
 export interface By {

@@ -1,5 +1,6 @@
 import type { Transaction } from '@licensing/database/connect'
 import type { PlanCopy } from '@licensing/proto/catalog'
+import { readMember } from '@licensing/proto/closed-sets'
 import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
@@ -24,7 +25,11 @@ export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Prom
   await insertSnapshots(tx, [...new Map(snapshots.map((snapshot) => [snapshot.id, snapshot])).values()])
   const taken = await upsertPlans(
     tx,
-    latest.map((copy, at) => ({ ...copy, snapshotId: snapshots[at]!.id })),
+    latest.map((copy, at) => ({
+      ...copy,
+      status: readMember('planStatus', copy.status),
+      snapshotId: snapshots[at]!.id,
+    })),
   )
   const changes: [string, number][] = []
   for (const copy of latest) {

@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../licences/licence-queries.ts'
 import { lifecycle } from '../licences/licence.ts'
-import type { PlanStatus } from '../licences/licence.ts'
 import type { Selection } from '../licences/transition-queries.ts'
 
 export interface PlanRow {
@@ -16,7 +16,7 @@ export interface NewPlanCopy {
   id: string
   accountId: string
   applicationId: string
-  status: string
+  status: PlanStatus
   version: bigint
   snapshotId: string
 }

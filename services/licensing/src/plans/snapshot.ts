@@ -1,11 +1,13 @@
 import type { ResolvedEntitlement } from '@licensing/proto/catalog'
+import { readMember } from '@licensing/proto/closed-sets'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { createHash } from 'node:crypto'
 import type { NewSnapshot } from './plan-queries.ts'
 
 /** What a licence is entitled to; `default` is what a downgraded one runs on. */
 export interface SnapshotEntitlement {
   key: string
-  kind: string
+  kind: EntitlementKind
   value: string
   default: string
 }
@@ -14,7 +16,7 @@ export interface SnapshotEntitlement {
 export function snapshotOf(entitlements: ResolvedEntitlement[]): NewSnapshot {
   const sorted = entitlements
     .map(({ key, kind, value, default: ofDefinition }): SnapshotEntitlement => {
-      return { key, kind, value, default: ofDefinition }
+      return { key, kind: readMember('entitlementKind', kind), value, default: ofDefinition }
     })
     .sort((a, b) => (a.key < b.key ? -1 : 1))
   const entitlementsJson = JSON.stringify(sorted)

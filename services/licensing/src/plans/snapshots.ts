@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { grants } from '../licences/licence.ts'
-import type { LicenceStatus } from '../licences/licence.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
 /** Values by entitlement key, as tokens carry them. */

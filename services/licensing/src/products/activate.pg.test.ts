@@ -1,6 +1,6 @@
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import type { LicenceStatus } from '../licences/licence.ts'
 import { causeOn, givenLicence, givenLicenceIn, givenPlan, refusal } from '../testing/makers.ts'
 import { activate, callOf, givenActivation, lifeOf, startProducts, verified } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'

@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import type { LicenceStatus } from '../licences/licence.ts'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 
 /** What decides whether a product may run, and what its token says. */
 export interface ProductLicence {

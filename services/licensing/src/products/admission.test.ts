@@ -1,5 +1,5 @@
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import type { LicenceStatus } from '../licences/licence.ts'
 import { covers, refusalReason } from './admission.ts'
 
 const now = new Date('2026-11-01T12:00:00.000Z')

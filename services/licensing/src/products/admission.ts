@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expirable, grants } from '../licences/licence.ts'
-import type { LicenceStatus } from '../licences/licence.ts'
 
 /**
  * Why a product may not run on a licence here and now, or undefined when it may (decisions 5). A licence past

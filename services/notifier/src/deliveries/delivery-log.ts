@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import type { PendingQuery, Row } from 'postgres'
 import type { Attempt, Delivery } from './delivery.ts'
 
@@ -8,7 +9,7 @@ export interface DeliveryFilter {
   id?: string
   endpointId?: string
   eventType?: string
-  status?: string
+  status?: DeliveryStatus
   beforeId?: string
   limit: number
 }

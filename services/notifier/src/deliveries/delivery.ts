@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
+import { readMember } from '@licensing/proto/closed-sets'
+import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import type { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
-
-type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** A delivery as a reader sees it: what waits for a disabled endpoint has failed, marked so already or not. */
 export interface Delivery {
@@ -34,7 +34,7 @@ export function deliveryMessage(delivery: Delivery): MessageInitShape<typeof Del
     eventId: delivery.eventId,
     eventType: delivery.eventType,
     endpointId: delivery.endpointId,
-    status: delivery.status,
+    status: readMember('deliveryStatus', delivery.status),
     attemptCount: delivery.attemptCount,
     ...(nextAttemptAt && { nextAttemptAt: timestampFromDate(nextAttemptAt) }),
     createdAt: timestampFromDate(delivery.createdAt),

@@ -1,4 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { invalid } from '@licensing/grpc/errors'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListDeliveriesRequest, ListDeliveriesResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
 import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
@@ -11,6 +13,9 @@ export async function listDeliveries(
   request: ListDeliveriesRequest,
 ): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
   const { accountId, applicationId, endpointId, eventType, status, beforeId } = request
+  if (status !== undefined && !isMember('deliveryStatus', status)) {
+    throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
+  }
   const size = pageSize(request.limit)
   // An endpoint of somebody else may have any number of deliveries, none of which is to be looked through.
   if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {

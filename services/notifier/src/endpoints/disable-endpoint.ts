@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import type { DisabledReason } from './endpoint.ts'
+import type { DisabledReason } from '@licensing/proto/closed-sets'
 import { markDisabled } from './endpoint-queries.ts'
 
 // So many are marked in the transaction that disables; the rest follow, and readers see them as failed at once.

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import type { DisabledReason, Endpoint } from './endpoint.ts'
+import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
+import type { Endpoint } from './endpoint.ts'
 import type { Subscription } from './subscription.ts'
 
 /** Where an endpoint is found: under its account and application alone. */
@@ -17,7 +18,7 @@ export interface EndpointRow {
   subscribedEvents: Subscription
   encryptedSecret: Uint8Array
   generation: bigint
-  status: 'enabled' | 'disabled'
+  status: EndpointStatus
 }
 
 export async function insertEndpoint(

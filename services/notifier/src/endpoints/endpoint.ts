@@ -1,17 +1,17 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
+import { readMember } from '@licensing/proto/closed-sets'
+import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import type { EndpointSchema } from '@licensing/proto/notifier'
 import type { Subscription } from './subscription.ts'
 import { writeSubscription } from './subscription.ts'
-
-export type DisabledReason = 'deleted' | 'retries_exhausted'
 
 export interface Endpoint {
   id: string
   url: string
   subscribedEvents: Subscription
-  status: 'enabled' | 'disabled'
+  status: EndpointStatus
   createdAt: Date
   disabledAt: Date | null
   disabledReason: DisabledReason | null
@@ -26,10 +26,10 @@ export function endpointMessage(endpoint: Endpoint): MessageInitShape<typeof End
     id: endpoint.id,
     url: endpoint.url,
     subscribedEvents: writeSubscription(endpoint.subscribedEvents),
-    status: endpoint.status,
+    status: readMember('endpointStatus', endpoint.status),
     createdAt: timestampFromDate(endpoint.createdAt),
     ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
-    ...(disabledReason && { disabledReason }),
+    ...(disabledReason && { disabledReason: readMember('disabledReason', disabledReason) }),
     failingAttempts: endpoint.failingAttempts ?? 0,
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
   }

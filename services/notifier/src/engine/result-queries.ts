@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import { plainArray } from '../arrays.ts'
 
 /** What became of an attempt. */
@@ -28,7 +29,7 @@ export interface Advanced {
   deliveryId: string
   endpointId: string
   attemptCount: number
-  status: 'pending' | 'delivered' | 'failed'
+  status: DeliveryStatus
   /** Set where it waits for another attempt. */
   dueAt: Date | null
 }

@@ -1,0 +1,32 @@
+import { connect } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { FeeKind } from '@licensing/proto/closed-sets'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { listedValues } from '@licensing/test-support/listed-values'
+import { expect, test } from 'vitest'
+import { billingMigrations } from './migrations.ts'
+import { chargeStates } from './payments/payment-queries.ts'
+
+test('the values that the database’s definitions list are those of the closed sets', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  try {
+    await migrate(sql, billingMigrations)
+    expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
+      checkout_sessions_mode_check: closedSets.priceMode.toSorted(),
+      checkout_sessions_status_check: closedSets.checkoutStatus.toSorted(),
+      dispute_facts_status_check: closedSets.disputeStatus.toSorted(),
+      fee_entries_kind_check: closedSets.feeKind.toSorted(),
+      // The only kind that is negative.
+      fee_entries_check: ['credit' satisfies FeeKind],
+      payments_charge_state_check: chargeStates.toSorted(),
+      prices_mode_check: closedSets.priceMode.toSorted(),
+      refund_facts_status_check: closedSets.refundStatus.toSorted(),
+      refunds_lane_check: closedSets.refundLane.toSorted(),
+      sale_events_status_check: closedSets.saleStatus.toSorted(),
+    })
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+})
