@@ -1,3 +1,4 @@
+import type { components } from '../backend/gen/api.ts'
 import type { SeenTime } from './trusted-clock.ts'
 import type { TokenClaims } from './token.ts'
 
@@ -24,12 +25,9 @@ export type FailureReason =
   | 'untrusted_signature'
   | 'unsupported_runtime'
 
-/** The service was asked, and said no. The first five are the licence's own; others of that kind may come. */
+/** The service was asked, and said no. A licence's status and its domains are its own; others of that kind may come. */
 export type RefusalReason =
-  | 'suspended'
-  | 'revoked'
-  | 'expired'
-  | 'retired'
+  | Exclude<components['schemas']['Licence']['status'], 'active' | 'downgraded'>
   | 'domain_not_allowed'
   | 'limit_reached'
   | 'unknown_licence_key'

@@ -1,8 +1,12 @@
+import type { components } from '../backend/gen/api.ts'
+
+type Licence = components['schemas']['Licence']
+
 /** What each type of event carries in `data.object`. Thin by design: fetch the licence for more. */
 export interface WebhookObjects {
   'licence.created': LicenceOnPlan
   'licence.plan_changed': LicenceOnPlan
-  'licence.suspended': LicenceStanding & { readonly reason?: string }
+  'licence.suspended': LicenceStanding & { readonly reason?: NonNullable<Licence['status_reason']> }
   'licence.reactivated': LicenceStanding
   'licence.revoked': LicenceStanding
   'licence.expired': LicenceStanding
@@ -21,7 +25,7 @@ export interface WebhookObjects {
     readonly licence_id: string
     readonly charge_ref: string
     readonly amount: number
-    readonly lane: 'full_refund' | 'partial_refund' | 'chargeback'
+    readonly lane: components['schemas']['Refund']['lane']
   }
   'spend_cap.reached': { readonly period: string; readonly cap_minor: number; readonly spent_minor: number }
   'webhook.test': { readonly ping: true }
@@ -29,7 +33,7 @@ export interface WebhookObjects {
 
 interface LicenceStanding {
   readonly licence_id: string
-  readonly status: string
+  readonly status: Licence['status']
 }
 
 interface LicenceOnPlan extends LicenceStanding {
