@@ -7,6 +7,7 @@ import { createLogger } from '@licensing/process/log'
 import { BillingService } from '@licensing/proto/billing'
 import { CatalogService } from '@licensing/proto/catalog'
 import type { Scope } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
@@ -123,7 +124,7 @@ export async function startGateway(
     keys.set(hashOf(key), { keyId, accountId, scopes, ...(applicationId !== undefined && { applicationId }) })
     return key
   }
-  const apiKey = keyWith(['admin', 'read', 'revoke', 'issue'])
+  const apiKey = keyWith([...closedSets.scope])
   const running = started.move()
   return {
     url,

@@ -146,7 +146,7 @@ export type Price = Message<"billing.v1.Price"> & {
   currency: string;
 
   /**
-   * payment or subscription.
+   * A member of the closed set priceMode.
    *
    * @generated from field: string mode = 5;
    */
@@ -261,7 +261,7 @@ export type CheckoutSession = Message<"billing.v1.CheckoutSession"> & {
   url: string;
 
   /**
-   * open, provisioned, provision_failed, expired or canceled.
+   * A member of the closed set checkoutStatus.
    *
    * @generated from field: string status = 3;
    */
@@ -502,7 +502,7 @@ export type SaleEvent = Message<"billing.v1.SaleEvent"> & {
   licenceId?: string | undefined;
 
   /**
-   * provisioned or provision_failed.
+   * A member of the closed set saleStatus.
    *
    * @generated from field: string status = 4;
    */
@@ -691,13 +691,15 @@ export type Refund = Message<"billing.v1.Refund"> & {
   currency: string;
 
   /**
-   * full_refund, partial_refund or chargeback.
+   * A member of the closed set refundLane.
    *
    * @generated from field: string lane = 6;
    */
   lane: string;
 
   /**
+   * A member of refundStatus or, in the lane chargeback, of disputeStatus.
+   *
    * @generated from field: string status = 7;
    */
   status: string;
@@ -779,7 +781,7 @@ export type Fee = Message<"billing.v1.Fee"> & {
   id: string;
 
   /**
-   * charge, credit or reversal.
+   * A member of the closed set feeKind.
    *
    * @generated from field: string kind = 2;
    */

@@ -494,7 +494,7 @@ export type EntitlementDefinition = Message<"catalog.v1.EntitlementDefinition"> 
   key: string;
 
   /**
-   * feature or limit.
+   * A member of the closed set entitlementKind.
    *
    * @generated from field: string kind = 4;
    */
@@ -739,7 +739,7 @@ export type Plan = Message<"catalog.v1.Plan"> & {
   code: string;
 
   /**
-   * active or retired.
+   * A member of the closed set planStatus.
    *
    * @generated from field: string status = 5;
    */

@@ -257,7 +257,7 @@ export type LicenceSuspended = Message<"events.v1.LicenceSuspended"> & {
   status: string;
 
   /**
-   * plan_archived, payment_failed, dispute_inquiry or manual.
+   * A member of the closed set suspensionReason.
    *
    * @generated from field: optional string reason = 3;
    */
@@ -473,7 +473,7 @@ export type RefundProcessed = Message<"events.v1.RefundProcessed"> & {
   amount: bigint;
 
   /**
-   * full_refund, partial_refund or chargeback.
+   * A member of the closed set refundLane.
    *
    * @generated from field: string lane = 4;
    */

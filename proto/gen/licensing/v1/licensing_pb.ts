@@ -58,7 +58,7 @@ export type Licence = Message<"licensing.v1.Licence"> & {
   key: string;
 
   /**
-   * active, suspended, revoked, expired, retired or downgraded.
+   * A member of the closed set licenceStatus.
    *
    * @generated from field: string status = 3;
    */
@@ -100,7 +100,7 @@ export type Licence = Message<"licensing.v1.Licence"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * Why it is suspended: manual, plan_archived, payment_failed or dispute_inquiry.
+   * Why it is suspended: a member of the closed set suspensionReason.
    *
    * @generated from field: optional string status_reason = 11;
    */
@@ -269,7 +269,7 @@ export type ImportResult = Message<"licensing.v1.ImportResult"> & {
   legacyKey: string;
 
   /**
-   * created, existing or failed.
+   * A member of the closed set importResult.
    *
    * @generated from field: string result = 2;
    */

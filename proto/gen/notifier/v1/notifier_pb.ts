@@ -34,7 +34,7 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
   subscribedEvents: string;
 
   /**
-   * enabled or disabled.
+   * A member of the closed set endpointStatus.
    *
    * @generated from field: string status = 4;
    */
@@ -51,7 +51,7 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
   disabledAt?: Timestamp | undefined;
 
   /**
-   * deleted or retries_exhausted.
+   * A member of the closed set disabledReason.
    *
    * @generated from field: optional string disabled_reason = 7;
    */
@@ -278,7 +278,7 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
   endpointId: string;
 
   /**
-   * pending, delivered or failed.
+   * A member of the closed set deliveryStatus.
    *
    * @generated from field: string status = 5;
    */

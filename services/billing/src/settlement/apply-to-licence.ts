@@ -3,6 +3,7 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { append } from '@licensing/events/outbox'
 import { ServiceError } from '@licensing/grpc/errors'
+import type { SuspensionReason } from '@licensing/proto/closed-sets'
 import { writeSession } from '../checkout-sessions/session-queries.ts'
 import type { BillingDeps } from '../deps.ts'
 import { markDispute } from '../facts/dispute-facts.ts'
@@ -34,13 +35,14 @@ export async function applyToLicence(
       return writePayment(tx, step.payment.id, { renewed: true })
     case 'suspend_for_failures':
       if (!(await isSuperseded(tx, session))) {
-        const cause = step.streak
-        await ifThere(deps.licensing.suspendForPayment({ ...licence, cause, reason: 'payment_failed' }))
+        const reason: SuspensionReason = 'payment_failed'
+        await ifThere(deps.licensing.suspendForPayment({ ...licence, cause: step.streak, reason }))
       }
       return writeSession(tx, session.id, { suspended_streak: step.streak })
     case 'suspend_for_inquiry': {
       const cause = step.dispute.dispute_ref
-      await ifThere(deps.licensing.suspendForPayment({ ...licence, cause, reason: 'dispute_inquiry' }))
+      const reason: SuspensionReason = 'dispute_inquiry'
+      await ifThere(deps.licensing.suspendForPayment({ ...licence, cause, reason }))
       return markDispute(tx, session.merchant, step.dispute.dispute_ref, { suspended: true })
     }
     case 'resume_from_inquiry':

@@ -1,4 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { HistoryType } from '@licensing/proto/closed-sets'
+
+const migrated: HistoryType = 'migrated'
 
 export interface ImportedLicence {
   id: string
@@ -26,5 +29,5 @@ export async function recordMigration(sql: Sql, licenceId: string): Promise<void
       returning id, status, migrated_at
     )
     insert into licence_history (licence_id, at, type, from_status, to_status, actor)
-    select id, migrated_at, 'migrated', status, status, 'product' from first`
+    select id, migrated_at, ${migrated}, status, status, 'product' from first`
 }
