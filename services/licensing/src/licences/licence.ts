@@ -7,7 +7,7 @@ import type {
   SuspensionReason,
 } from '@licensing/proto/closed-sets'
 
-/** What a transition starts from and changes, beside the plan and the end of the licence. */
+/** What transitions look at in a licence, and change. */
 export interface Standing {
   status: LicenceStatus
   status_reason: SuspensionReason | null
@@ -16,10 +16,10 @@ export interface Standing {
   expired_from_reason: SuspensionReason | null
 }
 
-/** What is known of the plan and of the end that a payment gives. */
+/** What a transition may depend on beside the licence's own standing. */
 export interface Circumstances {
   plan?: PlanStatus
-  /** The licence's end changes. */
+  /** The licence's end changes with it. */
   endMoves?: boolean
   /** The licence's end, as it will be, is still to come. */
   endAhead?: boolean
@@ -27,7 +27,7 @@ export interface Circumstances {
 
 interface Facts extends Circumstances {
   suspendedFor: SuspensionReason | null
-  /** The sweep has expired it, and nothing has made that final. */
+  /** The sweep has expired it, and that is not final yet. */
   swept: boolean
 }
 
@@ -39,10 +39,13 @@ export interface Transition {
   to: LicenceStatus | 'same' | 'former'
   /** Why the licence is suspended from then on. */
   reason?: SuspensionReason
-  /** The sweep remembers what it found, for a renewal that arrives late; whatever leads elsewhere forgets it. */
+  /**
+   * Whether what the licence was is remembered, for a renewal that arrives late. A transition to another status
+   * forgets it unless it says otherwise; `same` keeps it unless it says otherwise.
+   */
   former?: 'remembered' | 'forgotten'
   emits?: LicenceEvent
-  /** Its entry in the licence's history; without one nothing is seen of it. */
+  /** Its entry in the licence's history; without one it cannot be seen from outside. */
   history?: HistoryType
 }
 
@@ -180,7 +183,9 @@ export const grants = {
 export const expirable: readonly LicenceStatus[] = lifecycle.expiryPassed[0].from
 
 /** Statuses in which a customer holds a licence: a payment lands on it. */
-export const held: readonly LicenceStatus[] = lifecycle.paymentLanded.flatMap(({ from }) => [...from])
+export const held: readonly LicenceStatus[] = [
+  ...new Set(lifecycle.paymentLanded.flatMap<LicenceStatus>(({ from }) => from)),
+]
 
 /** The verbs that would change a licence now. */
 export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {

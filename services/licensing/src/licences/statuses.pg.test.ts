@@ -92,6 +92,23 @@ test('an archive and a sweep lock the licences of their step and no others, what
   expect(await lockedBy((tx) => licencesToSuspend(tx, 'plan_0', '', 100))).toBe(100)
 })
 
+test('a sweep and an archive find their licences through the partial index and the plan’s, as prepared statements too', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await insertLicences(sql, 1, 5_000)
+  await sql`vacuum analyze licence_statuses`
+  const planOf = (selection: (tx: Sql) => Selection) =>
+    sql.begin(async (tx) => {
+      // As after many executions: planned once for all values.
+      await tx`set local plan_cache_mode = force_generic_plan`
+      return JSON.stringify(await tx`explain (format json) ${selection(tx)}`)
+    })
+  expect(await planOf((tx) => licencesPast(tx, undefined, 100))).toContain('licence_statuses_due')
+  const plan = await planOf((tx) => licencesToSuspend(tx, 'plan_0', 'lic_1', 100))
+  expect(plan).toContain('licence_statuses_by_plan')
+})
+
 /** Rows of the table that this session has read and PostgreSQL has not yet put into its statistics. */
 async function rowsRead(sql: Sql): Promise<number> {
   const [row] = await sql<{ rows: number }[]>`
