@@ -2,7 +2,7 @@ import { createLogger } from '@licensing/process/log'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { SetName } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { appId, startGateway } from './testing/gateway.ts'
+import { appId, hashOf, startGateway } from './testing/gateway.ts'
 import type { StandIns, TestGateway } from './testing/gateway.ts'
 
 const logged: { err?: Error }[] = []
@@ -192,6 +192,17 @@ test.each(readings)(
     expectInternal(set, await gateway.api.get(it.path))
   },
 )
+
+test('an unknown scope of the calling key is an internal error, and the next call asks again', async () => {
+  const key = gateway.keyWith(['read'])
+  const known = gateway.keys.get(hashOf(key))!
+  const scopes: string[] = known.scopes
+  scopes.push('frozen')
+  expectInternal('scope', await gateway.api.get(`${app}/licences`, { key }))
+  scopes.pop()
+  gateway.answers.licensing.listLicences = async () => ({ ...page, licences: [] })
+  expect((await gateway.api.get(`${app}/licences`, { key })).status).toBe(200)
+})
 
 test('an unknown result of an import is an internal error', async () => {
   gateway.answers.licensing.importLicences = async () => ({

@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Principal } from '@licensing/proto/catalog'
+import { readMember } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
@@ -65,6 +66,7 @@ export class ApiKeys {
         { keyHash: Buffer.from(keyHash, 'base64') },
         { timeoutMs },
       )
+      for (const scope of principal.scopes) readMember('scope', scope)
       this.#known.set(keyHash, { principal, askedMs, waitUntilMs: 0 })
       return principal
     } catch (error) {
