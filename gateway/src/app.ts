@@ -144,7 +144,7 @@ async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest
   if (!route) return
   if (isForBrowsers(route)) allowAnyOrigin(reply)
   request.call = await admit(gate, route, request, reply)
-  if (request.call.accountId) request.context.accountId = request.call.accountId
+  if (request.call.audience === 'vendor') request.context.accountId = request.call.accountId
 }
 
 // A path that no router can read, such as one with broken percent-encoding; no hook runs for it.

@@ -12,17 +12,9 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
  */
 export type Audience = 'vendor' | 'product' | 'activation' | 'processor'
 
-/** One request as its handler sees it: admitted, and its input of the right shape. */
-export interface Call {
+/** What a handler is given of every request. */
+export interface Request {
   services: Services
-  /** The API key's account; empty where no API key is asked for. */
-  accountId: string
-  /** The API key itself, as who did it. */
-  keyId: string
-  /** For a key bound to one application. */
-  onlyApplicationId: string | undefined
-  /** The activation's token; empty for other audiences. */
-  token: string
   params: Readonly<Record<string, string>>
   query: unknown
   body: unknown
@@ -30,6 +22,33 @@ export interface Call {
   sentBody: unknown
   header(name: string): string | undefined
 }
+
+export interface VendorCall extends Request {
+  audience: 'vendor'
+  /** The API key's account. */
+  accountId: string
+  /** The API key itself, as who did it. */
+  keyId: string
+  /** For a key bound to one application. */
+  onlyApplicationId: string | undefined
+}
+
+interface ActivationCall extends Request {
+  audience: 'activation'
+  /** The activation's token. */
+  token: string
+}
+
+interface ProductCall extends Request {
+  audience: 'product'
+}
+
+interface ProcessorCall extends Request {
+  audience: 'processor'
+}
+
+/** One request as its handler sees it: admitted, and its input of the right shape. Only a vendor's has an account. */
+export type Call = VendorCall | ProductCall | ActivationCall | ProcessorCall
 
 /** What a handler answers; the status is the route's where it names none. */
 export interface Answer<Body = unknown> {
@@ -80,13 +99,16 @@ type Params<Path extends string> = Path extends `${string}{${infer Name}}${infer
 
 type Output<S> = S extends z.ZodType ? z.output<S> : Record<string, never>
 
-type TypedCall<Path extends string, Query, Body> = Omit<Call, 'params' | 'query' | 'body'> & {
+type TypedCall<For extends Audience, Path extends string, Query, Body> = Omit<
+  Extract<Call, { audience: For }>,
+  'params' | 'query' | 'body'
+> & {
   params: Params<Path>
   query: Output<Query>
   body: Output<Body>
 }
 
-interface Spec<Path extends string, Query, Body, Reply> {
+interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
   method: Method
   path: Path
   operationId: string
@@ -105,9 +127,9 @@ interface Spec<Path extends string, Query, Body, Reply> {
   alsoAnswers?: Record<number, string>
   answerHeaders?: Record<string, string>
   errors?: readonly ErrorCode[]
-  exists?: (call: TypedCall<Path, undefined, undefined>) => Promise<unknown>
+  exists?: (call: TypedCall<For, Path, undefined, undefined>) => Promise<unknown>
   handle: (
-    call: TypedCall<Path, Query, Body>,
+    call: TypedCall<For, Path, Query, Body>,
   ) => Promise<Reply extends z.ZodType ? Answer<z.output<Reply>> : Answer<never>>
 }
 
@@ -120,27 +142,30 @@ export function vendorRoute<
   Query extends z.ZodType | undefined = undefined,
   Body extends z.ZodType | undefined = undefined,
   Reply extends z.ZodType | undefined = undefined,
->(spec: Spec<Path, Query, Body, Reply> & { scopes: readonly Scope[]; accountWide?: boolean }): Route {
+>(
+  spec: Spec<'vendor', Path, Query, Body, Reply> & { scopes: readonly Scope[]; accountWide?: boolean },
+): Route {
   return complete(spec, 'vendor', spec.scopes, spec.accountWide ?? false)
 }
 
-/** A route that is called without an API key. */
+/** A route that is called without an API key: its calls have no account. */
 export function keylessRoute<
+  For extends Exclude<Audience, 'vendor'>,
   Path extends string,
   Query extends z.ZodType | undefined = undefined,
   Body extends z.ZodType | undefined = undefined,
   Reply extends z.ZodType | undefined = undefined,
->(spec: Spec<Path, Query, Body, Reply> & { audience: Exclude<Audience, 'vendor'> }): Route {
+>(spec: Spec<For, Path, Query, Body, Reply> & { audience: For }): Route {
   return complete(spec, spec.audience, [], false)
 }
 
-function complete<Path extends string, Query, Body, Reply>(
-  spec: Spec<Path, Query, Body, Reply>,
-  audience: Audience,
+function complete<For extends Audience, Path extends string, Query, Body, Reply>(
+  spec: Spec<For, Path, Query, Body, Reply>,
+  audience: For,
   scopes: readonly Scope[],
   accountWide: boolean,
 ): Route {
-  // The handler's types follow from the same schemas that make its input.
+  // The handler's types follow from the same schemas that make its input, and the audience that admission goes by.
   return {
     bodyOptional: spec.body === undefined,
     rawBody: false,
@@ -163,6 +188,6 @@ export function bodySchema(route: Route): z.ZodType {
 }
 
 /** The account and application that a call is about. */
-export function within(call: { accountId: string; params: { readonly app_id: string } }) {
+export function within(call: Pick<VendorCall, 'accountId'> & { params: { readonly app_id: string } }) {
   return { accountId: call.accountId, applicationId: call.params.app_id }
 }

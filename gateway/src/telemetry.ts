@@ -54,7 +54,10 @@ export function recordAnswer(
       route: routeOf(request),
       status: statusCode,
       ms: Math.round(elapsedTime * 10) / 10,
-      ...(request.call?.accountId && { account_id: request.call.accountId, key_id: request.call.keyId }),
+      ...(request.call?.audience === 'vendor' && {
+        account_id: request.call.accountId,
+        key_id: request.call.keyId,
+      }),
     },
     'answered',
   )

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { pathIds, isId } from '../fields/id.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Call, Route } from '../route.ts'
+import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Services } from '../services.ts'
 import type { ApiKeys } from './api-keys.ts'
 import type { Applications } from './applications.ts'
@@ -27,10 +27,11 @@ export async function admit(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Call> {
+  const { audience } = route
   const call =
-    route.audience === 'vendor'
+    audience === 'vendor'
       ? await admitVendor(gate, route, request, reply)
-      : admitKeyless(gate, route, request, reply)
+      : admitKeyless(gate, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
     if (expected && !isId(expected.prefix, id)) {
@@ -47,7 +48,7 @@ async function admitVendor(
   route: Route,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<Call> {
+): Promise<VendorCall> {
   const principal = await knownPrincipal(gate, request, reply)
   gate.throttle.key(reply, principal.keyId)
   if (!route.scopes.some((scope) => principal.scopes.includes(scope))) {
@@ -64,7 +65,8 @@ async function admitVendor(
     )
   }
   return {
-    ...callOf(gate, request),
+    ...requestOf(gate, request),
+    audience: 'vendor',
     accountId: principal.accountId,
     keyId: principal.keyId,
     onlyApplicationId: principal.applicationId,
@@ -80,16 +82,22 @@ async function knownPrincipal({ keys, throttle }: Gate, request: FastifyRequest,
   }
 }
 
-function admitKeyless(gate: Gate, route: Route, request: FastifyRequest, reply: FastifyReply): Call {
+function admitKeyless(
+  gate: Gate,
+  { route, audience }: { route: Route; audience: Exclude<Audience, 'vendor'> },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Call {
   const caller = callerAt(request.ip)
-  if (route.audience === 'processor') gate.throttle.processor(reply, caller)
+  if (audience === 'processor') gate.throttle.processor(reply, caller)
   else gate.throttle.product(reply, caller)
   if (guesses(route)) gate.throttle.guess(reply, caller)
-  const token = route.audience === 'activation' ? bearerOf(request.headers.authorization) : ''
+  if (audience !== 'activation') return { ...requestOf(gate, request), audience }
+  const token = bearerOf(request.headers.authorization)
   if (token === undefined) {
     throw new ServiceError('unauthenticated', 'send the activation’s token as Authorization: Bearer <token>')
   }
-  return { ...callOf(gate, request), token }
+  return { ...requestOf(gate, request), audience, token }
 }
 
 /** Whether a stranger could try licence keys or tokens on this route. */
@@ -97,13 +105,9 @@ export function guesses(route: Route): boolean {
   return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }
 
-function callOf({ services }: Gate, request: FastifyRequest): Call {
+function requestOf({ services }: Gate, request: FastifyRequest): Request {
   return {
     services,
-    accountId: '',
-    keyId: '',
-    onlyApplicationId: undefined,
-    token: '',
     params: request.params as Record<string, string>,
     query: {},
     body: {},
@@ -116,9 +120,10 @@ function callOf({ services }: Gate, request: FastifyRequest): Call {
 }
 
 async function checkApplication({ applications }: Gate, call: Call, applicationId: string): Promise<void> {
-  if (call.onlyApplicationId !== undefined && call.onlyApplicationId !== applicationId) {
+  const vendor = call.audience === 'vendor' ? call : undefined
+  if (vendor?.onlyApplicationId !== undefined && vendor.onlyApplicationId !== applicationId) {
     throw noApplication(applicationId)
   }
   const accountId = await applications.accountOf(applicationId)
-  if (call.accountId !== '' && accountId !== call.accountId) throw noApplication(applicationId)
+  if (vendor && accountId !== vendor.accountId) throw noApplication(applicationId)
 }
