@@ -16,16 +16,19 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
     return
   }
   if (route.method !== 'GET') call.sentBody = parseJson(bytes, route.bodyOptional)
-  if (route.needsIdempotencyKey) checkIdempotencyKey(call.header('idempotency-key'))
+  if (route.needsIdempotencyKey) idempotencyKeyOf(call)
   if (route.method !== 'GET') call.body = validate(bodySchema(route), call.sentBody)
   if (route.query) call.query = validate(route.query, query)
 }
 
-function checkIdempotencyKey(key: string | undefined): void {
+/** @throws ServiceError `idempotency_key_required` */
+export function idempotencyKeyOf(call: Pick<Call, 'header'>): string {
+  const key = call.header('idempotency-key')
   if (key === undefined || key === '' || characters(key) > longestIdempotencyKey) {
     throw new ServiceError(
       'idempotency_key_required',
       `send the header Idempotency-Key, 1 to ${longestIdempotencyKey} characters`,
     )
   }
+  return key
 }

@@ -1,17 +1,19 @@
-import { ServiceError } from '@licensing/grpc/errors'
+import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
 import { LRUCache } from 'lru-cache'
 import type { Services } from '../services.ts'
+
+type Catalog = Pick<Services['catalog'], 'findApplicationOwner' | 'getApplication'>
 
 const mostApplications = 50_000
 
 /** Whose an application is. That never changes, so what is known once stays known. */
 export class Applications {
-  readonly #getApplication: Services['catalog']['getApplication']
+  readonly #catalog: Catalog
   readonly #accounts = new LRUCache<string, string>({ max: mostApplications })
   readonly #asked = new Map<string, Promise<string>>()
 
-  constructor(catalog: Pick<Services['catalog'], 'getApplication'>) {
-    this.#getApplication = catalog.getApplication
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog
   }
 
   /** @throws ServiceError `not_found` */
@@ -29,12 +31,22 @@ export class Applications {
 
   async #ask(applicationId: string): Promise<string> {
     try {
-      const { accountId } = await this.#getApplication({ applicationId })
+      const { accountId } = await this.#ownerOf(applicationId)
       this.#accounts.set(applicationId, accountId)
       return accountId
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'not_found') throw noApplication(applicationId)
       throw error
+    }
+  }
+
+  async #ownerOf(applicationId: string): Promise<{ accountId: string }> {
+    try {
+      return await this.#catalog.findApplicationOwner({ applicationId })
+    } catch (error) {
+      if (!isUnimplemented(error)) throw error
+      // A catalog of the release before, during an upgrade, has only this RPC and answers it without an account.
+      return this.#catalog.getApplication({ accountId: '', applicationId })
     }
   }
 }

@@ -153,9 +153,9 @@ function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogServ
       if (!known) throw new ServiceError('unauthenticated', 'there is no such key')
       return known
     },
-    getApplication: async ({ applicationId }) => {
-      if (applicationId === strangerAppId) return { id: applicationId, accountId: strangerId }
-      if (applicationId === appId || applicationId === otherAppId) return { id: applicationId, accountId }
+    findApplicationOwner: async ({ applicationId }) => {
+      if (applicationId === strangerAppId) return { accountId: strangerId }
+      if (applicationId === appId || applicationId === otherAppId) return { accountId }
       throw new ServiceError('not_found', 'there is no such application')
     },
   }

@@ -13,6 +13,7 @@ import { startRelay } from './relay.ts'
 import { byAccount, consume, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
 
 const account = 'acct_a'
+const fromTheStart = { afterStream: '', afterSequence: 0n }
 
 /** A sender, a way to start consumers that compare often, and what an operator calls. */
 async function givenConsumers() {
@@ -92,8 +93,8 @@ test('what the position passed without an effect is found, counted, and consumed
   ])
   // Two operators at once.
   const answers = await Promise.all([
-    operator.calls.consumeMissedEvents({}),
-    operator.calls.consumeMissedEvents({}),
+    operator.calls.consumeMissedEvents(fromTheStart),
+    operator.calls.consumeMissedEvents(fromTheStart),
   ])
   expect(answers.flatMap(({ outcomes }) => outcomes.map(({ failure }) => failure))).not.toContainEqual(
     expect.any(String),
@@ -125,7 +126,7 @@ test('a missed event whose handling fails stays on the list with the reason, and
   const consumer = given.consume(false)
   await eventually(async () => expect((await consumer.missed(10)).count).toBe(4))
   await using operator = await given.operator(consumer)
-  const { outcomes } = await operator.calls.consumeMissedEvents({})
+  const { outcomes } = await operator.calls.consumeMissedEvents(fromTheStart)
   expect(outcomes.map(({ failure }) => failure !== undefined)).toEqual([false, true, false, false])
   expect(await given.numbers()).toEqual(upTo(3))
   const left = await operator.calls.listMissedEvents({})

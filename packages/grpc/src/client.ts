@@ -1,5 +1,12 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type {
+  DescMessage,
+  DescMethod,
+  DescService,
+  Message,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
@@ -17,10 +24,21 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
-/** A request to be: a field that is undefined is absent. */
-export type RequestOf<M extends DescMessage> = UndefinedIsAbsent<MessageInitShape<M>>
+/**
+ * A request to be: every single field is given, unless the contract has it as `optional`, a message or repeated; such a
+ * field that is undefined is absent.
+ */
+export type RequestOf<M extends DescMessage> = Given<MessageShape<M>>
 
-type UndefinedIsAbsent<T> = T extends object ? { [K in keyof T]: T[K] | undefined } : T
+type Given<T extends Message> =
+  T | ({ [K in Needed<T>]: T[K] } & { [K in Leavable<T>]?: Part<T[K]> | undefined })
+
+type FieldName<T> = Exclude<keyof T, keyof Message>
+type Needed<T> = {
+  [K in FieldName<T>]: undefined extends T[K] ? never : T[K] extends readonly unknown[] ? never : K
+}[FieldName<T>]
+type Leavable<T> = Exclude<FieldName<T>, Needed<T>>
+type Part<F> = F extends Message ? Given<F> : F extends (infer Row)[] ? Part<Row>[] : F
 
 /** Typed calls of a service. Each resolves to its answer or rejects with a ServiceError. */
 export type ServiceClient<S extends DescService> = {

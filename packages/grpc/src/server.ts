@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import type { DescMessage, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import { Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
 import type {
   sendUnaryData,
@@ -17,6 +17,7 @@ import { randomUUID } from 'node:crypto'
 import { Histogram } from 'prom-client'
 import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
+import { missingScope } from './scope.ts'
 
 /** A service's handlers, typed from its descriptor: each takes the request and returns a plain init object. */
 export type Handlers<S extends DescService> = {
@@ -47,7 +48,7 @@ interface HandlerSettings {
   isUnavailable: (error: unknown) => boolean
 }
 
-type UntypedHandler = (request: unknown) => Promise<Record<string, unknown>>
+type UntypedHandler = (request: MessageShape<DescMessage>) => Promise<Record<string, unknown>>
 
 const durations = new Histogram({
   name: 'grpc_server_duration_seconds',
@@ -63,7 +64,8 @@ const healthPollMs = 1_000
 const unreadyPollMs = 100
 
 /**
- * Binds handlers to a service descriptor.
+ * Binds handlers to a service descriptor. A request that leaves an account or application id empty, which its contract
+ * does not allow, reaches no handler: it is logged and answered as `internal`, as its caller has a defect.
  *
  * @example serve({ services: [implement(CatalogService, { getPlan: async (request) => ({ … }) })], … })
  */
@@ -86,14 +88,27 @@ export function implement<S extends DescService>(
         responseDeserialize: (bytes: Buffer) => fromBinary(output, bytes),
       }
       const handler = handlers[method.localName as keyof Handlers<S>] as unknown as UntypedHandler
-      bound[method.localName] = unary(`${service.typeName}/${method.name}`, output, handler, settings)
+      const scoped = withinScope(method, handler)
+      bound[method.localName] = unary(`${service.typeName}/${method.name}`, output, scoped, settings)
     }
     return { definition, handlers: bound, name: service.typeName }
   }
 }
 
+function withinScope(method: DescMethod, handler: UntypedHandler): UntypedHandler {
+  const missing = missingScope(method)
+  return async (request) => {
+    const path = missing(request)
+    if (path !== undefined) throw new Error(`the request names no ${path}`)
+    return handler(request)
+  }
+}
+
 function unary(name: string, output: DescMessage, handler: UntypedHandler, settings: HandlerSettings) {
-  return (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): void => {
+  return (
+    call: ServerUnaryCall<MessageShape<DescMessage>, unknown>,
+    callback: sendUnaryData<unknown>,
+  ): void => {
     const startedMs = performance.now()
     const header = (key: string) => call.metadata.get(key)[0]?.toString()
     const accountId = header('x-account-id')

@@ -20,6 +20,7 @@ import { hashOfKey, newKey } from './api-keys/key-format.ts'
 import { freeAddress } from './testing/free-address.ts'
 import { startLicensingStub } from './testing/licensing-stub.ts'
 import { outcomeOf } from './testing/outcomes.ts'
+import { firstPage } from './testing/catalog.ts'
 
 async function givenEnvironment(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()
@@ -66,7 +67,10 @@ test('two replicas that start at once on an empty database make one demo account
       feeBps: 250,
       feeFixedMinor: 0n,
     })
-    const { applications } = await catalog.calls.listApplications({ accountId: principal.accountId })
+    const { applications } = await catalog.calls.listApplications({
+      accountId: principal.accountId,
+      ...firstPage,
+    })
     expect(applications).toMatchObject([{ name: 'Demo' }])
     catalog.close()
     expect(await replica.stop()).toBe('exit code 0')

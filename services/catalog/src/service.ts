@@ -7,6 +7,7 @@ import { createApiKey } from './api-keys/create-api-key.ts'
 import { listApiKeys } from './api-keys/list-api-keys.ts'
 import { revokeApiKey } from './api-keys/revoke-api-key.ts'
 import { createApplication } from './applications/create-application.ts'
+import { findApplicationOwner } from './applications/find-application-owner.ts'
 import { getApplication } from './applications/get-application.ts'
 import { listApplications } from './applications/list-applications.ts'
 import type { CatalogDeps } from './deps.ts'
@@ -32,6 +33,7 @@ export function catalogService(deps: CatalogDeps) {
     updateAccount: (request) => updateAccount(deps, request),
     createApplication: (request) => createApplication(deps, request),
     getApplication: (request) => getApplication(deps, request),
+    findApplicationOwner: (request) => findApplicationOwner(deps, request),
     listApplications: (request) => listApplications(deps, request),
     createApiKey: (request) => createApiKey(deps, request),
     listApiKeys: (request) => listApiKeys(deps, request),

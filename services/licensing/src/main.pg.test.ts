@@ -1,4 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { partitionOf } from '@licensing/events/partitions'
 import { ensureStream, streamOf, subjectOf } from '@licensing/events/streams'
@@ -174,7 +175,7 @@ test(
       paymentRef: 'cs_1',
       planId: plan.id,
       externalRef: 'buyer',
-      expiresOn: { seconds: BigInt(Math.ceil(Date.now() / 1000) + 1) },
+      expiresOn: timestampFromMs(Math.ceil(Date.now() / 1000 + 1) * 1000),
     })
     const scope = { accountId: vendor.accountId, licenceId: licence!.id }
     await eventually(async () => {

@@ -1,6 +1,7 @@
 import { isId } from '../../fields/id.ts'
 import { emptyPage, page, pageOf } from '../../fields/page.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
+import { idempotencyKeyOf } from '../../read-input.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { importJson, importSchema } from './import-json.ts'
@@ -34,7 +35,7 @@ export const licenceRoutes: Route[] = [
       const { licence, replayed } = await call.services.licensing.issueLicence({
         ...within(call),
         actor: call.keyId,
-        idempotencyKey: call.header('idempotency-key'),
+        idempotencyKey: idempotencyKeyOf(call),
         bodyHash: bodyHash(call.sentBody),
         externalRef,
         planId,
@@ -65,7 +66,7 @@ export const licenceRoutes: Route[] = [
           planId,
         }),
       )
-      const request = { ...within(call), actor: call.keyId, items, dryRun: call.body.dry_run }
+      const request = { ...within(call), actor: call.keyId, items, dryRun: call.body.dry_run ?? false }
       return {
         body: importJson(await call.services.licensing.importLicences(request, { timeoutMs: importMs })),
       }
@@ -93,7 +94,7 @@ export const licenceRoutes: Route[] = [
         domain: query.domain,
         externalRef: query.external_ref,
         seenSince: lastSeen?.since,
-        neverSeen: lastSeen?.never,
+        neverSeen: lastSeen?.never ?? false,
       })
       return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id) }
     },

@@ -6,13 +6,14 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_rpc_v1_scope } from "../../rpc/v1/scope_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file catalog/v1/catalog.proto.
  */
 export const file_catalog_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCJvCglQcmluY2lwYWwSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGc2NvcGVzGAMgAygJEhsKDmFwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCEQoPX2FwcGxpY2F0aW9uX2lkIqcBCgdBY2NvdW50EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSGAoLYWxlcnRfZW1haWwYAyABKAlIAIgBARIPCgdmZWVfYnBzGAQgASgFEhcKD2ZlZV9maXhlZF9taW5vchgFIAEoAxIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfYWxlcnRfZW1haWwiJwoRR2V0QWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJwChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIYCgthbGVydF9lbWFpbBgDIAEoCUgBiAEBQgcKBV9uYW1lQg4KDF9hbGVydF9lbWFpbCJrCgtBcHBsaWNhdGlvbhIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPAoYQ3JlYXRlQXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCSJDChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCSKJAQoXTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIlsKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRItCgxhcHBsaWNhdGlvbnMYASADKAsyFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uEhAKCGhhc19tb3JlGAIgASgIIocCCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBARIRCglsYXN0X2ZvdXIYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fYXBwbGljYXRpb25faWQidwoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGc2NvcGVzGAMgAygJEhsKDmFwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCEQoPX2FwcGxpY2F0aW9uX2lkIkgKFENyZWF0ZUFwaUtleVJlc3BvbnNlEiMKB2FwaV9rZXkYASABKAsyEi5jYXRhbG9nLnYxLkFwaUtleRILCgNrZXkYAiABKAkiSgoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDQoFbGltaXQYAiABKAUSEQoJYmVmb3JlX2lkGAMgASgJIk0KE0xpc3RBcGlLZXlzUmVzcG9uc2USJAoIYXBpX2tleXMYASADKAsyEi5jYXRhbG9nLnYxLkFwaUtleRIQCghoYXNfbW9yZRgCIAEoCCI5ChNSZXZva2VBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDgoGa2V5X2lkGAIgASgJIq0BChVFbnRpdGxlbWVudERlZmluaXRpb24SCgoCaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSCwoDa2V5GAMgASgJEgwKBGtpbmQYBCABKAkSFAoMZGlzcGxheV9uYW1lGAUgASgJEg8KB2RlZmF1bHQYBiABKAkSLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiuQEKIkNyZWF0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRILCgNrZXkYAyABKAkSDAoEa2luZBgEIAEoCRIZCgxkaXNwbGF5X25hbWUYBSABKAlIAIgBARIUCgdkZWZhdWx0GAYgASgJSAGIAQFCDwoNX2Rpc3BsYXlfbmFtZUIKCghfZGVmYXVsdCJpCh9HZXRFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJInEKIUxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCSJuCiJMaXN0RW50aXRsZW1lbnREZWZpbml0aW9uc1Jlc3BvbnNlEjYKC2RlZmluaXRpb25zGAEgAygLMiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24SEAoIaGFzX21vcmUYAiABKAgiugEKIlVwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAkSGQoMZGlzcGxheV9uYW1lGAQgASgJSACIAQESFAoHZGVmYXVsdBgFIAEoCUgBiAEBQg8KDV9kaXNwbGF5X25hbWVCCgoIX2RlZmF1bHQibAoiRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCSL7AQoEUGxhbhIKCgJpZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEgwKBGNvZGUYBCABKAkSDgoGc3RhdHVzGAUgASgJEhcKD2FjdGl2ZV9saWNlbmNlcxgGIAEoAxIqCgxlbnRpdGxlbWVudHMYByADKAsyFC5jYXRhbG9nLnYxLk92ZXJyaWRlEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjUKCE92ZXJyaWRlEhoKEmVudGl0bGVtZW50X2RlZl9pZBgBIAEoCRINCgV2YWx1ZRgCIAEoCSIrCg1PdmVycmlkZUlucHV0EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSI+Cg5PdmVycmlkZUlucHV0cxIsCglvdmVycmlkZXMYASADKAsyGS5jYXRhbG9nLnYxLk92ZXJyaWRlSW5wdXQijAEKEUNyZWF0ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIMCgRjb2RlGAQgASgJEi8KDGVudGl0bGVtZW50cxgFIAMoCzIZLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dCJNCg5HZXRQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkigAEKEExpc3RQbGFuc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQFCCQoHX3N0YXR1cyJGChFMaXN0UGxhbnNSZXNwb25zZRIfCgVwbGFucxgBIAMoCzIQLmNhdGFsb2cudjEuUGxhbhIQCghoYXNfbW9yZRgCIAEoCCK6AQoRVXBkYXRlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEhEKBG5hbWUYBCABKAlIAIgBARIRCgRjb2RlGAUgASgJSAGIAQESMAoMZW50aXRsZW1lbnRzGAYgASgLMhouY2F0YWxvZy52MS5PdmVycmlkZUlucHV0c0IHCgVfbmFtZUIHCgVfY29kZSJgChJBcmNoaXZlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEg0KBWFjdG9yGAQgASgJIlEKE0FyY2hpdmVQbGFuUmVzcG9uc2USHgoEcGxhbhgBIAEoCzIQLmNhdGFsb2cudjEuUGxhbhIaChJzdXNwZW5kZWRfbGljZW5jZXMYAiABKAMiUQoSUmVzdG9yZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSLIAQoIUGxhbkNvcHkSCgoCaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSDwoHdmVyc2lvbhgFIAEoAxI1CgxlbnRpdGxlbWVudHMYBiADKAsyHy5jYXRhbG9nLnYxLlJlc29sdmVkRW50aXRsZW1lbnQSEwoLYXJjaGl2ZWRfYnkYByABKAkSFwoPYXJjaGl2ZV92ZXJzaW9uGAggASgDIlAKE1Jlc29sdmVkRW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkSDwoHZGVmYXVsdBgEIAEoCSJRChJHZXRQbGFuQ29weVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIjgKFUxpc3RQbGFuQ29waWVzUmVxdWVzdBIQCghhZnRlcl9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBSJPChZMaXN0UGxhbkNvcGllc1Jlc3BvbnNlEiMKBXBsYW5zGAEgAygLMhQuY2F0YWxvZy52MS5QbGFuQ29weRIQCghoYXNfbW9yZRgCIAEoCDKFDwoOQ2F0YWxvZ1NlcnZpY2USUQoPQXV0aGVudGljYXRlS2V5EiIuY2F0YWxvZy52MS5BdXRoZW50aWNhdGVLZXlSZXF1ZXN0GhUuY2F0YWxvZy52MS5QcmluY2lwYWwiA5ACARJFCgpHZXRBY2NvdW50Eh0uY2F0YWxvZy52MS5HZXRBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAIBEksKDVVwZGF0ZUFjY291bnQSIC5jYXRhbG9nLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GhMuY2F0YWxvZy52MS5BY2NvdW50IgOQAgISUgoRQ3JlYXRlQXBwbGljYXRpb24SJC5jYXRhbG9nLnYxLkNyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SUQoOR2V0QXBwbGljYXRpb24SIS5jYXRhbG9nLnYxLkdldEFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24iA5ACARJiChBMaXN0QXBwbGljYXRpb25zEiMuY2F0YWxvZy52MS5MaXN0QXBwbGljYXRpb25zUmVxdWVzdBokLmNhdGFsb2cudjEuTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlIgOQAgESUQoMQ3JlYXRlQXBpS2V5Eh8uY2F0YWxvZy52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiAuY2F0YWxvZy52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJTCgtMaXN0QXBpS2V5cxIeLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXF1ZXN0Gh8uY2F0YWxvZy52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgOQAgESTAoMUmV2b2tlQXBpS2V5Eh8uY2F0YWxvZy52MS5SZXZva2VBcGlLZXlSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgIScAobQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5DcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24SbwoYR2V0RW50aXRsZW1lbnREZWZpbml0aW9uEisuY2F0YWxvZy52MS5HZXRFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24iA5ACARKAAQoaTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnMSLS5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVxdWVzdBouLmNhdGFsb2cudjEuTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZSIDkAIBEnUKG1VwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgISZQobRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5EZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ej0KCkNyZWF0ZVBsYW4SHS5jYXRhbG9nLnYxLkNyZWF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEjwKB0dldFBsYW4SGi5jYXRhbG9nLnYxLkdldFBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgESTQoJTGlzdFBsYW5zEhwuY2F0YWxvZy52MS5MaXN0UGxhbnNSZXF1ZXN0Gh0uY2F0YWxvZy52MS5MaXN0UGxhbnNSZXNwb25zZSIDkAIBEkIKClVwZGF0ZVBsYW4SHS5jYXRhbG9nLnYxLlVwZGF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgISTgoLQXJjaGl2ZVBsYW4SHi5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVxdWVzdBofLmNhdGFsb2cudjEuQXJjaGl2ZVBsYW5SZXNwb25zZRI/CgtSZXN0b3JlUGxhbhIeLmNhdGFsb2cudjEuUmVzdG9yZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEkgKC0dldFBsYW5Db3B5Eh4uY2F0YWxvZy52MS5HZXRQbGFuQ29weVJlcXVlc3QaFC5jYXRhbG9nLnYxLlBsYW5Db3B5IgOQAgESXAoOTGlzdFBsYW5Db3BpZXMSIS5jYXRhbG9nLnYxLkxpc3RQbGFuQ29waWVzUmVxdWVzdBoiLmNhdGFsb2cudjEuTGlzdFBsYW5Db3BpZXNSZXNwb25zZSIDkAIBYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp]);
+  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCJvCglQcmluY2lwYWwSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGc2NvcGVzGAMgAygJEhsKDmFwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCEQoPX2FwcGxpY2F0aW9uX2lkIqcBCgdBY2NvdW50EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSGAoLYWxlcnRfZW1haWwYAyABKAlIAIgBARIPCgdmZWVfYnBzGAQgASgFEhcKD2ZlZV9maXhlZF9taW5vchgFIAEoAxIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfYWxlcnRfZW1haWwiJwoRR2V0QWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJwChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIYCgthbGVydF9lbWFpbBgDIAEoCUgBiAEBQgcKBV9uYW1lQg4KDF9hbGVydF9lbWFpbCJrCgtBcHBsaWNhdGlvbhIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPAoYQ3JlYXRlQXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCSJDChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCSI1ChtGaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiJgoQQXBwbGljYXRpb25Pd25lchISCgphY2NvdW50X2lkGAEgASgJIokBChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEhEKCWJlZm9yZV9pZBgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiWwoYTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlEi0KDGFwcGxpY2F0aW9ucxgBIAMoCzIXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SEAoIaGFzX21vcmUYAiABKAgihwIKBkFwaUtleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBnNjb3BlcxgDIAMoCRIbCg5hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEhEKCWxhc3RfZm91chgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhEKD19hcHBsaWNhdGlvbl9pZCJ3ChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQiSAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIwoHYXBpX2tleRgBIAEoCzISLmNhdGFsb2cudjEuQXBpS2V5EgsKA2tleRgCIAEoCSJKChJMaXN0QXBpS2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkiTQoTTGlzdEFwaUtleXNSZXNwb25zZRIkCghhcGlfa2V5cxgBIAMoCzISLmNhdGFsb2cudjEuQXBpS2V5EhAKCGhhc19tb3JlGAIgASgIIjkKE1Jldm9rZUFwaUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkirQEKFUVudGl0bGVtZW50RGVmaW5pdGlvbhIKCgJpZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRILCgNrZXkYAyABKAkSDAoEa2luZBgEIAEoCRIUCgxkaXNwbGF5X25hbWUYBSABKAkSDwoHZGVmYXVsdBgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK5AQoiQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgsKA2tleRgDIAEoCRIMCgRraW5kGAQgASgJEhkKDGRpc3BsYXlfbmFtZRgFIAEoCUgAiAEBEhQKB2RlZmF1bHQYBiABKAlIAYgBAUIPCg1fZGlzcGxheV9uYW1lQgoKCF9kZWZhdWx0ImkKH0dldEVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAkicQohTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJIm4KIkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVzcG9uc2USNgoLZGVmaW5pdGlvbnMYASADKAsyIS5jYXRhbG9nLnYxLkVudGl0bGVtZW50RGVmaW5pdGlvbhIQCghoYXNfbW9yZRgCIAEoCCK6AQoiVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCRIZCgxkaXNwbGF5X25hbWUYBCABKAlIAIgBARIUCgdkZWZhdWx0GAUgASgJSAGIAQFCDwoNX2Rpc3BsYXlfbmFtZUIKCghfZGVmYXVsdCJsCiJEZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJIvsBCgRQbGFuEgoKAmlkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSFwoPYWN0aXZlX2xpY2VuY2VzGAYgASgDEioKDGVudGl0bGVtZW50cxgHIAMoCzIULmNhdGFsb2cudjEuT3ZlcnJpZGUSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNQoIT3ZlcnJpZGUSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAEgASgJEg0KBXZhbHVlGAIgASgJIisKDU92ZXJyaWRlSW5wdXQSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJIj4KDk92ZXJyaWRlSW5wdXRzEiwKCW92ZXJyaWRlcxgBIAMoCzIZLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dCKMAQoRQ3JlYXRlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEgwKBGNvZGUYBCABKAkSLwoMZW50aXRsZW1lbnRzGAUgAygLMhkuY2F0YWxvZy52MS5PdmVycmlkZUlucHV0Ik0KDkdldFBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKAAQoQTGlzdFBsYW5zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRITCgZzdGF0dXMYBSABKAlIAIgBAUIJCgdfc3RhdHVzIkYKEUxpc3RQbGFuc1Jlc3BvbnNlEh8KBXBsYW5zGAEgAygLMhAuY2F0YWxvZy52MS5QbGFuEhAKCGhhc19tb3JlGAIgASgIIroBChFVcGRhdGVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSEQoEbmFtZRgEIAEoCUgAiAEBEhEKBGNvZGUYBSABKAlIAYgBARIwCgxlbnRpdGxlbWVudHMYBiABKAsyGi5jYXRhbG9nLnYxLk92ZXJyaWRlSW5wdXRzQgcKBV9uYW1lQgcKBV9jb2RlImAKEkFyY2hpdmVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSDQoFYWN0b3IYBCABKAkiUQoTQXJjaGl2ZVBsYW5SZXNwb25zZRIeCgRwbGFuGAEgASgLMhAuY2F0YWxvZy52MS5QbGFuEhoKEnN1c3BlbmRlZF9saWNlbmNlcxgCIAEoAyJRChJSZXN0b3JlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIsgBCghQbGFuQ29weRIKCgJpZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIPCgd2ZXJzaW9uGAUgASgDEjUKDGVudGl0bGVtZW50cxgGIAMoCzIfLmNhdGFsb2cudjEuUmVzb2x2ZWRFbnRpdGxlbWVudBITCgthcmNoaXZlZF9ieRgHIAEoCRIXCg9hcmNoaXZlX3ZlcnNpb24YCCABKAMiUAoTUmVzb2x2ZWRFbnRpdGxlbWVudBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRINCgV2YWx1ZRgDIAEoCRIPCgdkZWZhdWx0GAQgASgJIlEKEkdldFBsYW5Db3B5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkiOAoVTGlzdFBsYW5Db3BpZXNSZXF1ZXN0EhAKCGFmdGVyX2lkGAEgASgJEg0KBWxpbWl0GAIgASgFIk8KFkxpc3RQbGFuQ29waWVzUmVzcG9uc2USIwoFcGxhbnMYASADKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5EhAKCGhhc19tb3JlGAIgASgIMpMRCg5DYXRhbG9nU2VydmljZRJrCg9BdXRoZW50aWNhdGVLZXkSIi5jYXRhbG9nLnYxLkF1dGhlbnRpY2F0ZUtleVJlcXVlc3QaFS5jYXRhbG9nLnYxLlByaW5jaXBhbCIdkAIBkrUYFmFuc3dlcnMgd2hvc2UgYSBrZXkgaXMSRQoKR2V0QWNjb3VudBIdLmNhdGFsb2cudjEuR2V0QWNjb3VudFJlcXVlc3QaEy5jYXRhbG9nLnYxLkFjY291bnQiA5ACARJLCg1VcGRhdGVBY2NvdW50EiAuY2F0YWxvZy52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAICElIKEUNyZWF0ZUFwcGxpY2F0aW9uEiQuY2F0YWxvZy52MS5DcmVhdGVBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uEooBCg5HZXRBcHBsaWNhdGlvbhIhLmNhdGFsb2cudjEuR2V0QXBwbGljYXRpb25SZXF1ZXN0GhcuY2F0YWxvZy52MS5BcHBsaWNhdGlvbiI8kAIBmrUYNWdhdGV3YXlzIG9mIHRoZSByZWxlYXNlIGJlZm9yZSBmaW5kIGFuIG93bmVyIHRoaXMgd2F5EoUBChRGaW5kQXBwbGljYXRpb25Pd25lchInLmNhdGFsb2cudjEuRmluZEFwcGxpY2F0aW9uT3duZXJSZXF1ZXN0GhwuY2F0YWxvZy52MS5BcHBsaWNhdGlvbk93bmVyIiaQAgGStRgfYW5zd2VycyB3aG9zZSBhbiBhcHBsaWNhdGlvbiBpcxJiChBMaXN0QXBwbGljYXRpb25zEiMuY2F0YWxvZy52MS5MaXN0QXBwbGljYXRpb25zUmVxdWVzdBokLmNhdGFsb2cudjEuTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlIgOQAgESUQoMQ3JlYXRlQXBpS2V5Eh8uY2F0YWxvZy52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiAuY2F0YWxvZy52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJTCgtMaXN0QXBpS2V5cxIeLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXF1ZXN0Gh8uY2F0YWxvZy52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgOQAgESTAoMUmV2b2tlQXBpS2V5Eh8uY2F0YWxvZy52MS5SZXZva2VBcGlLZXlSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgIScAobQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5DcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24SbwoYR2V0RW50aXRsZW1lbnREZWZpbml0aW9uEisuY2F0YWxvZy52MS5HZXRFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GiEuY2F0YWxvZy52MS5FbnRpdGxlbWVudERlZmluaXRpb24iA5ACARKAAQoaTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnMSLS5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVxdWVzdBouLmNhdGFsb2cudjEuTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZSIDkAIBEnUKG1VwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgISZQobRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uEi4uY2F0YWxvZy52MS5EZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ej0KCkNyZWF0ZVBsYW4SHS5jYXRhbG9nLnYxLkNyZWF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEjwKB0dldFBsYW4SGi5jYXRhbG9nLnYxLkdldFBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgESTQoJTGlzdFBsYW5zEhwuY2F0YWxvZy52MS5MaXN0UGxhbnNSZXF1ZXN0Gh0uY2F0YWxvZy52MS5MaXN0UGxhbnNSZXNwb25zZSIDkAIBEkIKClVwZGF0ZVBsYW4SHS5jYXRhbG9nLnYxLlVwZGF0ZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuIgOQAgISTgoLQXJjaGl2ZVBsYW4SHi5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVxdWVzdBofLmNhdGFsb2cudjEuQXJjaGl2ZVBsYW5SZXNwb25zZRI/CgtSZXN0b3JlUGxhbhIeLmNhdGFsb2cudjEuUmVzdG9yZVBsYW5SZXF1ZXN0GhAuY2F0YWxvZy52MS5QbGFuEkgKC0dldFBsYW5Db3B5Eh4uY2F0YWxvZy52MS5HZXRQbGFuQ29weVJlcXVlc3QaFC5jYXRhbG9nLnYxLlBsYW5Db3B5IgOQAgESjQEKDkxpc3RQbGFuQ29waWVzEiEuY2F0YWxvZy52MS5MaXN0UGxhbkNvcGllc1JlcXVlc3QaIi5jYXRhbG9nLnYxLkxpc3RQbGFuQ29waWVzUmVzcG9uc2UiNJACAZK1GC1saWNlbnNpbmcgY29tcGFyZXMgdGhlIGNvcGllcyBvZiBhbGwgYWNjb3VudHNiBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message catalog.v1.AuthenticateKeyRequest
@@ -218,8 +219,6 @@ export const CreateApplicationRequestSchema: GenMessage<CreateApplicationRequest
  */
 export type GetApplicationRequest = Message<"catalog.v1.GetApplicationRequest"> & {
   /**
-   * Empty for product endpoints, which carry no key.
-   *
    * @generated from field: string account_id = 1;
    */
   accountId: string;
@@ -236,6 +235,40 @@ export type GetApplicationRequest = Message<"catalog.v1.GetApplicationRequest"> 
  */
 export const GetApplicationRequestSchema: GenMessage<GetApplicationRequest> = /*@__PURE__*/
   messageDesc(file_catalog_v1_catalog, 7);
+
+/**
+ * @generated from message catalog.v1.FindApplicationOwnerRequest
+ */
+export type FindApplicationOwnerRequest = Message<"catalog.v1.FindApplicationOwnerRequest"> & {
+  /**
+   * @generated from field: string application_id = 1;
+   */
+  applicationId: string;
+};
+
+/**
+ * Describes the message catalog.v1.FindApplicationOwnerRequest.
+ * Use `create(FindApplicationOwnerRequestSchema)` to create a new message.
+ */
+export const FindApplicationOwnerRequestSchema: GenMessage<FindApplicationOwnerRequest> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 8);
+
+/**
+ * @generated from message catalog.v1.ApplicationOwner
+ */
+export type ApplicationOwner = Message<"catalog.v1.ApplicationOwner"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+};
+
+/**
+ * Describes the message catalog.v1.ApplicationOwner.
+ * Use `create(ApplicationOwnerSchema)` to create a new message.
+ */
+export const ApplicationOwnerSchema: GenMessage<ApplicationOwner> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 9);
 
 /**
  * @generated from message catalog.v1.ListApplicationsRequest
@@ -271,7 +304,7 @@ export type ListApplicationsRequest = Message<"catalog.v1.ListApplicationsReques
  * Use `create(ListApplicationsRequestSchema)` to create a new message.
  */
 export const ListApplicationsRequestSchema: GenMessage<ListApplicationsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 8);
+  messageDesc(file_catalog_v1_catalog, 10);
 
 /**
  * @generated from message catalog.v1.ListApplicationsResponse
@@ -293,7 +326,7 @@ export type ListApplicationsResponse = Message<"catalog.v1.ListApplicationsRespo
  * Use `create(ListApplicationsResponseSchema)` to create a new message.
  */
 export const ListApplicationsResponseSchema: GenMessage<ListApplicationsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 9);
+  messageDesc(file_catalog_v1_catalog, 11);
 
 /**
  * @generated from message catalog.v1.ApiKey
@@ -345,7 +378,7 @@ export type ApiKey = Message<"catalog.v1.ApiKey"> & {
  * Use `create(ApiKeySchema)` to create a new message.
  */
 export const ApiKeySchema: GenMessage<ApiKey> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 10);
+  messageDesc(file_catalog_v1_catalog, 12);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyRequest
@@ -377,7 +410,7 @@ export type CreateApiKeyRequest = Message<"catalog.v1.CreateApiKeyRequest"> & {
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 11);
+  messageDesc(file_catalog_v1_catalog, 13);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyResponse
@@ -401,7 +434,7 @@ export type CreateApiKeyResponse = Message<"catalog.v1.CreateApiKeyResponse"> & 
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 12);
+  messageDesc(file_catalog_v1_catalog, 14);
 
 /**
  * @generated from message catalog.v1.ListApiKeysRequest
@@ -428,7 +461,7 @@ export type ListApiKeysRequest = Message<"catalog.v1.ListApiKeysRequest"> & {
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 13);
+  messageDesc(file_catalog_v1_catalog, 15);
 
 /**
  * @generated from message catalog.v1.ListApiKeysResponse
@@ -450,7 +483,7 @@ export type ListApiKeysResponse = Message<"catalog.v1.ListApiKeysResponse"> & {
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 14);
+  messageDesc(file_catalog_v1_catalog, 16);
 
 /**
  * @generated from message catalog.v1.RevokeApiKeyRequest
@@ -472,7 +505,7 @@ export type RevokeApiKeyRequest = Message<"catalog.v1.RevokeApiKeyRequest"> & {
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema: GenMessage<RevokeApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 15);
+  messageDesc(file_catalog_v1_catalog, 17);
 
 /**
  * @generated from message catalog.v1.EntitlementDefinition
@@ -521,7 +554,7 @@ export type EntitlementDefinition = Message<"catalog.v1.EntitlementDefinition"> 
  * Use `create(EntitlementDefinitionSchema)` to create a new message.
  */
 export const EntitlementDefinitionSchema: GenMessage<EntitlementDefinition> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 16);
+  messageDesc(file_catalog_v1_catalog, 18);
 
 /**
  * @generated from message catalog.v1.CreateEntitlementDefinitionRequest
@@ -567,7 +600,7 @@ export type CreateEntitlementDefinitionRequest = Message<"catalog.v1.CreateEntit
  * Use `create(CreateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const CreateEntitlementDefinitionRequestSchema: GenMessage<CreateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 17);
+  messageDesc(file_catalog_v1_catalog, 19);
 
 /**
  * @generated from message catalog.v1.GetEntitlementDefinitionRequest
@@ -594,7 +627,7 @@ export type GetEntitlementDefinitionRequest = Message<"catalog.v1.GetEntitlement
  * Use `create(GetEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const GetEntitlementDefinitionRequestSchema: GenMessage<GetEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 18);
+  messageDesc(file_catalog_v1_catalog, 20);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsRequest
@@ -626,7 +659,7 @@ export type ListEntitlementDefinitionsRequest = Message<"catalog.v1.ListEntitlem
  * Use `create(ListEntitlementDefinitionsRequestSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsRequestSchema: GenMessage<ListEntitlementDefinitionsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 19);
+  messageDesc(file_catalog_v1_catalog, 21);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsResponse
@@ -648,7 +681,7 @@ export type ListEntitlementDefinitionsResponse = Message<"catalog.v1.ListEntitle
  * Use `create(ListEntitlementDefinitionsResponseSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsResponseSchema: GenMessage<ListEntitlementDefinitionsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 20);
+  messageDesc(file_catalog_v1_catalog, 22);
 
 /**
  * @generated from message catalog.v1.UpdateEntitlementDefinitionRequest
@@ -685,7 +718,7 @@ export type UpdateEntitlementDefinitionRequest = Message<"catalog.v1.UpdateEntit
  * Use `create(UpdateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const UpdateEntitlementDefinitionRequestSchema: GenMessage<UpdateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 21);
+  messageDesc(file_catalog_v1_catalog, 23);
 
 /**
  * @generated from message catalog.v1.DeleteEntitlementDefinitionRequest
@@ -712,7 +745,7 @@ export type DeleteEntitlementDefinitionRequest = Message<"catalog.v1.DeleteEntit
  * Use `create(DeleteEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const DeleteEntitlementDefinitionRequestSchema: GenMessage<DeleteEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 22);
+  messageDesc(file_catalog_v1_catalog, 24);
 
 /**
  * @generated from message catalog.v1.Plan
@@ -771,7 +804,7 @@ export type Plan = Message<"catalog.v1.Plan"> & {
  * Use `create(PlanSchema)` to create a new message.
  */
 export const PlanSchema: GenMessage<Plan> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 23);
+  messageDesc(file_catalog_v1_catalog, 25);
 
 /**
  * @generated from message catalog.v1.Override
@@ -793,7 +826,7 @@ export type Override = Message<"catalog.v1.Override"> & {
  * Use `create(OverrideSchema)` to create a new message.
  */
 export const OverrideSchema: GenMessage<Override> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 24);
+  messageDesc(file_catalog_v1_catalog, 26);
 
 /**
  * @generated from message catalog.v1.OverrideInput
@@ -815,7 +848,7 @@ export type OverrideInput = Message<"catalog.v1.OverrideInput"> & {
  * Use `create(OverrideInputSchema)` to create a new message.
  */
 export const OverrideInputSchema: GenMessage<OverrideInput> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 25);
+  messageDesc(file_catalog_v1_catalog, 27);
 
 /**
  * @generated from message catalog.v1.OverrideInputs
@@ -832,7 +865,7 @@ export type OverrideInputs = Message<"catalog.v1.OverrideInputs"> & {
  * Use `create(OverrideInputsSchema)` to create a new message.
  */
 export const OverrideInputsSchema: GenMessage<OverrideInputs> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 26);
+  messageDesc(file_catalog_v1_catalog, 28);
 
 /**
  * @generated from message catalog.v1.CreatePlanRequest
@@ -869,7 +902,7 @@ export type CreatePlanRequest = Message<"catalog.v1.CreatePlanRequest"> & {
  * Use `create(CreatePlanRequestSchema)` to create a new message.
  */
 export const CreatePlanRequestSchema: GenMessage<CreatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 27);
+  messageDesc(file_catalog_v1_catalog, 29);
 
 /**
  * @generated from message catalog.v1.GetPlanRequest
@@ -896,7 +929,7 @@ export type GetPlanRequest = Message<"catalog.v1.GetPlanRequest"> & {
  * Use `create(GetPlanRequestSchema)` to create a new message.
  */
 export const GetPlanRequestSchema: GenMessage<GetPlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 28);
+  messageDesc(file_catalog_v1_catalog, 30);
 
 /**
  * @generated from message catalog.v1.ListPlansRequest
@@ -933,7 +966,7 @@ export type ListPlansRequest = Message<"catalog.v1.ListPlansRequest"> & {
  * Use `create(ListPlansRequestSchema)` to create a new message.
  */
 export const ListPlansRequestSchema: GenMessage<ListPlansRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 29);
+  messageDesc(file_catalog_v1_catalog, 31);
 
 /**
  * @generated from message catalog.v1.ListPlansResponse
@@ -955,7 +988,7 @@ export type ListPlansResponse = Message<"catalog.v1.ListPlansResponse"> & {
  * Use `create(ListPlansResponseSchema)` to create a new message.
  */
 export const ListPlansResponseSchema: GenMessage<ListPlansResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 30);
+  messageDesc(file_catalog_v1_catalog, 32);
 
 /**
  * @generated from message catalog.v1.UpdatePlanRequest
@@ -999,7 +1032,7 @@ export type UpdatePlanRequest = Message<"catalog.v1.UpdatePlanRequest"> & {
  * Use `create(UpdatePlanRequestSchema)` to create a new message.
  */
 export const UpdatePlanRequestSchema: GenMessage<UpdatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 31);
+  messageDesc(file_catalog_v1_catalog, 33);
 
 /**
  * @generated from message catalog.v1.ArchivePlanRequest
@@ -1033,7 +1066,7 @@ export type ArchivePlanRequest = Message<"catalog.v1.ArchivePlanRequest"> & {
  * Use `create(ArchivePlanRequestSchema)` to create a new message.
  */
 export const ArchivePlanRequestSchema: GenMessage<ArchivePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 32);
+  messageDesc(file_catalog_v1_catalog, 34);
 
 /**
  * @generated from message catalog.v1.ArchivePlanResponse
@@ -1055,7 +1088,7 @@ export type ArchivePlanResponse = Message<"catalog.v1.ArchivePlanResponse"> & {
  * Use `create(ArchivePlanResponseSchema)` to create a new message.
  */
 export const ArchivePlanResponseSchema: GenMessage<ArchivePlanResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 33);
+  messageDesc(file_catalog_v1_catalog, 35);
 
 /**
  * @generated from message catalog.v1.RestorePlanRequest
@@ -1082,7 +1115,7 @@ export type RestorePlanRequest = Message<"catalog.v1.RestorePlanRequest"> & {
  * Use `create(RestorePlanRequestSchema)` to create a new message.
  */
 export const RestorePlanRequestSchema: GenMessage<RestorePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 34);
+  messageDesc(file_catalog_v1_catalog, 36);
 
 /**
  * What licensing keeps of a plan: its status and what a licence issued now would get.
@@ -1144,7 +1177,7 @@ export type PlanCopy = Message<"catalog.v1.PlanCopy"> & {
  * Use `create(PlanCopySchema)` to create a new message.
  */
 export const PlanCopySchema: GenMessage<PlanCopy> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 35);
+  messageDesc(file_catalog_v1_catalog, 37);
 
 /**
  * @generated from message catalog.v1.ResolvedEntitlement
@@ -1178,7 +1211,7 @@ export type ResolvedEntitlement = Message<"catalog.v1.ResolvedEntitlement"> & {
  * Use `create(ResolvedEntitlementSchema)` to create a new message.
  */
 export const ResolvedEntitlementSchema: GenMessage<ResolvedEntitlement> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 36);
+  messageDesc(file_catalog_v1_catalog, 38);
 
 /**
  * @generated from message catalog.v1.GetPlanCopyRequest
@@ -1205,7 +1238,7 @@ export type GetPlanCopyRequest = Message<"catalog.v1.GetPlanCopyRequest"> & {
  * Use `create(GetPlanCopyRequestSchema)` to create a new message.
  */
 export const GetPlanCopyRequestSchema: GenMessage<GetPlanCopyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 37);
+  messageDesc(file_catalog_v1_catalog, 39);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesRequest
@@ -1229,7 +1262,7 @@ export type ListPlanCopiesRequest = Message<"catalog.v1.ListPlanCopiesRequest"> 
  * Use `create(ListPlanCopiesRequestSchema)` to create a new message.
  */
 export const ListPlanCopiesRequestSchema: GenMessage<ListPlanCopiesRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 38);
+  messageDesc(file_catalog_v1_catalog, 40);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesResponse
@@ -1251,11 +1284,11 @@ export type ListPlanCopiesResponse = Message<"catalog.v1.ListPlanCopiesResponse"
  * Use `create(ListPlanCopiesResponseSchema)` to create a new message.
  */
 export const ListPlanCopiesResponseSchema: GenMessage<ListPlanCopiesResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 39);
+  messageDesc(file_catalog_v1_catalog, 41);
 
 /**
  * Accounts, applications, API keys; entitlement definitions; plans.
- * Every request names the account of the authenticated key; what belongs to another is NOT_FOUND.
+ * A request names the account of the authenticated key; what belongs to another is NOT_FOUND.
  *
  * @generated from service catalog.v1.CatalogService
  */
@@ -1299,6 +1332,16 @@ export const CatalogService: GenService<{
     methodKind: "unary";
     input: typeof GetApplicationRequestSchema;
     output: typeof ApplicationSchema;
+  },
+  /**
+   * For the gateway: whose an application of a request's path is.
+   *
+   * @generated from rpc catalog.v1.CatalogService.FindApplicationOwner
+   */
+  findApplicationOwner: {
+    methodKind: "unary";
+    input: typeof FindApplicationOwnerRequestSchema;
+    output: typeof ApplicationOwnerSchema;
   },
   /**
    * @generated from rpc catalog.v1.CatalogService.ListApplications

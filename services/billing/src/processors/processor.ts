@@ -51,7 +51,7 @@ export interface PaymentProcessor {
   readonly simulated: boolean
   readonly live: boolean
   /** @throws ServiceError `bad_request` unless the signature is right and fresh */
-  verify(body: Uint8Array, signature: string): VerifiedEvent
+  verify(body: Uint8Array, signature: string | undefined): VerifiedEvent
   /** Whether events of this type are of any use here. */
   understands(type: string): boolean
   factsOf(body: Uint8Array): Fact[]

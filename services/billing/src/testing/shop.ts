@@ -96,7 +96,7 @@ export async function licencesOf(
   { licensing }: Pick<Harness, 'licensing'>,
   vendor: Vendor,
 ): Promise<Licence[]> {
-  return (await licensing.listLicences({ ...scope(vendor), ...firstPage })).licences
+  return (await licensing.listLicences({ ...scope(vendor), ...firstPage, neverSeen: false })).licences
 }
 
 /** Types of the events that the vendor was told, sorted. */

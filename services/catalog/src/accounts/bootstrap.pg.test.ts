@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from '../api-keys/key-format.ts'
-import { startCatalog } from '../testing/catalog.ts'
+import { firstPage, startCatalog } from '../testing/catalog.ts'
 import { bootstrap } from './bootstrap.ts'
 
 const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 175, FEE_FIXED_MINOR: 30 }
@@ -20,8 +20,8 @@ test('replicas that start at once make one demo account, and starting again chan
     feeBps: 175,
     feeFixedMinor: 30n,
   })
-  expect((await catalog.calls.listApplications({ accountId })).applications).toHaveLength(1)
-  expect((await catalog.calls.listApiKeys({ accountId })).apiKeys).toHaveLength(1)
+  expect((await catalog.calls.listApplications({ accountId, ...firstPage })).applications).toHaveLength(1)
+  expect((await catalog.calls.listApiKeys({ accountId, ...firstPage })).apiKeys).toHaveLength(1)
   expect(await catalog.sql`select id from accounts`).toHaveLength(1)
 })
 

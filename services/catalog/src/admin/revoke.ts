@@ -11,7 +11,7 @@ export const revoke: Command = {
   async run({ sql }, given) {
     const keyId = given.KEY_ID!
     // The running service publishes what is written here.
-    const found = await transaction(sql, (tx) => revokeKey(tx, '', keyId))
+    const found = await transaction(sql, (tx) => revokeKey(tx, 'any account', keyId))
     if (!found) throw new Refusal(`there is no API key ${keyId}`)
     return [JSON.stringify({ key_id: keyId, revoked: true })]
   },

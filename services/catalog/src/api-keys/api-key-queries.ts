@@ -15,6 +15,12 @@ export interface ApiKeyRow {
   revoked_at: Date | null
 }
 
+/** Whose a key has to be; `any account` for the operator, who revokes by the key's id alone. */
+export type KeyOwner = { accountId: string } | 'any account'
+
+const ownedBy = (sql: Sql, owner: KeyOwner) =>
+  owner === 'any account' ? sql`` : sql`and account_id = ${owner.accountId}`
+
 const columns = (sql: Sql) =>
   sql`id, account_id, application_id, name, scopes, last_four, created_at, last_used_at, revoked_at`
 
@@ -56,22 +62,21 @@ export async function listKeyRows(sql: Sql, accountId: string, page: PageRequest
 }
 
 /**
- * Revokes a key that is in force; an empty `accountId` means any account's.
+ * Revokes a key that is in force.
  *
  * @returns the key where this call revoked it, `'before'` where it was revoked already, undefined where there is none
  */
 export async function revokeKeyRow(
   sql: Sql,
-  accountId: string,
+  owner: KeyOwner,
   id: string,
 ): Promise<{ account_id: string; application_id: string | null; key_hash: Buffer } | 'before' | undefined> {
   const [revoked] = await sql<{ account_id: string; application_id: string | null; key_hash: Buffer }[]>`
     update api_keys set revoked_at = now()
-    where id = ${id} and (${accountId} = '' or account_id = ${accountId}) and revoked_at is null
+    where id = ${id} ${ownedBy(sql, owner)} and revoked_at is null
     returning account_id, application_id, key_hash`
   if (revoked) return revoked
-  const found = await sql`
-    select from api_keys where id = ${id} and (${accountId} = '' or account_id = ${accountId})`
+  const found = await sql`select from api_keys where id = ${id} ${ownedBy(sql, owner)}`
   return found.length > 0 ? 'before' : undefined
 }
 

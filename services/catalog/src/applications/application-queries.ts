@@ -24,7 +24,7 @@ export async function insertApplication(
   return row!
 }
 
-/** An application of the account; of any account where `accountId` is empty. */
+/** An application of the account. */
 export async function findApplication(
   sql: Sql,
   accountId: string,
@@ -33,7 +33,14 @@ export async function findApplication(
   if (!isId('app', id)) return undefined
   const [row] = await sql<ApplicationRow[]>`
     select ${columns(sql)} from applications
-    where id = ${id} and (${accountId} = '' or account_id = ${accountId})`
+    where id = ${id} and account_id = ${accountId}`
+  return row
+}
+
+/** An application whosever it is: for the question whose it is, and no other. */
+export async function findApplicationOfAnyAccount(sql: Sql, id: string): Promise<ApplicationRow | undefined> {
+  if (!isId('app', id)) return undefined
+  const [row] = await sql<ApplicationRow[]>`select ${columns(sql)} from applications where id = ${id}`
   return row
 }
 
@@ -44,8 +51,7 @@ export function checkApplicationId(id: string): void {
 
 /** @throws ServiceError `not_found` where it is not the account's */
 export async function requireApplication(sql: Sql, accountId: string, id: string): Promise<void> {
-  const row = accountId === '' ? undefined : await findApplication(sql, accountId, id)
-  if (!row) throw notFound('application', id)
+  if (!(await findApplication(sql, accountId, id))) throw notFound('application', id)
 }
 
 /**

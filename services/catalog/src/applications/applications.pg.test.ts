@@ -1,16 +1,19 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { givenTenant, startCatalog } from '../testing/catalog.ts'
+import { actor, firstPage, givenTenant, startCatalog } from '../testing/catalog.ts'
 import { outcomesOf } from '../testing/outcomes.ts'
 
-test('an application is its account’s alone; only a product, which has no account, reads any', async () => {
+test('an application is its account’s alone; whose it is can be asked without knowing that', async () => {
   await using catalog = await startCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const stranger = await givenTenant(catalog)
   const { calls } = catalog
-  const application = await calls.getApplication({ accountId, applicationId })
-  expect(application).toMatchObject({ id: applicationId, accountId, name: 'Test' })
-  expect(await calls.getApplication({ accountId: '', applicationId })).toEqual(application)
+  expect(await calls.getApplication({ accountId, applicationId })).toMatchObject({
+    id: applicationId,
+    accountId,
+    name: 'Test',
+  })
+  expect(await calls.findApplicationOwner({ applicationId })).toMatchObject({ accountId })
   const foreign = { accountId: stranger.accountId, applicationId }
   await expect(calls.getApplication(foreign)).rejects.toMatchObject({
     code: 'not_found',
@@ -18,20 +21,27 @@ test('an application is its account’s alone; only a product, which has no acco
   })
 })
 
+test('a gateway of the release before finds an owner through GetApplication, without an account', async () => {
+  await using catalog = await startCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  expect(await catalog.calls.getApplication({ accountId: '', applicationId })).toMatchObject({ accountId })
+})
+
 test('what is no id is not found, whatever characters it has', async () => {
   await using catalog = await startCatalog()
   const { accountId } = await givenTenant(catalog)
-  for (const applicationId of ['', 'x', 'app_', 'app_\0', '☂'.repeat(100), newId('pln'), newId('app')]) {
+  for (const applicationId of ['x', 'app_', 'app_\0', '☂'.repeat(100), newId('pln'), newId('app')]) {
     const path = { accountId, applicationId }
     const attempts = [
       catalog.calls.getApplication(path),
-      catalog.calls.listPlans(path),
-      catalog.calls.listEntitlementDefinitions(path),
+      catalog.calls.findApplicationOwner({ applicationId }),
+      catalog.calls.listPlans({ ...path, ...firstPage }),
+      catalog.calls.listEntitlementDefinitions({ ...path, ...firstPage }),
       catalog.calls.getPlan({ ...path, planId: newId('pln') }),
       catalog.calls.getEntitlementDefinition({ ...path, entitlementDefId: newId('ent') }),
       catalog.calls.createPlan({ ...path, name: 'x', code: 'x' }),
       catalog.calls.createEntitlementDefinition({ ...path, key: 'x', kind: 'limit' }),
-      catalog.calls.archivePlan({ ...path, planId: newId('pln') }),
+      catalog.calls.archivePlan({ ...path, planId: newId('pln'), actor }),
     ]
     expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'not_found'))
   }
@@ -43,7 +53,7 @@ test('a page shows each application once, newest first, while others are made', 
   const { calls } = catalog
   for (let made = 0; made < 6; made += 1) await calls.createApplication({ accountId, name: `app ${made}` })
   const seen: string[] = []
-  let page = await calls.listApplications({ accountId, limit: 3 })
+  let page = await calls.listApplications({ accountId, limit: 3, beforeId: '' })
   seen.push(...page.applications.map(({ name }) => name))
   while (page.hasMore) {
     await calls.createApplication({ accountId, name: 'made meanwhile' })
@@ -57,7 +67,11 @@ test('a bound key’s page has its own application alone', async () => {
   await using catalog = await startCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   await catalog.calls.createApplication({ accountId, name: 'other' })
-  const page = await catalog.calls.listApplications({ accountId, onlyApplicationId: applicationId })
+  const page = await catalog.calls.listApplications({
+    accountId,
+    ...firstPage,
+    onlyApplicationId: applicationId,
+  })
   expect(page).toMatchObject({ applications: [{ id: applicationId }], hasMore: false })
 })
 
@@ -65,7 +79,7 @@ test('a page after what is no id is refused', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   for (const beforeId of ['x', 'nul\0', newId('lic')]) {
-    const request = { ...tenant, beforeId }
+    const request = { ...tenant, limit: 0, beforeId }
     const attempts = [
       catalog.calls.listApplications(request),
       catalog.calls.listApiKeys(request),

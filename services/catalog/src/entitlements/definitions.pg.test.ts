@@ -2,6 +2,7 @@ import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import {
   eventsOf,
+  firstPage,
   givenDefinitions,
   givenPlan,
   givenTenant,
@@ -23,7 +24,11 @@ test('a definition takes its key for a display name, and false or 0 for a defaul
   expect(api).toMatchObject({ displayName: 'API calls', default: '-5' })
   const path = { ...tenant, entitlementDefId: api.id }
   expect(await calls.getEntitlementDefinition(path)).toEqual(api)
-  const { definitions, hasMore } = await calls.listEntitlementDefinitions({ ...tenant, limit: 2 })
+  const { definitions, hasMore } = await calls.listEntitlementDefinitions({
+    ...tenant,
+    ...firstPage,
+    limit: 2,
+  })
   expect(definitions.map(({ key }) => key)).toEqual(['api', 'seats'])
   expect(hasMore).toBe(true)
 })
@@ -44,7 +49,9 @@ test('a definition that breaks the rules is refused with every field named', asy
   expect(await refusal({ key: '', kind: 'feature', default: '1', displayName: 'x'.repeat(201) })).toBe(
     'validation_failed /key /display_name /default',
   )
-  expect((await catalog.calls.listEntitlementDefinitions(tenant)).definitions).toEqual([])
+  expect((await catalog.calls.listEntitlementDefinitions({ ...tenant, ...firstPage })).definitions).toEqual(
+    [],
+  )
 })
 
 test('a key is unique in its application; a deleted one comes again with its former kind only', async () => {

@@ -11,7 +11,7 @@ export async function getPlanCopy(
   { sql }: CatalogDeps,
   { accountId, applicationId, planId }: GetPlanCopyRequest,
 ): Promise<MessageInitShape<typeof PlanCopySchema>> {
-  if (applicationId !== '') checkApplicationId(applicationId)
+  checkApplicationId(applicationId)
   const row = isId('pln', planId) ? await findCopy(sql, planId, accountId, applicationId) : undefined
   if (!row) throw notFound('plan', planId)
   return toPlanCopy(row)

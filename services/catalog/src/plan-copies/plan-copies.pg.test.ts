@@ -13,7 +13,7 @@ test('the copies of all accounts’ plans are listed page by page, each once', a
     for (const code of ['a', 'b', 'c']) made.push((await givenPlan(catalog, tenant, code)).id)
   }
   const seen: string[] = []
-  let page = await catalog.calls.listPlanCopies({ limit: 4 })
+  let page = await catalog.calls.listPlanCopies({ afterId: '', limit: 4 })
   for (;;) {
     seen.push(...page.plans.map(({ id }) => id))
     for (const copy of page.plans) expect(copy.entitlements).toMatchObject([{ key: 'seats', value: '2' }])
@@ -23,14 +23,21 @@ test('the copies of all accounts’ plans are listed page by page, each once', a
   expect(seen).toEqual(made)
 })
 
-test('a copy is found by its plan alone, or by account and application too', async () => {
+test('a copy is found in its own account and application alone', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   const { id: planId } = await givenPlan(catalog, tenant)
   const copy = await catalog.calls.getPlanCopy({ ...tenant, planId })
-  expect(await catalog.calls.getPlanCopy({ planId })).toEqual(copy)
-  const { accountId } = await givenTenant(catalog)
-  await expect(catalog.calls.getPlanCopy({ accountId, planId })).rejects.toMatchObject({ code: 'not_found' })
+  expect(copy).toMatchObject({ ...tenant, id: planId })
+  const stranger = await givenTenant(catalog)
+  for (const change of [
+    { accountId: stranger.accountId },
+    { applicationId: stranger.applicationId },
+    stranger,
+  ]) {
+    const foreign = { ...tenant, ...change, planId }
+    await expect(catalog.calls.getPlanCopy(foreign)).rejects.toMatchObject({ code: 'not_found' })
+  }
 })
 
 /** An application whose copies are 700 definitions × 120 plans: some 7 MB. */

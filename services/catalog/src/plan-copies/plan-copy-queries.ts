@@ -26,7 +26,6 @@ const selectCopies = (sql: Sql) => sql`
       ), '[]') as entitlements
   from plans p join applications a on a.id = p.application_id`
 
-/** The copy of a plan; an empty account or application means any. */
 export async function findCopy(
   sql: Sql,
   planId: string,
@@ -35,8 +34,7 @@ export async function findCopy(
 ): Promise<PlanCopyRow | undefined> {
   const [row] = await sql<PlanCopyRow[]>`
     ${selectCopies(sql)}
-    where p.id = ${planId} and (${accountId} = '' or a.account_id = ${accountId})
-      and (${applicationId} = '' or p.application_id = ${applicationId})`
+    where p.id = ${planId} and a.account_id = ${accountId} and p.application_id = ${applicationId}`
   return row
 }
 

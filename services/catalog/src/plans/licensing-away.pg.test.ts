@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import {
   eventsOf,
+  firstPage,
   givenDefinitions,
   givenPlan,
   givenTenant,
@@ -46,7 +47,9 @@ test('while licensing is away nothing that it has to follow is begun', async () 
   expect(await outcomeOf(catalog.calls.getPlan(given.path))).toBe('unavailable')
   expect(await eventsOf(catalog.sql)).toEqual(before)
   expect(await state()).toEqual(held)
-  expect((await catalog.calls.listEntitlementDefinitions(tenant)).definitions).toHaveLength(1)
+  expect(
+    (await catalog.calls.listEntitlementDefinitions({ ...tenant, ...firstPage })).definitions,
+  ).toHaveLength(1)
 })
 
 test('also where licensing answers, but its database does not', async () => {

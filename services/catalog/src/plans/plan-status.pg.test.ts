@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import {
+  actor,
   eventsOf,
   givenDefinitions,
   givenPlan,
@@ -43,8 +44,8 @@ test('a verb that the status does not allow is a conflict that says what was fou
     code: 'conflict',
     members: { current: 'active', allowed: ['archive'] },
   })
-  await catalog.calls.archivePlan(path)
-  await expect(catalog.calls.archivePlan(path)).rejects.toMatchObject({
+  await catalog.calls.archivePlan({ ...path, actor })
+  await expect(catalog.calls.archivePlan({ ...path, actor })).rejects.toMatchObject({
     code: 'conflict',
     message: expect.stringContaining('restore it first'),
     members: { current: 'retired', allowed: ['restore'] },
@@ -72,7 +73,7 @@ test('each change writes one event that carries the whole copy, in the order of 
   await givenDefinitions(catalog, tenant, { seats: '1' })
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   await catalog.calls.updatePlan({ ...path, entitlements: { overrides: [{ key: 'seats', value: '2' }] } })
-  await catalog.calls.archivePlan(path)
+  await catalog.calls.archivePlan({ ...path, actor })
   await catalog.calls.restorePlan(path)
   const told = (await eventsOf(catalog.sql)).map(({ accountId, applicationId, payload }) => {
     expect({ accountId, applicationId }).toEqual(tenant)

@@ -1,7 +1,9 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import {
+  actor,
   eventsOf,
+  firstPage,
   givenDefinitions,
   givenPlan,
   givenTenant,
@@ -122,7 +124,7 @@ test('a list that does not fit is refused, and nothing of the request applied', 
     const made = { ...tenant, name: 'x', code: 'x', entitlements: overrides }
     expect(await outcomeOf(catalog.calls.createPlan(made))).toBe(`validation_failed ${pointers}`)
   }
-  expect((await catalog.calls.listPlans(tenant)).plans).toEqual([plan])
+  expect((await catalog.calls.listPlans({ ...tenant, ...firstPage })).plans).toEqual([plan])
 })
 
 test('a name or code that breaks the rules is refused, on create and PATCH', async () => {
@@ -141,7 +143,7 @@ test('a code is unique in its application, also among retired plans and on PATCH
   const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant, 'pro')
-  await catalog.calls.archivePlan({ ...tenant, planId: plan.id })
+  await catalog.calls.archivePlan({ ...tenant, planId: plan.id, actor })
   const refused = { code: 'already_exists', message: expect.stringContaining('the plan code pro is taken') }
   await expect(givenPlan(catalog, tenant, 'pro')).rejects.toMatchObject(refused)
   await givenPlan(catalog, other, 'pro')
@@ -156,11 +158,11 @@ test('a page of plans is newest first, by status, with the active licences of ea
   const tenant = await givenTenant(catalog)
   const plans = []
   for (const code of ['a', 'b', 'c', 'd']) plans.push(await givenPlan(catalog, tenant, code))
-  await catalog.calls.archivePlan({ ...tenant, planId: plans[1]!.id })
+  await catalog.calls.archivePlan({ ...tenant, planId: plans[1]!.id, actor })
   catalog.licensing.active.set(plans[3]!.id, 7n)
   catalog.licensing.active.set(plans[0]!.id, 100_000_000_000n)
   const list = async (request: object) => {
-    const { plans, hasMore } = await catalog.calls.listPlans({ ...tenant, ...request })
+    const { plans, hasMore } = await catalog.calls.listPlans({ ...tenant, ...firstPage, ...request })
     return [
       ...plans.map(({ code, activeLicences }) => `${code}:${activeLicences}`),
       ...(hasMore ? ['more'] : []),
@@ -189,7 +191,7 @@ test('a stranger’s plan, one of another application and an unknown one are not
   ]) {
     expect(await outcomeOf(catalog.calls.getPlan(path))).toBe('not_found')
     expect(await outcomeOf(catalog.calls.updatePlan({ ...path, name: 'x' }))).toBe('not_found')
-    expect(await outcomeOf(catalog.calls.archivePlan(path))).toBe('not_found')
+    expect(await outcomeOf(catalog.calls.archivePlan({ ...path, actor }))).toBe('not_found')
     expect(await outcomeOf(catalog.calls.restorePlan(path))).toBe('not_found')
     expect(await outcomeOf(catalog.calls.getPlanCopy(path))).toBe('not_found')
   }

@@ -5,7 +5,9 @@ import { lockApplication } from '../applications/application-queries.ts'
 import { updateDefinitionRow } from '../entitlements/definition-queries.ts'
 import { raiseVersions } from '../plan-copies/plan-copy-queries.ts'
 import {
+  actor,
   eventsOf,
+  firstPage,
   givenDefinitions,
   givenPlan,
   givenTenant,
@@ -42,7 +44,7 @@ test('of twenty callers with one code one makes the plan', async () => {
       already_exists: 19,
     })
   }
-  expect((await catalog.calls.listPlans(tenant)).plans).toHaveLength(rounds)
+  expect((await catalog.calls.listPlans({ ...tenant, ...firstPage })).plans).toHaveLength(rounds)
 })
 
 test('of twenty plans that take one code by PATCH one gets it', async () => {
@@ -67,7 +69,7 @@ test('of fifty callers with one key one makes the definition, and its kind is th
     )
     expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 49 })
   }
-  const { definitions } = await catalog.calls.listEntitlementDefinitions(tenant)
+  const { definitions } = await catalog.calls.listEntitlementDefinitions({ ...tenant, ...firstPage })
   expect(definitions).toHaveLength(rounds)
   const kept = await catalog.sql<{ key: string; kind: string }[]>`select key, kind from entitlement_keys`
   expect(new Map(kept.map(({ key, kind }) => [key, kind]))).toEqual(
@@ -80,7 +82,7 @@ test('of archives that race one wins, and so it is with restores', async () => {
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   for (let round = 0; round < rounds; round += 1) {
-    const archives = await atOnce(catalog, 8, (calls) => calls.archivePlan(path))
+    const archives = await atOnce(catalog, 8, (calls) => calls.archivePlan({ ...path, actor }))
     expect(counted(archives)).toEqual({ ok: 1, conflict: 7 })
     const restores = await atOnce(catalog, 8, (calls) => calls.restorePlan(path))
     expect(counted(restores)).toEqual({ ok: 1, conflict: 7 })
@@ -94,7 +96,7 @@ test('archives that race restores end with catalog, licensing and the events agr
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   for (let round = 0; round < rounds; round += 1) {
     const outcomes = await atOnce(catalog, 12, (calls, at) =>
-      at % 3 === 0 ? calls.restorePlan(path) : calls.archivePlan(path),
+      at % 3 === 0 ? calls.restorePlan(path) : calls.archivePlan({ ...path, actor }),
     )
     expect(Object.keys(counted(outcomes)).filter((code) => code !== 'ok' && code !== 'conflict')).toEqual([])
     const { status } = await catalog.calls.getPlan(path)
@@ -199,14 +201,14 @@ test('no change of any kind ends in a deadlock', async () => {
     const kinds = [
       () => calls.updatePlan({ ...path, name: `name ${at}` }),
       () => calls.updatePlan({ ...path, entitlements: { overrides: [{ key: 'seats', value: String(at) }] } }),
-      () => calls.archivePlan(path),
+      () => calls.archivePlan({ ...path, actor }),
       () => calls.restorePlan(path),
       () =>
         calls.updateEntitlementDefinition({ ...tenant, entitlementDefId: ids.seats!, default: String(at) }),
       () => calls.createEntitlementDefinition({ ...tenant, key: `key_${at}`, kind: 'feature' }),
       () => calls.createPlan({ ...tenant, name: 'x', code: `code-${at}` }),
       () => calls.createApiKey({ ...tenant, name: 'x', scopes: ['read'] }),
-      () => calls.listPlans(tenant),
+      () => calls.listPlans({ ...tenant, ...firstPage }),
     ]
     return kinds[at % kinds.length]!()
   })

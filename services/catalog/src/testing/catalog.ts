@@ -88,6 +88,12 @@ export async function eventsOf(sql: Database): Promise<Event[]> {
   return rows.map((row) => fromBinary(EventSchema, row.payload))
 }
 
+/** The first page of a list, of the usual size. */
+export const firstPage = { limit: 0, beforeId: '' }
+
+/** Who archives a plan. */
+export const actor = 'key_1'
+
 /** An account with an application: what every request names. */
 export interface Tenant {
   accountId: string

@@ -59,10 +59,10 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
     from unnest(
       ${wanted.map(({ licenceId }) => licenceId)}::text[],
       ${wanted.map(({ accountId }) => accountId)}::text[],
-      ${wanted.map(({ onlyApplicationId }) => onlyApplicationId ?? '')}::text[]
+      ${wanted.map(({ onlyApplicationId }) => onlyApplicationId ?? null)}::text[]
     ) with ordinality as wanted (licence_id, account_id, application_id, place)
     join licences l on l.id = wanted.licence_id and l.account_id = wanted.account_id
-      and (wanted.application_id = '' or l.application_id = wanted.application_id)`
+      and (wanted.application_id is null or l.application_id = wanted.application_id)`
   const found = new Map(rows.map((row) => [row.place, row]))
   return wanted.map((_, at) => {
     const row = found.get(at + 1)

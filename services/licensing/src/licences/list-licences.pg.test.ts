@@ -1,12 +1,20 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { Licence, ListLicencesRequestSchema } from '@licensing/proto/licensing'
+import type { Message } from '@bufbuild/protobuf'
+import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import { findLicences } from './list-queries.ts'
 import type { LicenceFilter } from './list-queries.ts'
-import { givenLicence, givenLicenceIn, givenPlan, refusal, verbOn } from '../testing/makers.ts'
+import {
+  firstPage,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  newest,
+  refusal,
+  verbOn,
+} from '../testing/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -14,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-type Filter = Omit<MessageInitShape<typeof ListLicencesRequestSchema>, 'accountId' | '$typeName'>
+type Filter = Omit<Partial<ListLicencesRequest>, 'accountId' | keyof Message>
 
 /** An application of its own, so that a test sees its licences alone. */
 let applications = 0
@@ -26,6 +34,8 @@ const list = (within: Harness, filter: Filter = {}) =>
   harness.licensing.listLicences({
     accountId: within.accountId,
     applicationId: within.applicationId,
+    ...firstPage,
+    neverSeen: false,
     ...filter,
   })
 const ids = async (within: Harness, filter: Filter = {}) =>
@@ -58,7 +68,9 @@ test('a list has the application’s licences, newest first, each as the verbs a
   expect(licences).toEqual([second, first])
   expect(hasMore).toBe(false)
   const stranger = { accountId: 'acct_other', applicationId: within.applicationId }
-  expect((await harness.licensing.listLicences(stranger)).licences).toEqual([])
+  expect(
+    (await harness.licensing.listLicences({ ...stranger, ...firstPage, neverSeen: false })).licences,
+  ).toEqual([])
 })
 
 test('pages follow each other without a gap, at the limits asked for', async () => {
@@ -242,7 +254,9 @@ test('detail and history of a stranger’s licence are the same as of none', asy
   ]
   for (const scope of scopes) {
     expect(await refusal(harness.licensing.getLicence(scope))).toMatchObject({ code: 'not_found' })
-    expect(await refusal(harness.licensing.listLicenceHistory(scope))).toMatchObject({ code: 'not_found' })
+    expect(await refusal(harness.licensing.listLicenceHistory({ ...scope, ...newest }))).toMatchObject({
+      code: 'not_found',
+    })
   }
 })
 
@@ -252,13 +266,13 @@ test('history comes in pages, newest first, and a page past the end is empty', a
   const verb = verbOn(harness, licence)
   await harness.licensing.suspendLicence(verb)
   await harness.licensing.reactivateLicence(verb)
-  const first = await harness.licensing.listLicenceHistory({ ...verb, limit: 2 })
+  const first = await harness.licensing.listLicenceHistory({ ...verb, ...newest, limit: 2 })
   expect(first.entries.map((entry) => entry.type)).toEqual(['reactivated', 'suspended'])
   expect(first.hasMore).toBe(true)
   const next = { ...verb, limit: 2, beforePosition: first.entries[1]!.position }
   const second = await harness.licensing.listLicenceHistory(next)
   expect(second.entries.map((entry) => entry.type)).toEqual(['issued'])
   expect(second.hasMore).toBe(false)
-  const past = { ...verb, beforePosition: second.entries[0]!.position }
+  const past = { ...verb, limit: 0, beforePosition: second.entries[0]!.position }
   expect(await harness.licensing.listLicenceHistory(past)).toMatchObject({ entries: [], hasMore: false })
 })

@@ -115,6 +115,7 @@ test('several thousand licences are suspended in one archive', async () => {
       accountId: harness.accountId,
       applicationId: harness.applicationId,
       actor,
+      dryRun: false,
       items: Array.from({ length: 500 }, (_, at) => {
         return { legacyKey: `many-${batch}-${at}`, externalRef: 'customer', planId: plan.id }
       }),

@@ -1,9 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { ListLicencesRequestSchema } from '@licensing/proto/licensing'
+import type { ListLicencesRequest } from '@licensing/proto/licensing'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { archive, givenLicence, givenPlan } from '../testing/makers.ts'
+import { archive, firstPage, givenLicence, givenPlan } from '../testing/makers.ts'
 import { callOf, givenActivation, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -21,14 +20,18 @@ async function givenKey() {
 const detailOf = (licence: { id: string }) =>
   harness.licensing.getLicence({ accountId: harness.accountId, licenceId: licence.id })
 
-type Filter = Pick<
-  MessageInitShape<typeof ListLicencesRequestSchema>,
-  'domain' | 'planId' | 'neverSeen' | 'seenSince'
->
+type Filter = Partial<Pick<ListLicencesRequest, 'domain' | 'planId' | 'neverSeen' | 'seenSince'>>
 
 async function listed(filter: Filter): Promise<string[]> {
   const { accountId, applicationId } = harness
-  const page = await harness.licensing.listLicences({ accountId, applicationId, limit: 200, ...filter })
+  const page = await harness.licensing.listLicences({
+    accountId,
+    applicationId,
+    ...firstPage,
+    limit: 200,
+    neverSeen: false,
+    ...filter,
+  })
   return page.licences.map((licence) => licence.id)
 }
 

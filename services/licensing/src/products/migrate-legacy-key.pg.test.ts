@@ -18,6 +18,7 @@ async function givenImported(): Promise<{ id: string; legacyKey: string }> {
     accountId,
     applicationId,
     actor,
+    dryRun: false,
     items: [{ legacyKey, externalRef: 'customer', planId: plan.id }],
   })
   return { id: items[0]!.licenceId!, legacyKey }

@@ -70,7 +70,7 @@ test('two imports of the same legacy keys create each once', async () => {
     })
     const { accountId, applicationId } = harness
     const importInto = (replica: Harness, order: typeof items) =>
-      replica.licensing.importLicences({ accountId, applicationId, actor, items: order })
+      replica.licensing.importLicences({ accountId, applicationId, actor, items: order, dryRun: false })
     const answers = await Promise.all([importInto(harness, items), importInto(other, items.toReversed())])
     expect(answers.reduce((sum, answer) => sum + answer.created, 0)).toBe(items.length)
     expect(answers.reduce((sum, answer) => sum + answer.existing, 0)).toBe(items.length)
@@ -88,6 +88,7 @@ test('an issue, import or payment that races an archive is refused, or its licen
         accountId,
         applicationId,
         actor,
+        dryRun: false,
         items: [{ legacyKey: `archived-${round}-${place}`, externalRef: 'c', planId: plan.id }],
       })
     const archiving = archive(either(round), plan)
@@ -162,7 +163,7 @@ test('who mints or reactivates on a plan that is just being archived waits for t
       provision(harness, { planId: plan.id, externalRef: anew('buyer') }),
       harness.licensing.reactivateLicence(verbOn(harness, licence)),
       harness.licensing
-        .importLicences({ accountId, applicationId, actor, items })
+        .importLicences({ accountId, applicationId, actor, items, dryRun: false })
         .then(({ items: [item] }) => Promise.reject(item!.error ?? new Error(item!.result))),
     ].map((call) => call.catch((error: { code: string }) => error.code))
     await eventually(async () => expect(await waitingForLocks(harness)).toBe(calls.length))

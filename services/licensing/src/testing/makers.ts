@@ -131,11 +131,18 @@ export async function eventTypes(harness: Harness, licence?: { id: string }): Pr
   return (await events(harness, licence)).map((event) => event.type)
 }
 
+/** The first page of a list, of the usual size. */
+export const firstPage = { limit: 0, beforeId: '' }
+
+/** The first page of a licence's history. */
+export const newest = { limit: 0, beforePosition: 0n }
+
 /** A licence's history, oldest first, without times and positions. */
 export async function history(harness: Harness, licence: { id: string }) {
   const { entries } = await harness.licensing.listLicenceHistory({
     accountId: harness.accountId,
     licenceId: licence.id,
+    ...newest,
     limit: 200,
   })
   return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))

@@ -170,7 +170,8 @@ export async function startRun(harness: Harness) {
 async function importOne(within: Harness, legacyKey: string, planId: string): Promise<Licence> {
   const { accountId, applicationId } = within
   const items = [{ legacyKey, externalRef: `customer of ${legacyKey}`, planId }]
-  const answer = await within.licensing.importLicences({ accountId, applicationId, actor: 'key_1', items })
+  const request = { accountId, applicationId, actor: 'key_1', items, dryRun: false }
+  const answer = await within.licensing.importLicences(request)
   const [item] = answer.items
   if (item!.error) throw Object.assign(new Error(item!.error.detail), { code: item!.error.code })
   return (await within.licensing.getLicence(verbOn(within, { id: item!.licenceId! }))).licence!

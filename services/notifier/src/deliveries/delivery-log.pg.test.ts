@@ -5,7 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenEvent, publish } from '../testing/events.ts'
 import type { TestNotifier } from '../testing/notifier.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import { firstPage, startTestNotifier } from '../testing/notifier.ts'
 import { readDeliveries, readLeftovers } from './delivery-log.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
@@ -91,7 +91,7 @@ test('a stranger finds no delivery', async () => {
     { ...notifier.of, accountId: newId('acct') },
     { ...notifier.of, applicationId: newId('app') },
   ]) {
-    expect((await notifier.calls.listDeliveries(stranger)).deliveries).toEqual([])
+    expect((await notifier.calls.listDeliveries({ ...stranger, ...firstPage })).deliveries).toEqual([])
     await expect(notifier.calls.getDelivery({ ...stranger, deliveryId: delivery!.id })).rejects.toMatchObject(
       { code: 'not_found' },
     )

@@ -12,7 +12,7 @@ export async function listEvents(
 ): Promise<MessageInitShape<typeof ListEventsResponseSchema>> {
   const events = await readEvents(sql, {
     accountId,
-    ...(onlyApplicationId && { applicationId: onlyApplicationId }),
+    ...(onlyApplicationId !== undefined && { applicationId: onlyApplicationId }),
     after,
     keptSince: keptSince(clock.now()),
     limit: pageSize(limit),

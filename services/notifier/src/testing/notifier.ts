@@ -46,6 +46,9 @@ class TestClock implements Clock {
   }
 }
 
+/** The first page of a list, of the usual size. */
+export const firstPage = { limit: 0, beforeId: '' }
+
 /** A notifier in this process, with a database and a NATS server of its own, and a vendor's account. */
 export interface TestNotifier extends AsyncDisposable {
   calls: ServiceClient<typeof NotifierService>
@@ -114,7 +117,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
       return events
     },
     async deliveries(filter = {}) {
-      return (await calls.listDeliveries({ ...of, ...filter, limit: 200 })).deliveries
+      return (await calls.listDeliveries({ ...of, ...firstPage, limit: 200, ...filter })).deliveries
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }

@@ -1,0 +1,80 @@
+import { getOption, hasOption } from '@bufbuild/protobuf'
+import type { DescField, DescMessage, DescMethod, MessageShape } from '@bufbuild/protobuf'
+import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
+import { answers_without_account, no_account } from '@licensing/proto/scope'
+
+/** What a call is about. A field `optional` in the contract may be absent, but is never empty. */
+const scopeFields: ReadonlySet<string> = new Set(['account_id', 'application_id', 'only_application_id'])
+
+/** The scope fields of a message and of the messages in it. */
+interface Scope {
+  own: DescField[]
+  inner: { field: DescField; scope: Scope }[]
+}
+
+type Values = Record<string, unknown>
+
+/**
+ * Makes the check of a method's requests from its contract (proto/rpc/v1/scope.proto).
+ *
+ * @returns the path of the scope field that a request leaves empty, such as `plans.account_id`
+ * @throws Error where a request of the method names no account and the contract does not say why
+ */
+export function missingScope(method: DescMethod): (request: MessageShape<DescMessage>) => string | undefined {
+  const scope = scopeOf(method.input)
+  const reason = getOption(method, no_account)
+  if (namesAccount(scope) === (reason !== '')) {
+    throw new Error(
+      reason === ''
+        ? `${method.toString()} has no account_id: name it in the request, or say why with the option no_account`
+        : `${method.toString()} has an account_id and the option no_account: one of them is wrong`,
+    )
+  }
+  const tolerated = hasOption(method, answers_without_account) ? 'account_id' : undefined
+  return (request) => {
+    for (const path of missingIn(scope, request)) {
+      if (path !== tolerated) return path
+    }
+    return undefined
+  }
+}
+
+function scopeOf(message: DescMessage, outer: readonly DescMessage[] = []): Scope {
+  if (outer.includes(message)) return { own: [], inner: [] }
+  const inner = message.fields.flatMap((field) => {
+    if (field.message === undefined) return []
+    const scope = scopeOf(field.message, [...outer, message])
+    return scope.own.length + scope.inner.length > 0 ? [{ field, scope }] : []
+  })
+  return { own: message.fields.filter(isScopeField), inner }
+}
+
+function isScopeField(field: DescField): boolean {
+  return field.fieldKind === 'scalar' && scopeFields.has(field.name)
+}
+
+function isRequired(field: DescField): boolean {
+  return field.presence === FeatureSet_FieldPresence.IMPLICIT
+}
+
+function namesAccount({ own, inner }: Scope): boolean {
+  return (
+    own.some((field) => field.name === 'account_id' && isRequired(field)) ||
+    inner.some(({ scope }) => namesAccount(scope))
+  )
+}
+
+function* missingIn({ own, inner }: Scope, values: Values): Generator<string> {
+  for (const field of own) {
+    const value = values[field.localName]
+    if (value === '' || (value === undefined && isRequired(field))) yield field.name
+  }
+  for (const { field, scope } of inner) {
+    const value = values[field.localName]
+    const messages = field.fieldKind === 'list' ? (value as Values[]) : [value as Values | undefined]
+    for (const message of messages) {
+      if (message === undefined) yield field.name
+      else for (const path of missingIn(scope, message)) yield `${field.name}.${path}`
+    }
+  }
+}

@@ -1,0 +1,20 @@
+import type postgres from 'postgres'
+
+/**
+ * Every row of every table as text: the same before and after what changed nothing.
+ *
+ * @param except tables that change by themselves
+ */
+export async function contentsOf(
+  sql: postgres.Sql,
+  except: string[] = [],
+): Promise<Record<string, string[]>> {
+  const tables = await sql<{ name: string }[]>`
+    select tablename as name from pg_tables where schemaname = 'public' and tablename <> all(${except}) order by tablename`
+  const contents: Record<string, string[]> = {}
+  for (const { name } of tables) {
+    const rows = await sql<{ row: string }[]>`select t::text as row from ${sql(name)} t order by row`
+    contents[name] = rows.map(({ row }) => row)
+  }
+  return contents
+}
