@@ -16,7 +16,14 @@ test('a suspension whose reason is unknown is an internal error to who reads the
   const { accountId, applicationId, licensing } = harness
   const reads = [
     licensing.getLicence(verbOn(harness, licence)),
-    licensing.listLicences({ accountId, applicationId, planId: plan.id, limit: 10 }),
+    licensing.listLicences({
+      accountId,
+      applicationId,
+      planId: plan.id,
+      beforeId: '',
+      neverSeen: false,
+      limit: 10,
+    }),
   ]
   for (const { code } of await Promise.all(reads.map(refusal))) expect(code).toBe('internal')
 })
@@ -26,7 +33,13 @@ test('a history entry of an unknown type is an internal error to who reads the h
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`
     insert into licence_history (licence_id, type, to_status, actor) values (${licence.id}, 'thawed', 'active', 'key_1')`
-  const read = harness.licensing.listLicenceHistory({ ...verbOn(harness, licence), limit: 10 })
+  const { accountId, licensing } = harness
+  const read = licensing.listLicenceHistory({
+    accountId,
+    licenceId: licence.id,
+    beforePosition: 0n,
+    limit: 10,
+  })
   expect((await refusal(read)).code).toBe('internal')
 })
 
