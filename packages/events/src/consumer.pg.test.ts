@@ -1,4 +1,5 @@
 import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { withRequestContext } from '@licensing/process/context'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hasReached, streamEnds } from './caught-up.ts'
@@ -100,6 +101,30 @@ test('a poison message goes to the dead-letter stream and what follows it flows 
   const letters = await jsm.streams.info('DEAD_LETTERS')
   expect(letters.state.messages).toBe(1)
   await consumer.stop()
+})
+
+test('the log of an event that cannot be consumed names the request that caused it', async () => {
+  await using given = await givenSender()
+  await withRequestContext({ requestId: 'req-1' }, () =>
+    given.sql.begin((tx) =>
+      append(tx, {
+        accountId: 'acct_a',
+        applicationId: 'app_1',
+        payload: { case: 'licenceRevoked', value: { licenceId: 'lic_poison', status: 'revoked' } },
+      }),
+    ),
+  )
+  await using worker = await startWorker('consumer', given.databaseUrl, given.server.url)
+  const line = await eventually(() => {
+    const found = worker
+      .output()
+      .split('\n')
+      .find((each) => each.includes('dead-letter stream"'))
+    expect(found).toBeDefined()
+    return JSON.parse(found!) as unknown
+  })
+  expect(line).toMatchObject({ level: 'error', request_id: 'req-1', account_id: 'acct_a' })
+  expect(line).toHaveProperty('event_id', expect.stringMatching(/^evt_/))
 })
 
 test('a second copy of an event in the stream has no second effect', async () => {

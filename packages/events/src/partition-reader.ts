@@ -7,7 +7,7 @@ import { movePosition, readPosition, recordConsumed, recordDeadLettered } from '
 import { Hole, Interrupted, openFeed } from './feed.ts'
 import { leaseMs } from './lease.ts'
 import { pause } from './pause.ts'
-import { decode, eventIdOf } from './received.ts'
+import { decode, eventIdOf, logFieldsOf } from './received.ts'
 import { isNotFound, streamOf } from './streams.ts'
 
 const batchSize = 500
@@ -121,8 +121,9 @@ export class PartitionReader {
         const transient = this.#options.isTransient(error)
         if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position)
         if (this.#outage.isNews(error)) {
+          const which = batch.length === 1 ? logFieldsOf(last) : {}
           this.#options.log.warn(
-            { err: error, stream: this.#stream, tries, seq: last.seq },
+            { err: error, stream: this.#stream, tries, seq: last.seq, ...which },
             'event could not be consumed, trying again',
           )
         }
@@ -172,7 +173,8 @@ export class PartitionReader {
       if (eventId) await recordDeadLettered(tx, eventId)
     })
     parked.inc({ stream: this.#stream })
-    log.error({ err: error, stream: this.#stream, seq: message.seq }, 'event moved to the dead-letter stream')
+    const which = { stream: this.#stream, seq: message.seq, ...logFieldsOf(message) }
+    log.error({ err: error, ...which }, 'event moved to the dead-letter stream')
     return BigInt(message.seq)
   }
 }

@@ -16,6 +16,21 @@ export function decode({ data, headers }: { data: Uint8Array; headers?: JsMsg['h
   }
 }
 
+/** What the log says of an event: which it is, whose, and the request that caused it, as far as it can be read. */
+export function logFieldsOf(message: Message): Record<string, string> {
+  const fields = { event_id: eventIdOf(message), ...causeOf(message) }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''))
+}
+
+function causeOf({ data }: Message): Record<string, string> {
+  try {
+    const { accountId, requestId } = fromBinary(EventSchema, data)
+    return { account_id: accountId, request_id: requestId }
+  } catch {
+    return {}
+  }
+}
+
 /** The event's id, from the headers alone where they have it; empty where nothing tells. */
 export function eventIdOf({ data, headers }: Message): string {
   const named = headers?.get('Nats-Msg-Id') || headers?.get(eventIdHeader)

@@ -17,8 +17,3 @@ export function withRequestContext<T>(context: RequestContext, work: () => T): T
 export function requestContext(): RequestContext | undefined {
   return storage.getStore()
 }
-
-/** Makes the request context of everything that follows in this asynchronous call chain. */
-export function enterRequestContext(context: RequestContext): void {
-  storage.enterWith(context)
-}

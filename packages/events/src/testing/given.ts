@@ -86,8 +86,12 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
     env: { ...process.env, ROLE: role, DATABASE_URL: databaseUrl, NATS_URL: natsUrl },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   await once(child.stdout, 'data')
   return {
+    /** What it has printed; its log among it. */
+    output: () => output,
     kill: async () => {
       child.kill('SIGKILL')
       await once(child, 'exit')
