@@ -1,4 +1,3 @@
-import { transaction } from '@licensing/database/transaction'
 import { revokeKey } from '../api-keys/revoke-api-key.ts'
 import type { Command } from './command.ts'
 import { Refusal } from './command.ts'
@@ -10,9 +9,7 @@ export const revoke: Command = {
   positionals: ['KEY_ID'],
   async run({ sql }, given) {
     const keyId = given.KEY_ID!
-    // The running service publishes what is written here.
-    const found = await transaction(sql, (tx) => revokeKey(tx, 'any account', keyId))
-    if (!found) throw new Refusal(`there is no API key ${keyId}`)
+    if (!(await revokeKey(sql, 'any account', keyId))) throw new Refusal(`there is no API key ${keyId}`)
     return [JSON.stringify({ key_id: keyId, revoked: true })]
   },
 }

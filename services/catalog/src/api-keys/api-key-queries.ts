@@ -62,22 +62,14 @@ export async function listKeyRows(sql: Sql, accountId: string, page: PageRequest
 }
 
 /**
- * Revokes a key that is in force.
+ * Revokes a key; one that is revoked stays as it is.
  *
- * @returns the key where this call revoked it, `'before'` where it was revoked already, undefined where there is none
+ * @returns whether there is such a key
  */
-export async function revokeKeyRow(
-  sql: Sql,
-  owner: KeyOwner,
-  id: string,
-): Promise<{ account_id: string; application_id: string | null; key_hash: Buffer } | 'before' | undefined> {
-  const [revoked] = await sql<{ account_id: string; application_id: string | null; key_hash: Buffer }[]>`
-    update api_keys set revoked_at = now()
-    where id = ${id} ${ownedBy(sql, owner)} and revoked_at is null
-    returning account_id, application_id, key_hash`
-  if (revoked) return revoked
-  const found = await sql`select from api_keys where id = ${id} ${ownedBy(sql, owner)}`
-  return found.length > 0 ? 'before' : undefined
+export async function revokeKeyRow(sql: Sql, owner: KeyOwner, id: string): Promise<boolean> {
+  const { count } = await sql`
+    update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id} ${ownedBy(sql, owner)}`
+  return count > 0
 }
 
 /** Moves `last_used_at` forward. Locks in the order of ids, as replicas do this side by side. */

@@ -1,5 +1,4 @@
 import { newId } from '@licensing/database/ids'
-import type { ApiKeyRevoked } from '@licensing/proto/events'
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { eventsOf, firstPage, givenTenant, startCatalog } from '../testing/catalog.ts'
@@ -45,24 +44,20 @@ test('an unknown hash, and what is no hash, is unauthenticated', async () => {
   }
 })
 
-test('a revoked key is refused and stays listed; revoking again answers the same and tells nobody twice', async () => {
+test('a revoked key is refused and stays listed; revoking again changes nothing and answers the same', async () => {
   await using catalog = await startCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog
   const { apiKey, key } = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'], applicationId })
   const revoke = () => calls.revokeApiKey({ accountId, keyId: apiKey!.id })
   await Promise.all(Array.from({ length: 10 }, revoke))
-  await revoke()
   const keyHash = hashOfKey(key)
   await expect(calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
-  const { apiKeys } = await calls.listApiKeys({ accountId, ...firstPage })
-  expect(apiKeys).toMatchObject([{ id: apiKey!.id, revokedAt: expect.anything() }])
-  const events = await eventsOf(sql)
-  expect(events).toMatchObject([
-    { accountId, applicationId, payload: { case: 'apiKeyRevoked', value: { keyId: apiKey!.id } } },
-  ])
-  const told = events[0]!.payload.value as ApiKeyRevoked
-  expect(Buffer.from(told.keyHash)).toEqual(keyHash)
+  const listed = await calls.listApiKeys({ accountId, ...firstPage })
+  expect(listed.apiKeys).toMatchObject([{ id: apiKey!.id, revokedAt: expect.anything() }])
+  await revoke()
+  expect(await calls.listApiKeys({ accountId, ...firstPage })).toEqual(listed)
+  expect(await eventsOf(sql)).toEqual([])
 })
 
 test('another account’s key, an unknown one and what is no id are not found, and stay in force', async () => {

@@ -1,8 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
-import type { Transaction } from '@licensing/database/connect'
+import type { Sql } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
-import { append } from '@licensing/events/outbox'
 import type { RevokeApiKeyRequest } from '@licensing/proto/catalog'
 import type { CatalogDeps } from '../deps.ts'
 import { notFound } from '../refusals.ts'
@@ -11,23 +10,20 @@ import type { KeyOwner } from './api-key-queries.ts'
 
 /** Revoking again changes nothing and answers the same. */
 export async function revokeApiKey(
-  { outbox }: CatalogDeps,
+  { sql }: CatalogDeps,
   { accountId, keyId }: RevokeApiKeyRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
-  const found = await outbox.transaction((tx) => revokeKey(tx, { accountId }, keyId))
+  const found = await revokeKey(sql, { accountId }, keyId)
   if (!found) throw notFound('API key', keyId)
   return {}
 }
 
-/** Revokes and tells every gateway, which caches keys. @returns whether there is such a key */
-export async function revokeKey(tx: Transaction, owner: KeyOwner, keyId: string): Promise<boolean> {
-  const revoked = isId('key', keyId) ? await revokeKeyRow(tx, owner, keyId) : undefined
-  if (typeof revoked === 'object') {
-    await append(tx, {
-      accountId: revoked.account_id,
-      applicationId: revoked.application_id ?? '',
-      payload: { case: 'apiKeyRevoked', value: { keyId, keyHash: revoked.key_hash } },
-    })
-  }
-  return revoked !== undefined
+/**
+ * Revokes a key. No event reports it: a gateway believes what it knows of a key for a second (decisions 2: refused
+ * everywhere within 2 seconds).
+ *
+ * @returns whether there is such a key
+ */
+export async function revokeKey(sql: Sql, owner: KeyOwner, keyId: string): Promise<boolean> {
+  return isId('key', keyId) && revokeKeyRow(sql, owner, keyId)
 }

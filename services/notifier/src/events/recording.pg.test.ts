@@ -153,13 +153,13 @@ test('an event goes to every enabled endpoint of its application that is subscri
   expect((await notifier.calls.listDeliveries({ ...neighbour, ...firstPage })).deliveries).toEqual([])
 })
 
-test('events of the house that are no webhooks take no sequence', async () => {
+test('events that are no webhooks, and those that only another release knows, take no sequence', async () => {
   const of = givenVendor()
-  const internal = givenEvent({
-    ...of,
-    payload: { case: 'apiKeyRevoked', value: { keyId: 'key_1', keyHash: new Uint8Array(32) } },
-  })
-  await publish(notifier.nats, [internal, revoked(of)])
+  const internal = givenEvent({ ...of, payload: { case: 'planCopyChanged', value: { plans: [] } } })
+  const unknown = givenEvent({ ...of, payload: { case: undefined } })
+  // api_key_revoked of the releases that wrote it.
+  unknown.$unknown = [{ no: 41, wireType: 2, data: Uint8Array.of(2, 0x0a, 0) }]
+  await publish(notifier.nats, [internal, unknown, revoked(of)])
   await eventually(async () =>
     expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1]),
   )

@@ -35,7 +35,8 @@ export async function publish(
     events.map((event) => {
       const extras = headers()
       if (traceParent) extras.set('traceparent', traceParent)
-      const subject = subjectOf(source, partitionOf(event.accountId), eventName(event))
+      const name = event.payload.case === undefined ? 'of_another_release' : eventName(event)
+      const subject = subjectOf(source, partitionOf(event.accountId), name)
       // JetStream drops a second message of the same id: a repeat that gets past it has another.
       const msgID = repeat ? newId('evt') : event.id
       return jetstream.publish(subject, toBinary(EventSchema, event), { msgID, headers: extras })
