@@ -37,6 +37,8 @@ function install() {
     // Its progress is no output of ours: scripts read standard output.
     stdio: ['ignore', process.stderr, process.stderr],
     env: { ...process.env, CI: 'true' },
+    // There it is a command file, which only a shell runs.
+    shell: process.platform === 'win32',
   })
   if (result.status === 0) return
   const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { postgresAccount } from './postgres-account.ts'
 import type { PostgresPrograms } from './postgres-programs.ts'
@@ -85,7 +85,10 @@ async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): 
   const ours = /\) (\d+)/.exec(stdout)?.[1]
   if (ours === found) return
   throw new Error(
-    `${cluster} holds data of PostgreSQL ${found}, and this is PostgreSQL ${ours}: use another DATA_DIR`,
+    `${cluster} holds data of PostgreSQL ${found}, and this is PostgreSQL ${ours}; nothing in it was changed. ` +
+      'For an empty stack set DATA_DIR to another folder. To go on with this data start a PostgreSQL ' +
+      `${found} of your own on it (user postgres, password in ${join(dirname(cluster), 'superuser-password')}) ` +
+      'and set DATABASE_URL',
   )
 }
 

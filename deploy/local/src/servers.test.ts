@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -71,6 +71,24 @@ test('a durable server syncs to disk, and a server for tests does not', async ()
   expect(await query(durable.url(), 'show fsync')).toEqual([{ fsync: 'on' }])
   expect(await query(durable.url(), 'show synchronous_commit')).toEqual([{ synchronous_commit: 'on' }])
   expect(await query(quick.url(), 'show fsync')).toEqual([{ fsync: 'off' }])
+})
+
+test('data of another major version is refused with what to do about it, and left as it is', async () => {
+  const dataDir = await givenFolder()
+  {
+    await using server = await startPostgres({ dataDir, durable: true })
+    await query(server.url(), 'create table kept (n int); insert into kept values (1)')
+  }
+  const versionFile = join(dataDir, 'cluster', 'PG_VERSION')
+  const ours = await readFile(versionFile, 'utf8')
+  await writeFile(versionFile, '18\n')
+  await expect(startPostgres({ dataDir, durable: true })).rejects.toThrow(
+    /cluster holds data of PostgreSQL 18, and this is PostgreSQL 17; nothing in it was changed.*DATA_DIR.*DATABASE_URL/,
+  )
+  expect(await readFile(versionFile, 'utf8')).toBe('18\n')
+  await writeFile(versionFile, ours)
+  await using again = await startPostgres({ dataDir, durable: true })
+  expect(await query(again.url(), 'select n from kept')).toEqual([{ n: 1 }])
 })
 
 test('nobody gets in without the password', async () => {

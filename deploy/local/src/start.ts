@@ -16,7 +16,7 @@ for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     stopping.abort()
   })
 }
-// Whoever read our output may be gone; the stack is not stopped for that.
+// A reader of our output that is gone does not stop the stack.
 process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
 

@@ -1,0 +1,25 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+
+const file = new URL('exec.mjs', import.meta.url).pathname
+
+test('where a shell has no exec, this one runs the program with its words, output and exit code', async () => {
+  const program = 'console.log(JSON.stringify(process.argv.slice(1))); process.exit(7)'
+  const words = ['create-account', '--name', 'Second vendor']
+  const child = spawn(process.execPath, [file, 'node', '-e', program, '--', ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  expect(JSON.parse(output)).toEqual(words)
+  expect(code).toBe(7)
+})
+
+test('no script of the checkout asks more of a shell than that: no variables before a command', async () => {
+  const { scripts } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  for (const script of Object.values(scripts)) expect(script).not.toMatch(/(^|&& )\w+=/)
+})
