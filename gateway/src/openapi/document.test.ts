@@ -46,6 +46,6 @@ test('every parameter in a path is an id that the gateway knows', () => {
   }
 })
 
-test('the committed document is the one that the routes make: run `pnpm --filter @licensing/gateway openapi`', async () => {
+test('the committed document is the one that the routes make: run `pnpm --filter @licensing/gateway generate`', async () => {
   expect(await readFile(committedFile, 'utf8')).toBe(committedText())
 })
