@@ -27,8 +27,6 @@ export const gatewayConfig = z.object({
     .describe('folder of the portal’s files, served at /portal when it exists'),
 })
 
-export type GatewayConfig = z.output<typeof gatewayConfig>
-
 /** A number says how many hops before us are believed. */
 function trustedProxies(
   text: string | undefined,

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { findRunningStack, takeDataFolder } from './data-folder.ts'
-import { identityOf } from './process-table.ts'
-import { loadSecrets } from './secrets.ts'
+import { identityOf } from '@licensing/local-servers/process-table'
+import { loadSecrets } from '@licensing/local-servers/secrets'
 
 const quietly = () => undefined
 

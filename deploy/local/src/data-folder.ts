@@ -1,10 +1,15 @@
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { tryFileLock, type FileLock } from './file-lock.ts'
-import { makePassableFolder } from './folders.ts'
-import { identityOf, isRunning, stopStranger, type ProcessIdentity } from './process-table.ts'
-import { writeSecretFile } from './secrets.ts'
-import type { DatabaseService } from './services.ts'
+import { tryFileLock, type FileLock } from '@licensing/local-servers/file-lock'
+import { makePassableFolder } from '@licensing/local-servers/folders'
+import {
+  identityOf,
+  isRunning,
+  stopStranger,
+  type ProcessIdentity,
+} from '@licensing/local-servers/process-table'
+import { writeSecretFile } from '@licensing/local-servers/secrets'
+import type { DatabaseService } from '@licensing/local-servers/services'
 
 /** What a running stack tells who works with its folder. */
 export interface StackFile {

@@ -11,7 +11,7 @@ import { runProduct } from './demo/product-story.ts'
 import { authorityFile, ensureCertificate, startReceiver } from './demo/receiver.ts'
 import { chapter, DemoFailure, tell } from './demo/show.ts'
 import { sellByHand, setUpShop } from './demo/vendor-story.ts'
-import { makePassableFolder } from './folders.ts'
+import { makePassableFolder } from '@licensing/local-servers/folders'
 import { dataDirOf } from './start-settings.ts'
 
 // `npm run demo`: the whole story, each request and answer shown. Against the stack that runs in DATA_DIR, or one of

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 import { keepRunning } from './keep-running.ts'
-import { NotReadyError, startNode, untilReady, type NodeProcess } from './node-process.ts'
+import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
 
 const READY_TIMEOUT_MS = 120_000
 /** Longer than the services give themselves to finish what is in hand. */

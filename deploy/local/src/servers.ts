@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 import { keepRunning } from './keep-running.ts'
-import { startNats, type NatsServer } from './nats.ts'
-import { startPostgres, type PostgresServer } from './postgres.ts'
+import { startNats, type NatsServer } from '@licensing/local-servers/nats'
+import { startPostgres, type PostgresServer } from '@licensing/local-servers/postgres'
 import type { StartSettings } from './start-settings.ts'
 
 /** Where the stack's PostgreSQL (as a user that may create databases) and NATS are. */

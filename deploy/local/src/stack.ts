@@ -1,14 +1,18 @@
-import { ensureDatabases } from './databases.ts'
+import { ensureDatabases } from '@licensing/local-servers/databases'
 import type { DataFolder, StackFile } from './data-folder.ts'
 import { findDemoAccount } from './demo-account.ts'
-import { freePort, isPortFree } from './ports.ts'
+import { freePort, isPortFree } from '@licensing/local-servers/ports'
 import { retryTakenPorts, startPrograms, type Program } from './programs.ts'
-import { loadSecrets } from './secrets.ts'
+import { loadSecrets } from '@licensing/local-servers/secrets'
 import { startServers } from './servers.ts'
-import { DATABASE_SERVICES, mainOf, type ServiceName } from './services.ts'
-import { freeAddresses, serviceEnvironment, type StackSettings } from './stack-environment.ts'
+import { DATABASE_SERVICES, mainOf, type ServiceName } from '@licensing/local-servers/services'
+import {
+  freeAddresses,
+  serviceEnvironment,
+  type StackSettings,
+} from '@licensing/local-servers/stack-environment'
 import type { StartSettings } from './start-settings.ts'
-import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from './stripe.ts'
+import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 
 /** A stack that is up, and what a person needs to use it. */
 export type RunningStack = Omit<StackFile, 'pid'>

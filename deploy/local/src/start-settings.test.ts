@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { CHECKOUT } from './services.ts'
-import { serviceEnvironment } from './stack-environment.ts'
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { serviceEnvironment } from '@licensing/local-servers/stack-environment'
 import { readStartSettings } from './start-settings.ts'
 
 test('with nothing set, the gateway is on 8080 and the data in the checkout', () => {

@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path'
-import { CHECKOUT } from './services.ts'
+import { CHECKOUT } from '@licensing/local-servers/services'
 
 /** What `npm start` takes from its environment. */
 export interface StartSettings {

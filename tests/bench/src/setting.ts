@@ -1,10 +1,10 @@
-import { startPostgres } from '@licensing/local/postgres'
+import { startPostgres } from '@licensing/local-servers/postgres'
 import { startService } from '@licensing/test-support/process'
 import type { TestProcess } from '@licensing/test-support/process'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack, StackOptions } from '@licensing/test-support/stack'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { freePort } from '@licensing/local/ports'
+import { freePort } from '@licensing/local-servers/ports'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 

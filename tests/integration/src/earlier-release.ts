@@ -1,4 +1,4 @@
-import { CHECKOUT } from '@licensing/local/services'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'

@@ -1,5 +1,5 @@
-import { newApiKey } from '@licensing/local/secrets'
-import { freePort } from '@licensing/local/ports'
+import { newApiKey } from '@licensing/local-servers/secrets'
+import { freePort } from '@licensing/local-servers/ports'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-import { CHECKOUT } from '@licensing/local/services'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { connect } from '@licensing/database/connect'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'

@@ -1,11 +1,11 @@
-import { newApiKey } from '@licensing/local/secrets'
-import { freePort, isPortFree } from '@licensing/local/ports'
+import { newApiKey } from '@licensing/local-servers/secrets'
+import { freePort, isPortFree } from '@licensing/local-servers/ports'
 import {
   CHECKOUT,
   DATABASE_SERVICES,
   type DatabaseService,
   type ServiceName,
-} from '@licensing/local/services'
+} from '@licensing/local-servers/services'
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-import { freePort } from '@licensing/local/ports'
+import { freePort } from '@licensing/local-servers/ports'
 
 /** `host:port` on this machine that nothing listens on. */
 export async function freeAddress(): Promise<string> {

@@ -1,11 +1,11 @@
 import type { TestProject } from 'vitest/node'
-import { startNats } from '@licensing/local/nats'
-import { startPostgres } from '@licensing/local/postgres'
+import { startNats } from '@licensing/local-servers/nats'
+import { startPostgres } from '@licensing/local-servers/postgres'
 import { join } from 'node:path'
 import { makeTemporaryFolder, removeAbandonedFolders } from './temporary-folder.ts'
 
 /** Projects that need neither server: their runs start without the half second. */
-const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', 'deploy-stripe-simulator'])
+const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', 'packages-stripe-simulator'])
 
 /**
  * One PostgreSQL and one NATS for the whole run: those of TEST_DATABASE_URL and TEST_NATS_URL, else embedded ones

@@ -1,4 +1,4 @@
-import { makeCertificate } from '@licensing/local/certificates'
+import { makeCertificate } from '@licensing/local-servers/certificates'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'

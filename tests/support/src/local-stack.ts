@@ -1,7 +1,12 @@
-import { commandLineOf, identityOf, isRunning, type ProcessIdentity } from '@licensing/local/process-table'
-import { dropDatabases } from '@licensing/local/databases'
-import { loadSecrets } from '@licensing/local/secrets'
-import { CHECKOUT } from '@licensing/local/services'
+import {
+  commandLineOf,
+  identityOf,
+  isRunning,
+  type ProcessIdentity,
+} from '@licensing/local-servers/process-table'
+import { dropDatabases } from '@licensing/local-servers/databases'
+import { loadSecrets } from '@licensing/local-servers/secrets'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { eventually } from './poll.ts'

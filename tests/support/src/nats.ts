@@ -1,4 +1,4 @@
-import { startNats, type NatsServer } from '@licensing/local/nats'
+import { startNats, type NatsServer } from '@licensing/local-servers/nats'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /**

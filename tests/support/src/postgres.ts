@@ -1,4 +1,4 @@
-import { startPostgres, type PostgresServer } from '@licensing/local/postgres'
+import { startPostgres, type PostgresServer } from '@licensing/local-servers/postgres'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /**

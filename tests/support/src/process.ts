@@ -1,5 +1,5 @@
-import { startNode, untilReady, type NodeProcess } from '@licensing/local/node-process'
-import { mainOf, type ServiceName } from '@licensing/local/services'
+import { startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
+import { mainOf, type ServiceName } from '@licensing/local-servers/services'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { startServiceContainer } from './service-container.ts'

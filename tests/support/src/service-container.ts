@@ -1,4 +1,4 @@
-import type { ServiceName } from '@licensing/local/services'
+import type { ServiceName } from '@licensing/local-servers/services'
 import { createWriteStream, existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

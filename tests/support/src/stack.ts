@@ -1,9 +1,13 @@
-import { dropDatabases, ensureDatabases } from '@licensing/local/databases'
-import { NotReadyError } from '@licensing/local/node-process'
-import type { NatsServer } from '@licensing/local/nats'
-import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local/services'
-import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local/secrets'
-import { freeAddresses, serviceEnvironment, type StackAddresses } from '@licensing/local/stack-environment'
+import { dropDatabases, ensureDatabases } from '@licensing/local-servers/databases'
+import { NotReadyError } from '@licensing/local-servers/node-process'
+import type { NatsServer } from '@licensing/local-servers/nats'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
+import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local-servers/secrets'
+import {
+  freeAddresses,
+  serviceEnvironment,
+  type StackAddresses,
+} from '@licensing/local-servers/stack-environment'
 import { randomBytes } from 'node:crypto'
 import { apiClient, type ApiClient } from './api-client.ts'
 import { startComposeStack } from './compose-stack.ts'

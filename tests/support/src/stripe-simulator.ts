@@ -1,6 +1,6 @@
-import { startNode, untilReady } from '@licensing/local/node-process'
-import { freePort } from '@licensing/local/ports'
-import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local/stripe'
+import { startNode, untilReady } from '@licensing/local-servers/node-process'
+import { freePort } from '@licensing/local-servers/ports'
+import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 import { join } from 'node:path'
 import { hostAddress } from './host-address.ts'
 

@@ -1,4 +1,4 @@
-import { identityOf } from '@licensing/local/process-table'
+import { identityOf } from '@licensing/local-servers/process-table'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { makeCertificate } from '../certificates.ts'
+import { makeCertificate } from '@licensing/local-servers/certificates'
 
 /** A webhook as the vendor's backend received it. */
 export interface ReceivedEvent {

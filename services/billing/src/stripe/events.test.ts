@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Fact } from '../processors/facts.ts'
 import { factsOf, isUsed } from './events.ts'
 
-const folder = new URL('../../../../deploy/stripe-simulator/fixtures/events/', import.meta.url)
+const folder = new URL('../../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
 const files = readdirSync(folder)
 
 function read(name: string): Fact | undefined {

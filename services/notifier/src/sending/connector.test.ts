@@ -1,4 +1,4 @@
-import { makeCertificate } from '@licensing/local/certificates'
+import { makeCertificate } from '@licensing/local-servers/certificates'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect, test } from 'vitest'
 import type { Resolve } from './resolver.ts'

@@ -1,4 +1,4 @@
-import { makeCertificate } from '@licensing/local/certificates'
+import { makeCertificate } from '@licensing/local-servers/certificates'
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,5 @@
-import type { DatabaseService } from '@licensing/local/services'
-import { DATABASE_SERVICES } from '@licensing/local/services'
+import type { DatabaseService } from '@licensing/local-servers/services'
+import { DATABASE_SERVICES } from '@licensing/local-servers/services'
 import postgres from 'postgres'
 import type { StormStack } from '../stack/storm-stack.ts'
 

@@ -1,4 +1,4 @@
-import { DATABASE_SERVICES } from '@licensing/local/services'
+import { DATABASE_SERVICES } from '@licensing/local-servers/services'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Databases } from './databases.ts'

@@ -1,6 +1,6 @@
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
-import type { DatabaseService, ServiceName } from '@licensing/local/services'
+import type { DatabaseService, ServiceName } from '@licensing/local-servers/services'
 
 export const services = [
   'catalog',

@@ -1,12 +1,16 @@
-import { ensureDatabases } from '@licensing/local/databases'
-import type { NatsServer } from '@licensing/local/nats'
-import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local/node-process'
-import { freePort } from '@licensing/local/ports'
-import { startPostgres, type PostgresServer } from '@licensing/local/postgres'
-import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local/secrets'
-import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local/services'
-import { freeAddresses, serviceEnvironment, type StackAddresses } from '@licensing/local/stack-environment'
-import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local/stripe'
+import { ensureDatabases } from '@licensing/local-servers/databases'
+import type { NatsServer } from '@licensing/local-servers/nats'
+import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
+import { freePort } from '@licensing/local-servers/ports'
+import { startPostgres, type PostgresServer } from '@licensing/local-servers/postgres'
+import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local-servers/secrets'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
+import {
+  freeAddresses,
+  serviceEnvironment,
+  type StackAddresses,
+} from '@licensing/local-servers/stack-environment'
+import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'

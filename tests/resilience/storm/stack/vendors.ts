@@ -1,4 +1,4 @@
-import { CHECKOUT } from '@licensing/local/services'
+import { CHECKOUT } from '@licensing/local-servers/services'
 import { apiClient, type ApiClient } from '@licensing/test-support/api-client'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-import { makeCertificate } from '@licensing/local/certificates'
+import { makeCertificate } from '@licensing/local-servers/certificates'
 import { once } from 'node:events'
 import type { RequestListener } from 'node:http'
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
