@@ -1,3 +1,4 @@
+import { WireType } from '@bufbuild/protobuf/wire'
 import { newId } from '@licensing/database/ids'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
@@ -158,7 +159,7 @@ test('events that are no webhooks, and those that only another release knows, ta
   const internal = givenEvent({ ...of, payload: { case: 'planCopyChanged', value: { plans: [] } } })
   const unknown = givenEvent({ ...of, payload: { case: undefined } })
   // api_key_revoked of the releases that wrote it.
-  unknown.$unknown = [{ no: 41, wireType: 2, data: Uint8Array.of(2, 0x0a, 0) }]
+  unknown.$unknown = [{ no: 41, wireType: WireType.LengthDelimited, data: Uint8Array.of(2, 0x0a, 0) }]
   await publish(notifier.nats, [internal, unknown, revoked(of)])
   await eventually(async () =>
     expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1]),
