@@ -1,5 +1,9 @@
+import { createLogger } from '@licensing/process/log'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { serversOf } from './connection.ts'
+import { connectNats, serversOf } from './connection.ts'
 
 test('user and password of the address are told to the client beside it', () => {
   expect(serversOf('nats://licensing:p%40ss@a:4222, nats://b:4223')).toEqual({
@@ -12,3 +16,21 @@ test('user and password of the address are told to the client beside it', () => 
 test('without a user there is only the address', () => {
   expect(serversOf('nats://[::1]:4222,b:4222')).toEqual({ servers: ['[::1]:4222', 'b:4222'] })
 })
+
+test('a connection that takes no bytes any more is given up, and another is made', async () => {
+  await using server = await startOwnNats()
+  await using proxy = await startFaultyProxy(new URL(server.url).host)
+  const nats = await connectNats(`nats://${proxy.address}`, 'test', createLogger('test', 'silent'))
+  const before = nats.interruption()
+  proxy.hold('to-server')
+  // More than all buffers on the way hold: the client could not even flush what it has.
+  const megabyte = Buffer.alloc(1_000_000)
+  for (let sent = 0; sent < 30; sent += 1) nats.connection.publish('anything', megabyte)
+  await eventually(() => before.aborted, { timeoutMs: 25_000 })
+  expect(nats.connected()).toBe(false)
+  proxy.flow()
+  await nats.whenConnected(AbortSignal.timeout(10_000))
+  expect(nats.connected()).toBe(true)
+  await nats.connection.flush()
+  await nats.close()
+}, 60_000)

@@ -23,7 +23,6 @@ export interface Nats {
 const firstWaitMs = 2_000
 // A server that accepts a connection and says nothing is tried again.
 const handshakeMs = 3_000
-// After this long a connection that the client has given up is still flushing into a socket that takes nothing.
 const staleMs = 2_000
 const retryMs = 250
 
@@ -57,8 +56,7 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
     current = connection
     session = controller.signal
     end = () => controller.abort()
-    for (const resolve of waiting) resolve()
-    waiting.clear()
+    for (const done of waiting) done()
   }
   const down = () => {
     if (session.aborted) return
@@ -66,24 +64,33 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
     if (!closed.signal.aborted) log.warn('nats is unavailable')
   }
 
-  /** Follows a connection until it is over for good. */
-  const follow = async (connection: NatsConnection) => {
-    let stale: NodeJS.Timeout | undefined
-    for await (const status of connection.status()) {
-      clearTimeout(stale)
-      if (status.type === Events.Disconnect) {
-        down()
-      } else if (status.type === Events.Reconnect) {
-        // A connection may be replaced without notice of its end.
-        end()
-        up(connection)
-        log.info('nats is available again')
-      } else if (status.type === DebugEvents.StaleConnection) {
-        stale = setTimeout(() => void connection.close(), staleMs)
+  /** Follows a connection until it is over for good, which its status does not say. */
+  const follow = (connection: NatsConnection) =>
+    new Promise<void>((resolve, reject) => {
+      const giveUp = () => {
+        void connection.close()
+        resolve()
       }
-    }
-    clearTimeout(stale)
-  }
+      const report = async () => {
+        let stale: NodeJS.Timeout | undefined
+        for await (const status of connection.status()) {
+          clearTimeout(stale)
+          if (status.type === Events.Disconnect) {
+            down()
+          } else if (status.type === Events.Reconnect) {
+            // A connection may be replaced without notice of its end.
+            end()
+            up(connection)
+            log.info('nats is available again')
+          } else if (status.type === DebugEvents.StaleConnection) {
+            // The client flushes before it disconnects, and waits forever where the socket takes nothing.
+            stale = setTimeout(giveUp, staleMs)
+          }
+        }
+      }
+      void connection.closed().then(() => resolve())
+      report().catch(reject)
+    })
 
   const keep = async () => {
     while (!closed.signal.aborted) {
@@ -108,8 +115,13 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
   const whenConnected = (signal: AbortSignal) =>
     new Promise<void>((resolve) => {
       if (!session.aborted || signal.aborted) return resolve()
-      waiting.add(resolve)
-      signal.addEventListener('abort', () => waiting.delete(resolve) && resolve(), { once: true })
+      const done = () => {
+        waiting.delete(done)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      waiting.add(done)
+      signal.addEventListener('abort', done)
     })
   await whenConnected(AbortSignal.any([closed.signal, AbortSignal.timeout(firstWaitMs)]))
   if (session.aborted) log.warn('nats does not answer yet; events wait until it does')
