@@ -13,7 +13,7 @@ import type { TokenClaims } from './token.ts'
  * - `refused`: the service said no, and no good token is left (or the licence is revoked). Nothing is granted.
  * - `unlicensed`: there is no token. Nothing is granted.
  */
-export type LicenceStatus = 'starting' | 'licensed' | 'grace' | 'lapsed' | 'refused' | 'unlicensed'
+export type LicenceClientStatus = 'starting' | 'licensed' | 'grace' | 'lapsed' | 'refused' | 'unlicensed'
 
 /** The service could not be asked, or did not answer sensibly: worth another try later. */
 export type FailureReason =
@@ -61,7 +61,7 @@ export interface Problem {
 
 /** Everything a product may want to know about its licence. A plain value: it does not change after it was given. */
 export interface LicenceState {
-  readonly status: LicenceStatus
+  readonly status: LicenceClientStatus
   /** Whether features and limits are granted now: `status` is `licensed` or `grace`. */
   readonly usable: boolean
   /** Null when `licensed` or `starting`. */
@@ -100,7 +100,7 @@ export interface Evidence {
 }
 
 export interface Judgement {
-  readonly status: LicenceStatus
+  readonly status: LicenceClientStatus
   readonly reason: Reason | null
 }
 
@@ -119,7 +119,7 @@ export function judge(evidence: Evidence, time: number): Judgement {
 }
 
 /** Whether a status grants features and limits. */
-export function grants(status: LicenceStatus): boolean {
+export function grants(status: LicenceClientStatus): boolean {
   return status === 'licensed' || status === 'grace'
 }
 
