@@ -68,7 +68,7 @@ test('an empty body is 400 where one is asked for, and well where none is', asyn
   }
 })
 
-test('NUL and half a character are refused wherever text is kept', async () => {
+test('NUL and unpaired surrogates are refused wherever text is kept', async () => {
   const licence = (field: string, value: string) =>
     gateway.api.post<{ errors: { pointer: string }[] }>(`/v1/apps/${appId}/licences`, {
       headers: { 'idempotency-key': 'k' },

@@ -17,8 +17,7 @@ const kinds = {
     grpc: 3,
     http: 400,
     title: 'Bad request',
-    meaning:
-      'The request is not well-formed HTTP, its body is not JSON, or the page cursor is not one that this service gave out.',
+    meaning: 'The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid.',
     remedy: 'Send valid HTTP and JSON; take cursors from `next_cursor` unchanged.',
   },
   idempotency_key_required: {
@@ -34,13 +33,13 @@ const kinds = {
     http: 401,
     title: 'Unauthenticated',
     meaning: 'The API key or token is missing, malformed, unknown or revoked.',
-    remedy: 'Send `Authorization: Bearer <key>` with a key that is in force.',
+    remedy: 'Send `Authorization: Bearer <key>` with an active key.',
   },
   insufficient_scope: {
     grpc: 7,
     http: 403,
     title: 'Insufficient scope',
-    meaning: 'The API key is good, but does not carry the scope that this request needs.',
+    meaning: 'The API key is valid, but does not have the scope that this request needs.',
     remedy: 'Use a key with the scope named in `detail`.',
   },
   licence_refused: {
@@ -106,7 +105,7 @@ const kinds = {
     http: 409,
     title: 'Limit reached',
     meaning: 'The licence is active on as many installations as it allows.',
-    remedy: 'Deactivate another installation first, or ask the vendor for more places.',
+    remedy: 'Deactivate another installation first, or ask the vendor to allow more installations.',
   },
   payload_expired: {
     grpc: 9,
@@ -141,20 +140,20 @@ const kinds = {
     http: 429,
     title: 'Rate limited',
     meaning: 'Too many requests in the current window.',
-    remedy: 'Wait for the seconds in `Retry-After`, then go on.',
+    remedy: 'Wait for the seconds in `Retry-After`, then try again.',
   },
   internal: {
     grpc: 13,
     http: 500,
     title: 'Internal error',
     meaning: 'Something failed on our side; it is logged under `request_id`.',
-    remedy: 'Try again; if it stays, report the request id.',
+    remedy: 'Try again; if it persists, report the request id.',
   },
   unavailable: {
     grpc: 14,
     http: 503,
     title: 'Unavailable',
-    meaning: 'A part that this request needs is away. Nothing half done was reported as done.',
+    meaning: 'A dependency is temporarily unavailable. An incomplete change is never reported as done.',
     remedy: 'Try again after the seconds in `Retry-After`.',
   },
 } as const satisfies Record<string, ErrorKind>

@@ -46,7 +46,7 @@ export function problemOfText(text: string, { least, most }: TextLimit): string 
   return count < least || count > most ? `must have ${least} to ${most} characters` : undefined
 }
 
-export const unstorable = 'must not contain NUL or half a character'
+export const unstorable = 'must not contain NUL or an unpaired surrogate'
 
 /** The beginning of a text, whole characters of it. */
 export function firstCharacters(text: string, most: number): string {

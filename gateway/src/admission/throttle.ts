@@ -65,5 +65,5 @@ function check(reply: FastifyReply, limit: RateLimit, left: Allowance): void {
   reply.header('ratelimit', limit.item(left))
   if (left.allowed) return
   reply.header('retry-after', String(left.resetSeconds))
-  throw new ServiceError('rate_limited', `too many requests; go on in ${left.resetSeconds} seconds`)
+  throw new ServiceError('rate_limited', `too many requests; try again in ${left.resetSeconds} seconds`)
 }

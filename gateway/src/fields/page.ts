@@ -66,7 +66,10 @@ function cursor<T>(read: (last: string) => T | undefined, first: T) {
       const last = decoded.startsWith(version) ? read(decoded.slice(version.length)) : undefined
       if (last !== undefined && cursorAfter(decoded.slice(version.length)) === text) return last
       // A bad cursor is 400, not one broken rule among others: it was never ours.
-      throw new ServiceError('bad_request', 'the cursor is not one that this service gave out')
+      throw new ServiceError(
+        'bad_request',
+        'the cursor is invalid: send next_cursor of the previous page unchanged',
+      )
     })
     .default(first as never)
 }

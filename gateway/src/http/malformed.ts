@@ -10,7 +10,7 @@ export function refuseMalformed(request: IncomingMessage): void {
   }
   const { expect } = headers
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-    throw new ServiceError('bad_request', 'the only expectation that is met is Expect: 100-continue')
+    throw new ServiceError('bad_request', 'unsupported Expect header: only 100-continue is supported')
   }
 }
 

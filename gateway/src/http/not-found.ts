@@ -38,7 +38,7 @@ export class UnknownRoutes {
     reply.header('allow', methods)
     if (known.forBrowsers) allowAnyOrigin(reply)
     if (request.method !== 'OPTIONS') {
-      throw new ServiceError('method_not_allowed', `this path does not answer ${request.method}`)
+      throw new ServiceError('method_not_allowed', `this path does not support ${request.method}`)
     }
     if (known.forBrowsers) answerPreflight(reply, methods)
     reply.code(204).send()

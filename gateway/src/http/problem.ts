@@ -42,7 +42,7 @@ const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string 
   FST_ERR_CTP_BODY_TOO_LARGE: { code: 'payload_too_large', detail: 'the body is too large' },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     code: 'bad_request',
-    detail: 'the body is not as long as Content-Length says',
+    detail: 'the length of the body does not match Content-Length',
   },
   FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'there is no such resource' },
   FST_ERR_BAD_URL: { code: 'not_found', detail: 'there is no such route' },

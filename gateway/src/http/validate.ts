@@ -21,7 +21,7 @@ function fieldErrors(issue: z.core.$ZodIssue, value: unknown): FieldError[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
       pointer: jsonPointer([...issue.path, key]),
-      message: 'is not a field of this',
+      message: 'unknown field',
     }))
   }
   return [{ pointer: jsonPointer(issue.path), message: messageOf(issue, value) }]

@@ -104,7 +104,7 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
         up(connection)
         await follow(connection)
       } catch (error) {
-        log.warn({ err: error }, 'nats cannot be connected to, trying again')
+        log.warn({ err: error }, 'cannot connect to nats, trying again')
       }
       down()
       await pause(retryMs, closed.signal)

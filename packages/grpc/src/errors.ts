@@ -106,7 +106,7 @@ export function fromWire(error: GrpcError): ServiceError {
 /** A call that got no answer of the service itself. */
 export function notAnswered(cause?: GrpcError): ServiceError {
   const code = cause ? codeOfStatus(cause.code) : 'unavailable'
-  return new ServiceError(code, 'the service that this needs did not answer', { cause })
+  return new ServiceError(code, 'a dependency did not answer: try again', { cause })
 }
 
 /** Whether a call failed as its service is of a release that does not have the RPC yet. */

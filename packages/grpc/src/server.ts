@@ -159,7 +159,7 @@ function publicError(error: unknown, method: string, { log, isUnavailable }: Han
   }
   if (isUnavailable(error)) {
     log.warn({ err: error, method }, 'unavailable')
-    return new ServiceError('unavailable', 'a part that this request needs is away for the moment')
+    return new ServiceError('unavailable', 'a dependency is temporarily unavailable: try again')
   }
   log.error({ err: error, method }, 'call failed')
   return new ServiceError('internal', 'something failed on our side')

@@ -80,7 +80,7 @@ function explained(error: unknown, serverUrl: string): unknown {
   }
   if (/^(ECONN|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT|28)/.test(code)) {
     return new DatabaseSetupError(
-      `the PostgreSQL of DATABASE_URL at ${host} does not let us in: ${message}`,
+      `the PostgreSQL of DATABASE_URL at ${host} rejected the login: ${message}`,
       {
         cause: error,
       },

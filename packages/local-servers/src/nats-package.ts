@@ -48,7 +48,7 @@ export async function fetchNatsPackage<Program>(
       }
     }
     const { stderr = '', message = String(failure) } = failure as { stderr?: string; message?: string }
-    throw new Error(`apt gives no nats-server (${stderr.trim().split('\n').at(-1) || message})`, {
+    throw new Error(`apt could not provide nats-server (${stderr.trim().split('\n').at(-1) || message})`, {
       cause: failure,
     })
   })

@@ -45,5 +45,5 @@ export async function startOnPort<Started>(
     if (started !== undefined) return { port, started }
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
-  throw new Error(`port ${wanted ?? ''} of 127.0.0.1 stays taken by another process`)
+  throw new Error(`port ${wanted ?? ''} of 127.0.0.1 is still in use by another process`)
 }

@@ -115,7 +115,7 @@ test('two PostgreSQL servers and two NATS servers run side by side', async () =>
 test('a port that somebody else holds is named in the error', async () => {
   await using first = await startNats({ dataDir: await givenFolder(), durable: false })
   const second = startNats({ dataDir: await givenFolder(), durable: false, port: first.port })
-  await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 stays taken`)
+  await expect(second).rejects.toThrow(`port ${first.port} of 127.0.0.1 is still in use`)
 })
 
 test('servers end with the process that started them, even when it is killed', async () => {

@@ -27,7 +27,7 @@ export function readConfig<S extends z.ZodObject>(
     const problem = given[name] === undefined ? 'is missing' : issue.message
     return `  ${name}: ${problem}${described?.description ? ` (${described.description})` : ''}`
   })
-  throw new ConfigError(`the environment does not fit:\n${lines.join('\n')}`)
+  throw new ConfigError(`invalid environment:\n${lines.join('\n')}`)
 }
 
 /** `host:port` to listen on or to reach. */

@@ -19,7 +19,7 @@ export async function checkRevocations(contact: Contact, signal: AbortSignal): P
 
 type Outcome = 'start_over' | { code: string; detail: string; retryAfterMs?: number | null } | null
 
-const LIST_GAP = { code: 'list_gap', detail: 'the list does not continue the one held' }
+const LIST_GAP = { code: 'list_gap', detail: 'the list has a gap: it does not continue the stored one' }
 
 async function look(contact: Contact, since: number | null, signal: AbortSignal): Promise<Outcome> {
   const { installation, product } = contact
@@ -52,5 +52,8 @@ async function take(
   const acceptance = installation.learn(read.value, jws, answer.etag, since)
   if (acceptance === 'accepted') return null
   if (acceptance === 'list_gap' && since !== null) return 'start_over'
-  return { code: acceptance, detail: `version ${read.value.version} is not newer or not in force` }
+  return {
+    code: acceptance,
+    detail: `version ${read.value.version} is expired, or not newer than the stored list`,
+  }
 }

@@ -96,7 +96,9 @@ export class Contact {
       value = await read()
     }
     if (value === 'unsupported_runtime') {
-      return { trouble: failure('unsupported_runtime', 'Web Crypto of this runtime has no Ed25519') }
+      return {
+        trouble: failure('unsupported_runtime', 'Web Crypto of this runtime does not support Ed25519'),
+      }
     }
     if (value === 'unknown_key' || value === 'forged') {
       return { trouble: failure('untrusted_signature', 'not signed by a key of this application') }
@@ -114,7 +116,7 @@ export class Contact {
     if ('trouble' in read) return read.trouble
     const { activationId, licenceId } = read.value.claims
     if (activationId !== body['activation_id'] || licenceId !== body['licence_id']) {
-      return failure('untrusted_signature', 'the token is not of this activation')
+      return failure('untrusted_signature', 'the token belongs to another activation')
     }
     this.installation.accept(read.value)
     return null

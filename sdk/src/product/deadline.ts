@@ -20,7 +20,7 @@ export async function withDeadline<T>(
 /** Waits for something that knows no signal, no longer than the time given. */
 export function within<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`not done within ${ms} ms`)), ms)
+    const timer = setTimeout(() => reject(new Error(`timed out after ${ms} ms`)), ms)
     Promise.resolve()
       .then(work)
       .then(resolve, reject)

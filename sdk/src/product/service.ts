@@ -81,7 +81,7 @@ function understand(response: Response, text: string): Answer {
 /** An answer that could be read, but is not what it should be. */
 export function unexpected(answer: Answer): Answer & { kind: 'failure' } {
   if (answer.kind === 'failure') return answer
-  const said = answer.kind === 'no' ? `${answer.code}: ${answer.detail}` : 'a body of another shape'
+  const said = answer.kind === 'no' ? `${answer.code}: ${answer.detail}` : 'an unexpected body'
   return failure('unexpected_answer', `status ${answer.status}, ${said}`)
 }
 

@@ -66,7 +66,7 @@ export async function verifyWebhook(
   const age = (options.clock ?? Date.now)() / 1000 - Number(t)
   const tolerance = options.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS
   if (!(Math.abs(age) <= tolerance)) {
-    const message = `signed ${Math.round(age)} s ago; at most ${tolerance} s either way is believed`
+    const message = `signed ${Math.round(age)} s ago; the tolerance is ${tolerance} s in either direction`
     throw new WebhookVerificationError('timestamp_outside_tolerance', message)
   }
   return readEvent(body)

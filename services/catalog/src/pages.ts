@@ -11,7 +11,10 @@ export interface PageRequest {
 /** @throws ServiceError `bad_request` where `beforeId` is no id of this kind */
 export function checkPage(prefix: IdPrefix, page: PageRequest): void {
   if (page.beforeId === '' || isId(prefix, page.beforeId)) return
-  throw new ServiceError('bad_request', 'the cursor is not one that this service gave out')
+  throw new ServiceError(
+    'bad_request',
+    'the cursor is invalid: send next_cursor of the previous page unchanged',
+  )
 }
 
 /** Rows to read for a page: one more than it shows, which says whether there are more. */

@@ -56,7 +56,7 @@ export function startNotifier(options: NotifierOptions): {
   const alerts = new Loop(
     () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
     alertsEveryMs,
-    (error) => log.warn({ err: error }, 'alerts not looked at'),
+    (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
   )
   const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
   const engine = new Engine({

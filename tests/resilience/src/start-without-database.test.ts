@@ -156,7 +156,7 @@ test('an outage of PostgreSQL under running services is no error, and each backg
     const lines = await log()
     expect(lines.filter(({ level }) => ['error', 'fatal'].includes(level))).toEqual([])
     const works = lines.filter(({ msg }) =>
-      /upkeep|sweep|: trying again|deliveries cannot|endpoints not read/.test(msg),
+      /upkeep|sweep|: trying again|deliveries could not|endpoints could not be read/.test(msg),
     )
     const counts = Map.groupBy(works, ({ msg, part }) => `${msg} ${part ?? ''}`)
     expect([...counts].filter(([, same]) => same.length > 1).map(([work]) => work)).toEqual([])

@@ -66,7 +66,7 @@ export const activationRoutes: Route[] = [
     path: `${one}/call-home`,
     operationId: 'recordCallHome',
     tag,
-    summary: 'Tell that this installation runs',
+    summary: 'Report that this installation runs',
     description: 'Answered whatever the licence’s status is.',
     audience: 'activation',
     body: callHomeBody,

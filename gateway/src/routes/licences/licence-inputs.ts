@@ -37,7 +37,7 @@ export const issueLicenceBody = z.strictObject({
   external_ref: externalRef,
   plan_id: reference('pln', 'plan'),
   restrictions: optional(restrictions),
-  expires_on: optional(timestamp).describe('Absent: for ever.'),
+  expires_on: optional(timestamp).describe('Absent: the licence never expires.'),
 })
 
 export const importLicencesBody = z.strictObject({

@@ -22,7 +22,7 @@ export const licenceFields = {
   application_id: id('app'),
   external_ref: z.string().describe('The vendor’s customer reference.'),
   restrictions: restrictionsSchema.nullable(),
-  expires_on: timestampText.nullable().describe('null: for ever.'),
+  expires_on: timestampText.nullable().describe('null: the licence never expires.'),
   created_at: timestampText,
   updated_at: timestampText,
   status_reason: z.enum(closedSets.suspensionReason).nullable().describe('Why it is suspended.'),

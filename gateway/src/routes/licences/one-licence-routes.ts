@@ -92,7 +92,7 @@ export const oneLicenceRoutes: Route[] = [
   ]),
   verbRoute(
     'revoke',
-    'Revoke a licence for good',
+    'Revoke a licence permanently',
     'Installed products notice it within their check interval. There is no un-revoke. Revoking again changes nothing.',
   ),
   verbRoute(

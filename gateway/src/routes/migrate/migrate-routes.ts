@@ -18,7 +18,7 @@ export const migrateRoutes: Route[] = [
     summary: 'Exchange a legacy key for its imported licence',
     description: 'As often as asked, whatever the licence’s status.',
     audience: 'product',
-    body: z.strictObject({ legacy_key: z.string().describe('The key of the system before.') }),
+    body: z.strictObject({ legacy_key: z.string().describe('The key of the previous system.') }),
     answer: migrationSchema,
     handle: async ({ services, params, body }) => {
       const { legacy_key: legacyKey } = body

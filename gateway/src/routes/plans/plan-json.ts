@@ -43,7 +43,8 @@ const overrides = z
   .superRefine((list, context) => {
     const seen = new Set<string>()
     for (const [index, { key }] of list.entries()) {
-      if (seen.has(key)) context.addIssue({ code: 'custom', path: [index, 'key'], message: 'is there twice' })
+      if (seen.has(key))
+        context.addIssue({ code: 'custom', path: [index, 'key'], message: 'must not appear twice' })
       seen.add(key)
     }
   })

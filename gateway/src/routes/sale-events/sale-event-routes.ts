@@ -32,18 +32,24 @@ const saleEventBody = z
     amount: minorUnits,
     currency,
     occurred_at: timestamp,
-    expires_on: optional(timestamp).describe('Absent: as the plan’s price has it, or for ever.'),
+    expires_on: optional(timestamp).describe(
+      'Absent: by the plan’s price; without a duration there, the licence never expires.',
+    ),
   })
   .superRefine(({ plan_id: planId, price_id: priceId }, context) => {
     if (planId === undefined && priceId === undefined) {
       context.addIssue({
         code: 'custom',
         path: ['plan_id'],
-        message: 'is required where there is no price_id',
+        message: 'is required without price_id',
       })
     }
     if (planId !== undefined && priceId !== undefined) {
-      context.addIssue({ code: 'custom', path: ['price_id'], message: 'must not stand beside plan_id' })
+      context.addIssue({
+        code: 'custom',
+        path: ['price_id'],
+        message: 'cannot be combined with plan_id: send one of the two',
+      })
     }
   })
 

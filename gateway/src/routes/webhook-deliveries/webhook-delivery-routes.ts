@@ -80,7 +80,7 @@ export const webhookDeliveryRoutes: Route[] = [
     tag,
     summary: 'Send a delivery again now',
     description:
-      'The same event id and body, signed anew, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: how what a dead endpoint missed reaches its successor.',
+      'The same event id and body, signed again, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: use it to send what a disabled endpoint missed to its replacement.',
     scopes: ['admin'],
     body: z.strictObject({ endpoint_id: optional(reference('whe', 'webhook endpoint')) }),
     bodyOptional: true,

@@ -85,7 +85,7 @@ export const webhookEndpointRoutes: Route[] = [
     path: one,
     operationId: 'deleteWebhookEndpoint',
     tag,
-    summary: 'Disable a webhook endpoint for good',
+    summary: 'Disable a webhook endpoint permanently',
     description: 'The record stays; what was still to be delivered to it is marked as failed.',
     scopes: ['admin'],
     errors: ['conflict'],

@@ -329,7 +329,7 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Revoke a licence for good
+     * Revoke a licence permanently
      * @description Installed products notice it within their check interval. There is no un-revoke. Revoking again changes nothing.
      *
      *     Scope: `revoke`.
@@ -592,7 +592,7 @@ export interface paths {
     put?: never
     post?: never
     /**
-     * Disable a webhook endpoint for good
+     * Disable a webhook endpoint permanently
      * @description The record stays; what was still to be delivered to it is marked as failed.
      *
      *     Scope: `admin`.
@@ -700,7 +700,7 @@ export interface paths {
     put?: never
     /**
      * Send a delivery again now
-     * @description The same event id and body, signed anew, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: how what a dead endpoint missed reaches its successor.
+     * @description The same event id and body, signed again, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: use it to send what a disabled endpoint missed to its replacement.
      *
      *     Scope: `admin`.
      */
@@ -944,7 +944,7 @@ export interface components {
       /** @description The vendor’s customer reference. */
       external_ref: string
       restrictions: components['schemas']['Restrictions'] | null
-      /** @description null: for ever. */
+      /** @description null: the licence never expires. */
       expires_on: string | null
       /**
        * Format: date-time
@@ -996,7 +996,7 @@ export interface components {
       /** @description The vendor’s customer reference. */
       external_ref: string
       restrictions: components['schemas']['Restrictions'] | null
-      /** @description null: for ever. */
+      /** @description null: the licence never expires. */
       expires_on: string | null
       /**
        * Format: date-time
@@ -1474,7 +1474,7 @@ export interface components {
     }
   }
   responses: {
-    /** @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is not one that this service gave out. Send valid HTTP and JSON; take cursors from `next_cursor` unchanged. */
+    /** @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid. Send valid HTTP and JSON; take cursors from `next_cursor` unchanged. */
     bad_request: {
       headers: {
         [name: string]: unknown
@@ -1492,7 +1492,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `unauthenticated`: The API key or token is missing, malformed, unknown or revoked. Send `Authorization: Bearer <key>` with a key that is in force. */
+    /** @description `unauthenticated`: The API key or token is missing, malformed, unknown or revoked. Send `Authorization: Bearer <key>` with an active key. */
     unauthenticated: {
       headers: {
         [name: string]: unknown
@@ -1501,7 +1501,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `insufficient_scope`: The API key is good, but does not carry the scope that this request needs. Use a key with the scope named in `detail`. */
+    /** @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs. Use a key with the scope named in `detail`. */
     insufficient_scope: {
       headers: {
         [name: string]: unknown
@@ -1582,7 +1582,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `limit_reached`: The licence is active on as many installations as it allows. Deactivate another installation first, or ask the vendor for more places. */
+    /** @description `limit_reached`: The licence is active on as many installations as it allows. Deactivate another installation first, or ask the vendor to allow more installations. */
     limit_reached: {
       headers: {
         [name: string]: unknown
@@ -1627,7 +1627,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `rate_limited`: Too many requests in the current window. Wait for the seconds in `Retry-After`, then go on. */
+    /** @description `rate_limited`: Too many requests in the current window. Wait for the seconds in `Retry-After`, then try again. */
     rate_limited: {
       headers: {
         [name: string]: unknown
@@ -1636,7 +1636,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `internal`: Something failed on our side; it is logged under `request_id`. Try again; if it stays, report the request id. */
+    /** @description `internal`: Something failed on our side; it is logged under `request_id`. Try again; if it persists, report the request id. */
     internal: {
       headers: {
         [name: string]: unknown
@@ -1645,7 +1645,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `unavailable`: A part that this request needs is away. Nothing half done was reported as done. Try again after the seconds in `Retry-After`. */
+    /** @description `unavailable`: A dependency is temporarily unavailable. An incomplete change is never reported as done. Try again after the seconds in `Retry-After`. */
     unavailable: {
       headers: {
         [name: string]: unknown
@@ -2182,7 +2182,7 @@ export interface operations {
           currency: string
           /** @enum {string} */
           mode: 'payment' | 'subscription'
-          /** @description How long a one-off payment’s licence lasts; for ever, when absent. */
+          /** @description How long a one-off payment’s licence lasts; absent: it never expires. */
           period_months?: number | null
         }
       }
@@ -2324,7 +2324,7 @@ export interface operations {
             max_activations?: number | null
             max_seats?: number | null
           } | null
-          /** @description Absent: for ever. */
+          /** @description Absent: the licence never expires. */
           expires_on?: string | null
         }
       }
@@ -2345,7 +2345,7 @@ export interface operations {
         }
       }
       /**
-       * @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is not one that this service gave out.
+       * @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid.
        *
        *     `idempotency_key_required`: Issuing a licence needs the header `Idempotency-Key`, 1 to 255 characters.
        */
@@ -2849,7 +2849,7 @@ export interface operations {
            * @example 2027-01-31T00:00:00.000Z
            */
           occurred_at: string
-          /** @description Absent: as the plan’s price has it, or for ever. */
+          /** @description Absent: by the plan’s price; without a duration there, the licence never expires. */
           expires_on?: string | null
         }
       }

@@ -29,10 +29,10 @@ export async function settleSession(deps: BillingDeps, event: InboxEvent, sessio
     patient: isFresh(event),
   })
   if (found === 'failing') {
-    throw new ServiceError('unavailable', 'settled, but the payment processor has not told all of it')
+    throw new ServiceError('unavailable', 'settled, but the payment processor has not reported all of it yet')
   }
   if (await isUnprovisioned(deps, sessionId)) {
-    throw new ServiceError('unavailable', 'paid, but the payment processor has not told the period')
+    throw new ServiceError('unavailable', 'paid, but the payment processor has not reported the period yet')
   }
   return held ? inMs(holdMs) : ripe
 }

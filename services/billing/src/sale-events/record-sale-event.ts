@@ -133,12 +133,13 @@ async function soldPlan(
 ): Promise<{ planId: string; price: PriceRow | undefined }> {
   const { accountId, applicationId, planId, priceId } = request
   if (planId === undefined) {
-    if (priceId === undefined) throw invalid('/plan_id', 'is required where there is no price_id')
+    if (priceId === undefined) throw invalid('/plan_id', 'is required without price_id')
     const price = await findByPriceId(sql, request, priceId)
     if (!price) throw invalid('/price_id', `no plan of this application is mapped to price ${priceId}`)
     return { planId: price.plan_id, price }
   }
-  if (priceId !== undefined) throw invalid('/price_id', 'must not stand beside plan_id')
+  if (priceId !== undefined)
+    throw invalid('/price_id', 'cannot be combined with plan_id: send one of the two')
   await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
     if (error instanceof ServiceError && error.code === 'not_found') {
       throw invalid('/plan_id', `there is no plan ${planId} in this application`)

@@ -257,5 +257,5 @@ export function replayStep(story: Story): Extract<LicenceStep, { do: 'provision'
   const step = provisioning({ ...story, session: { ...session, status: 'open' } })
   return step?.do === 'provision'
     ? step
-    : 'the payment processor has not told its period yet: it will be provisioned as soon as it does'
+    : 'the payment processor has not reported its period yet: it will be provisioned as soon as it does'
 }

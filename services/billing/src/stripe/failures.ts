@@ -23,7 +23,7 @@ export function checkoutRefusal(error: unknown): ServiceError {
       return invalid('/plan_id', 'the payment processor does not know the price that this plan is mapped to')
     }
     if (error.param === 'success_url' || error.param === 'cancel_url') {
-      return invalid(`/${error.param}`, 'the payment processor does not take this address')
+      return invalid(`/${error.param}`, 'the payment processor rejected this URL')
     }
   }
   if (
@@ -36,7 +36,7 @@ export function checkoutRefusal(error: unknown): ServiceError {
       { cause: error },
     )
   }
-  return new ServiceError('unavailable', 'the payment processor does not answer for the moment', {
+  return new ServiceError('unavailable', 'the payment processor is temporarily unavailable', {
     cause: error,
   })
 }

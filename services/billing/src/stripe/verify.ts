@@ -22,7 +22,10 @@ export function verifySignature(
   }
   const event = header === undefined ? undefined : firstVerified(body, header, secrets, nowMs)
   if (header === undefined || !event || !(Math.abs(nowMs / 1000 - signedAt(header)) <= toleranceSeconds)) {
-    throw new ServiceError('bad_request', 'the signature does not fit this body, or is too old or too new')
+    throw new ServiceError(
+      'bad_request',
+      'the signature does not match the body, or its timestamp is too far from the present',
+    )
   }
   if (!isEvent(event)) throw new ServiceError('bad_request', 'the body is not an event')
   return event

@@ -13,7 +13,8 @@ export const missedEvents: Command = {
   options: { service: { required: false } },
   positionals: ['action'],
   async run({ missedEvents: callsOf }, { action, service }) {
-    if (action !== 'list' && action !== 'consume') throw new UsageError(`there is no missed-events ${action}`)
+    if (action !== 'list' && action !== 'consume')
+      throw new UsageError(`unknown action of missed-events: ${action}`)
     const lines: object[] = []
     for (const name of servicesOf(service)) {
       const calls = callsOf(name)

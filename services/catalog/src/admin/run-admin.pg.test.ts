@@ -76,7 +76,7 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
   await using database = await createTestDatabase()
   const environment = { DATABASE_URL: database.url }
   const refusals: [string[], number, string][] = [
-    [['create-acount'], 2, 'there is no command create-acount'],
+    [['create-acount'], 2, 'unknown command create-acount'],
     [['create-account'], 2, 'missing: --name'],
     [['create-account', '--nam', 'x'], 2, "Unknown option '--nam'"],
     [['list', 'x'], 2, 'unexpected argument x'],
@@ -89,7 +89,7 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
     [['create-key', '--account', newId('acct'), '--name', 'x', '--scopes', 'read'], 1, 'there is no account'],
     [['create-key', '--account', 'x', '--name', 'x', '--scopes', 'root'], 1, 'scopes/0 must be one of'],
     [['missed-events'], 2, 'missing: action'],
-    [['missed-events', 'show'], 2, 'there is no missed-events show'],
+    [['missed-events', 'show'], 2, 'unknown action of missed-events: show'],
     [['missed-events', 'list', '--service', 'billing'], 2, '--service must be licensing or notifier'],
     [['missed-events', 'list'], 2, 'set LICENSING_ADDRESS to the address of the licensing service'],
     [['revoke', 'key_1'], 1, 'there is no API key key_1'],

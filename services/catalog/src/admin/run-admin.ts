@@ -52,7 +52,7 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
   }
   try {
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-    if (!command) throw new UsageError(`there is no command ${name}`)
+    if (!command) throw new UsageError(`unknown command ${name}`)
     const lines = await run(command, argumentsOf(command, rest), env)
     return { output: lines.map((line) => `${line}\n`).join(''), errors: '', code: 0 }
   } catch (error) {

@@ -24,7 +24,7 @@ export function createKeyUse(sql: Database, log: Logger): KeyUse {
     const batch = uses
     uses = new Map()
     await recordKeyUse(sql, batch).catch((error: unknown) =>
-      log.warn({ err: error, keys: batch.size }, 'use of keys could not be written down'),
+      log.warn({ err: error, keys: batch.size }, 'use of API keys could not be recorded'),
     )
   }
   const flush = () => (writing = writing.then(write))

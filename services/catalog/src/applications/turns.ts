@@ -30,6 +30,9 @@ export function createTurns(): Turns {
 function refuseWhenLate(): void {
   const call = callContext()
   if (call && (call.signal.aborted || call.deadlineMs <= Date.now())) {
-    throw new ServiceError('unavailable', 'others were changing the same application; nothing was changed')
+    throw new ServiceError(
+      'unavailable',
+      'the application is busy with other changes: try again; nothing was changed',
+    )
   }
 }

@@ -14,7 +14,7 @@ const pushTimeoutMs = 5_000
  */
 export async function requireLicensing({ licensing }: CatalogDeps): Promise<void> {
   const away = (cause: unknown) =>
-    new ServiceError('unavailable', 'the licensing service is away for the moment; nothing was changed', {
+    new ServiceError('unavailable', 'the licensing service is temporarily unavailable; nothing was changed', {
       cause,
     })
   try {

@@ -8,6 +8,8 @@ export async function countActiveLicences({ licensing }: CatalogDeps, planIds: s
     const { counts } = await licensing.calls.countActiveLicences({ planIds })
     return planIds.map((_, at) => counts[at] ?? 0n)
   } catch (cause) {
-    throw new ServiceError('unavailable', 'active licences cannot be counted for the moment', { cause })
+    throw new ServiceError('unavailable', 'active licences cannot be counted at the moment: try again', {
+      cause,
+    })
   }
 }

@@ -42,7 +42,7 @@ export async function fetchPlan(deps: LicensingDeps, plan: WantedPlan): Promise<
   const answer = await askCatalog(deps, plan)
   if (answer === 'unknown') throw planUnknown(plan)
   if (answer === 'away') {
-    throw new ServiceError('unavailable', `plan ${plan.planId} has not arrived here yet: try again later`)
+    throw new ServiceError('unavailable', `plan ${plan.planId} is not available yet: try again later`)
   }
 }
 

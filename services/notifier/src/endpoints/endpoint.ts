@@ -41,7 +41,7 @@ export function endpointNotFound(id: string): ServiceError {
 
 /** Interface 3.3: a disabled endpoint cannot be resumed. */
 export function endpointDisabled(id: string, remedy = 'register a new endpoint'): ServiceError {
-  return new ServiceError('conflict', `webhook endpoint ${id} is disabled for good: ${remedy}`, {
+  return new ServiceError('conflict', `webhook endpoint ${id} is permanently disabled: ${remedy}`, {
     members: { current: 'disabled', allowed: [] },
   })
 }

@@ -41,7 +41,7 @@ export class Claimer {
   constructor(options: ClaimerOptions) {
     this.#options = options
     const failed = (part: string) => (error: unknown) =>
-      options.log.warn({ err: error, part }, 'deliveries cannot be looked after')
+      options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again')
     this.#looking = new Loop(() => this.#look(), lookEveryMs, failed('due'))
     this.#loops = [
       this.#looking,

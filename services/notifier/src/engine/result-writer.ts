@@ -98,7 +98,7 @@ export class ResultWriter<Written> {
     } catch (error) {
       const willPass = isDatabaseUnavailable(error) || isRetryable(error)
       if (!willPass || Number.isInteger(Math.log2(tries))) {
-        log.warn({ err: error, tries, results: batch.length }, 'results not written')
+        log.warn({ err: error, tries, results: batch.length }, 'results could not be written')
       }
       if (willPass) return false
       if (batch.length > 1) {

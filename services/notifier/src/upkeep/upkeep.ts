@@ -79,7 +79,7 @@ async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<v
   partitionsMadeFor.set(aheadDays)
   payloadsOverdue.set(overdue.length)
   if (aheadDays < fewestDaysAhead || overdue.length > 0) {
-    log.error({ aheadDays, overdue: overdue.length }, 'partitions of events fall behind')
+    log.error({ aheadDays, overdue: overdue.length }, 'event partitions are behind schedule')
   }
 }
 
@@ -102,5 +102,6 @@ async function watchDue(sql: Database, clock: Clock, measure: () => void): Promi
 /** A safety net: waiting deliveries of an endpoint that nobody would look at. None are ever expected. */
 async function restore(sql: Database, log: Logger): Promise<void> {
   const restored = await transaction(sql, (tx) => restoreHeads(tx))
-  if (restored > 0) log.error({ endpoints: restored }, 'endpoints with waiting deliveries were not looked at')
+  if (restored > 0)
+    log.error({ endpoints: restored }, 'endpoints with waiting deliveries were missing from the schedule')
 }
