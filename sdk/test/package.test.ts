@@ -11,7 +11,7 @@ const sdk = join(import.meta.dirname, '..')
 const workspace = join(sdk, '..')
 const tsc = join(workspace, 'node_modules', '.bin', 'tsc')
 
-/** A project of a stranger, with the package installed as it would be published. */
+/** A project outside this repository, with the package installed as it would be published. */
 let project: string
 
 beforeAll(async () => {

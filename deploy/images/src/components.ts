@@ -1,4 +1,4 @@
-/** A component of the house, and what goes into its image. */
+/** A component of the system, and what goes into its image. */
 export interface Component {
   name: string
   /** Folder of its package, from the root of the checkout. */

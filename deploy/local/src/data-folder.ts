@@ -45,7 +45,7 @@ interface NotedProcess extends ProcessIdentity {
 /**
  * Takes the folder and stops what a killed launcher left running.
  *
- * @param say is told what was left
+ * @param say receives a line about what was left
  * @throws when another launcher holds it
  */
 export async function takeDataFolder(path: string, say: (line: string) => void): Promise<DataFolder> {

@@ -17,7 +17,7 @@ function givenChild(): Child & { starts: number; end(how: string): void } {
   }
 }
 
-test('a child that ends by itself is started again, and the operator is told', async () => {
+test('a child that ends by itself is started again, and the operator is notified', async () => {
   const child = givenChild()
   const said: string[] = []
   const stop = keepRunning(child, (line) => said.push(line))

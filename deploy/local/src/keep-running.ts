@@ -19,7 +19,7 @@ export interface Child {
  * Starts a child again whenever it ends by itself, after a pause that doubles from 0.5 s to 10 s while it keeps
  * ending.
  *
- * @param say is told what happens
+ * @param say receives a line about what happens
  * @returns how to stop it for good
  */
 export function keepRunning(child: Child, say: (line: string) => void): () => Promise<void> {

@@ -21,7 +21,7 @@ export type RunningStack = Omit<StackFile, 'pid'>
  * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.
  * What it starts is stopped, in reverse order, when `started` is disposed of, also when this throws.
  *
- * @param say is told of the progress
+ * @param say receives lines about the progress
  * @param signal gives up, with its reason
  */
 export async function bringUp(

@@ -42,7 +42,7 @@ async function run(): Promise<void> {
   await folder.publish({ ...stack, pid: process.pid })
   process.stdout.write(announcement(stack, folder.logs, await findPortal(gateway)))
   process.stdout.write(readyLine(stack))
-  // Nothing else may be left that keeps the process: whoever read our output may be gone.
+  // Nothing else may be left that keeps the process: the reader of our output may be gone.
   const alive = setInterval(() => undefined, 60_000)
   await stopped.promise
   clearInterval(alive)
