@@ -32,7 +32,7 @@ export interface GatewayDeps {
   limits: RateLimits
   health: Health
   log: Logger
-  /** Proxies whose X-Forwarded-For is believed: how many, or which addresses; false for none. */
+  /** Proxies whose X-Forwarded-For is trusted: how many, or which addresses; false for none. */
   trustProxy: string | boolean | ((address: string, hop: number) => boolean)
   /** Where callers reach the gateway, for the API reference. */
   publicUrl?: string | undefined
@@ -136,7 +136,7 @@ async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest
   refuseMalformed(request.raw)
   if (request.is404) {
     // Before the body is read: whatever it is, there is nothing here that takes it.
-    if (request.url.startsWith('/v1/')) gate.throttle.stranger(reply, callerAt(request.ip))
+    if (request.url.startsWith('/v1/')) gate.throttle.unauthenticated(reply, callerAt(request.ip))
     return unknown.answer(request, reply)
   }
   forgetTypeOfNothing(request)
@@ -152,7 +152,7 @@ function answerUnroutable(thrown: unknown, { throttle }: Gate, request: FastifyR
   reply.header('x-request-id', request.id)
   let error = asServiceError(thrown)
   try {
-    throttle.stranger(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, callerAt(request.ip))
   } catch (limited) {
     error = asServiceError(limited)
   }
@@ -177,7 +177,7 @@ function takeBodiesAsBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)
   app.addContentTypeParser('*', (_request, payload, done) => {
-    // One that is sent in chunks shows only here whether there is anything in it. The rest flows away unread.
+    // One that is sent in chunks shows only here whether there is anything in it. The rest is discarded unread.
     Promise.race([
       once(payload, 'data').then(() => notJson),
       once(payload, 'end').then(() => undefined),

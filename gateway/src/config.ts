@@ -19,7 +19,7 @@ export const gatewayConfig = z.object({
     .optional()
     .transform(trustedProxies)
     .describe(
-      'proxies whose X-Forwarded-For is believed: how many, or their addresses and CIDRs, comma separated',
+      'proxies whose X-Forwarded-For is trusted: how many, or their addresses and CIDRs, comma separated',
     ),
   PORTAL_DIR: z
     .string()

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { appId, otherAppId, startGateway, strangerAppId } from './testing/gateway.ts'
+import { appId, otherAppId, startGateway, otherAccountAppId } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 let gateway: TestGateway
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const planThere = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ab'
-const planAway = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ac'
+const planGone = 'pln_01k9zj3v8qe5ktw2m4x6r7n8ac'
 const patch = (planId = planThere, app = appId) => `/v1/apps/${app}/plans/${planId}`
 const tooMuch = JSON.stringify({ name: 'x'.repeat(1024 * 1024) })
 const text = { 'content-type': 'text/plain' }
@@ -28,12 +28,12 @@ const json = { 'content-type': 'application/json' }
 /** In the order of decisions.md, section 1: each request breaks one rule and all that come after it. */
 const inOrder: [string, string, string, string, Record<string, string>, (() => string) | null][] = [
   ['an unknown route', 'POST', `${patch()}/nowhere`, tooMuch, text, null],
-  ['a method that the path does not have', 'PUT', patch(planAway, strangerAppId), tooMuch, text, null],
-  ['a missing key', 'PATCH', patch(planAway, strangerAppId), tooMuch, text, null],
+  ['a method that the path does not have', 'PUT', patch(planGone, otherAccountAppId), tooMuch, text, null],
+  ['a missing key', 'PATCH', patch(planGone, otherAccountAppId), tooMuch, text, null],
   [
     'a scope',
     'PATCH',
-    patch(planAway, strangerAppId),
+    patch(planGone, otherAccountAppId),
     tooMuch,
     text,
     () => gateway.keyWith(['read', 'issue']),
@@ -41,12 +41,12 @@ const inOrder: [string, string, string, string, Record<string, string>, (() => s
   [
     'an application of another account',
     'PATCH',
-    patch(planAway, strangerAppId),
+    patch(planGone, otherAccountAppId),
     tooMuch,
     text,
     () => gateway.apiKey,
   ],
-  ['a plan that is not there', 'PATCH', patch(planAway), tooMuch, text, () => gateway.apiKey],
+  ['a plan that is not there', 'PATCH', patch(planGone), tooMuch, text, () => gateway.apiKey],
   ['a media type', 'PATCH', patch(), tooMuch, text, () => gateway.apiKey],
   ['a size', 'PATCH', patch(), tooMuch, json, () => gateway.apiKey],
   ['what is not JSON', 'PATCH', patch(), '{"name":1', json, () => gateway.apiKey],
@@ -145,9 +145,9 @@ test('a defect of a service says nothing of it', async () => {
   expect(JSON.stringify(answer.body)).not.toContain('10.0.0.7')
 })
 
-test('a part that is away is 503 with Retry-After', async () => {
+test('an unavailable dependency is 503 with Retry-After', async () => {
   gateway.answers.catalog.archivePlan = async () => {
-    throw new ServiceError('unavailable', 'the database is away')
+    throw new ServiceError('unavailable', 'the database is unavailable')
   }
   const answer = await gateway.api.post(`${patch()}/archive`)
   expect(answer.status).toBe(503)
@@ -158,7 +158,7 @@ test('a part that is away is 503 with Retry-After', async () => {
 test('a key bound to one application finds no other, and makes neither applications nor keys', async () => {
   const key = gateway.keyWith(['admin', 'read', 'revoke', 'issue'], appId)
   expect((await gateway.api.get(patch(), { key })).status).not.toBe(404)
-  for (const app of [otherAppId, strangerAppId]) {
+  for (const app of [otherAppId, otherAccountAppId]) {
     expect((await gateway.api.get(patch(planThere, app), { key })).status).toBe(404)
   }
   for (const path of ['/v1/apps', '/v1/api-keys']) {

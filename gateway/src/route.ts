@@ -74,7 +74,7 @@ export interface Route {
   /** It reaches beyond one application: a bound key is refused. */
   accountWide: boolean
   query?: z.ZodType
-  /** Absent: no body is asked for, an empty one or `{}` is well. */
+  /** Absent: no body is asked for, an empty one or `{}` is valid. */
   body?: z.ZodType
   /** An empty body is the same as `{}`. */
   bodyOptional: boolean

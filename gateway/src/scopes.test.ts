@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pathIds } from './fields/id.ts'
 import type { Route } from './route.ts'
 import { routes } from './routes/table.ts'
-import { appId, otherAppId, startGateway, strangerAppId } from './testing/gateway.ts'
+import { appId, otherAppId, startGateway, otherAccountAppId } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
 
 const scopes: Scope[] = ['admin', 'read', 'revoke', 'issue']
@@ -103,7 +103,7 @@ test.each(
 )('%s finds no application that is not the account’s or the key’s', async (name, route) => {
   const scope = (expected[name] ?? ['admin'])[0]!
   const bound = gateway.keyWith([scope], appId)
-  expect((await send(route, keys.get(scope)!, strangerAppId)).status).toBe(404)
+  expect((await send(route, keys.get(scope)!, otherAccountAppId)).status).toBe(404)
   expect((await send(route, bound, otherAppId)).status).toBe(404)
   expect((await send(route, bound, appId)).status).not.toBe(403)
 })

@@ -44,7 +44,7 @@ export function recordAnswer(
   span?.setAttribute('http.response.status_code', statusCode)
   if (statusCode >= 500) span?.setStatus({ code: SpanStatusCode.ERROR })
   span?.end()
-  // What went well and fast is told by the metrics; a line for each of thousands a second would cost more than the call.
+  // The metrics cover what went well and fast; a line for each of thousands a second would cost more than the call.
   const level = statusCode >= 500 ? 'warn' : elapsedTime >= slowMs ? 'info' : 'debug'
   if (!log.isLevelEnabled(level)) return
   log[level](

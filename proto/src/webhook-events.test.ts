@@ -56,7 +56,7 @@ test('the former plan goes to the envelope’s previous, not into the object', (
   expect(eventName(event)).toBe('licence_plan_changed')
 })
 
-test('money is a number, also where it is nought', () => {
+test('money is a number, also where it is zero', () => {
   const event = create(EventSchema, {
     payload: { case: 'paymentSucceeded', value: { licenceId: 'lic_1', amount: 0n, currency: 'usd' } },
   })

@@ -27,7 +27,7 @@ export function eventName(event: Event): string {
 
 /**
  * What a domain event says to the vendor: its webhook type, `data.object` and `previous` (interface 6.1),
- * or null for an event that stays inside the house.
+ * or null for an event that is internal to the system.
  */
 export function toWebhook(event: Event): {
   type: string

@@ -2,7 +2,7 @@ import { createHmac, createPrivateKey, sign } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 
 /**
- * Signs the documents of `vectors/shared.json` anew: run it after a payload was edited, then `prettier --write`.
+ * Signs the documents of `vectors/shared.json` again: run it after a payload was edited, then `prettier --write`.
  * Ed25519 is deterministic, so what was not edited stays as it is.
  */
 interface Document {

@@ -14,7 +14,7 @@ export type Schemas = components['schemas']
 
 /**
  * A client of the REST API for a vendor's backend: one function a method, whose paths, parameters, bodies and answers
- * are typed by the API's own document. Each resolves to the answer's body. What a rate limit turned away is sent again
+ * are typed by the API's own document. Each resolves to the answer's body. What a rate limit refused is sent again
  * after the time asked for; what failed on the way (503, no connection, no answer in time) is sent again where doing it
  * twice is doing it once.
  *

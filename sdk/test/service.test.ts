@@ -143,7 +143,7 @@ describe('a product and a service that speak HTTP', () => {
     expect([licence.hasFeature('export_pdf'), service.requests.length]).toEqual([true, 2])
   })
 
-  it('is not held up by options that make no sense', async () => {
+  it('is not delayed by options that make no sense', async () => {
     const nothing = {} as LicenceClientOptions
     const licence = new LicenceClient({ ...nothing, licenceKey: 'X', background: false })
     await expect(licence.activate()).resolves.toMatchObject({ status: 'unlicensed', reason: 'unreachable' })

@@ -51,14 +51,14 @@ test('a running stack is found in its folder, and not after it has gone', async 
   expect(await findRunningStack(path)).toBeUndefined()
 })
 
-test('what a killed launcher left running is stopped, and a stranger with its old number is not', async () => {
+test('what a killed launcher left running is stopped, and an unrelated process with its old number is not', async () => {
   const path = await givenPath()
   const first = await takeDataFolder(path, quietly)
-  const [left, stranger] = [spawn('sleep', ['60']), spawn('sleep', ['60'])]
-  onTestFinished(() => void [left, stranger].map((child) => child.kill('SIGKILL')))
+  const [left, unrelated] = [spawn('sleep', ['60']), spawn('sleep', ['60'])]
+  onTestFinished(() => void [left, unrelated].map((child) => child.kill('SIGKILL')))
   await first.note('catalog', left.pid as number)
   const noted: unknown[] = JSON.parse(await readFile(join(path, 'processes.json'), 'utf8'))
-  noted.push({ name: 'billing', pid: stranger.pid, startedAt: 'another time' })
+  noted.push({ name: 'billing', pid: unrelated.pid, startedAt: 'another time' })
   await first[Symbol.asyncDispose]()
   await writeFile(join(path, 'processes.json'), JSON.stringify(noted))
 
@@ -67,7 +67,7 @@ test('what a killed launcher left running is stopped, and a stranger with its ol
   expect(next.path).toBe(path)
   expect(said).toEqual([`stopping catalog (process ${left.pid}), left behind by a launcher that was killed`])
   expect(await identityOf(left.pid as number)).toBeUndefined()
-  expect(await identityOf(stranger.pid as number)).toBeDefined()
+  expect(await identityOf(unrelated.pid as number)).toBeDefined()
 })
 
 test('secrets are made once, kept, and readable by their owner alone', async () => {

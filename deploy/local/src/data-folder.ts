@@ -5,7 +5,7 @@ import { makePassableFolder } from '@licensing/local-servers/folders'
 import {
   identityOf,
   isRunning,
-  stopStranger,
+  stopProcess,
   type ProcessIdentity,
 } from '@licensing/local-servers/process-table'
 import { writeSecretFile } from '@licensing/local-servers/secrets'
@@ -121,7 +121,7 @@ async function stopLeftover(noted: NotedProcess, say: (line: string) => void): P
   if (!(await isRunning(noted))) return
   say(`stopping ${noted.name} (process ${noted.pid}), left behind by a launcher that was killed`)
   // PostgreSQL would wait for its clients on SIGTERM.
-  await stopStranger(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
+  await stopProcess(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
 }
 
 async function readStackFile(path: string): Promise<StackFile | undefined> {

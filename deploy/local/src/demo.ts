@@ -14,7 +14,7 @@ import { sellByHand, setUpShop } from './demo/vendor-story.ts'
 import { makePassableFolder } from '@licensing/local-servers/folders'
 import { dataDirOf } from './start-settings.ts'
 
-// `npm run demo`: the whole story, each request and answer shown. Against the stack that runs in DATA_DIR, or one of
+// `npm run demo`: the whole lifecycle, each request and answer shown. Against the stack that runs in DATA_DIR, or one of
 // its own that is gone afterwards.
 try {
   await using stack = await useStack()
@@ -22,10 +22,10 @@ try {
   const { gateway, apiKey, simulatorUrl } = stack.file
   const shop = await setUpShop(gateway, apiKey, receiver)
   const licenceKey = await sellByHand(shop, receiver)
-  if (simulatorUrl === undefined) tell('the stack uses a real Stripe: the paid story is left out')
+  if (simulatorUrl === undefined) tell('the stack uses a real Stripe: the payment part is skipped')
   else await payAndRefund(shop, receiver, simulatorUrl)
   await runProduct(shop, gateway, licenceKey)
-  chapter('That was the whole story.')
+  chapter('That was the whole demo.')
 } catch (error) {
   process.stderr.write(`\nnpm run demo: ${error instanceof DemoFailure ? error.message : String(error)}\n`)
   process.exitCode = 1

@@ -20,7 +20,7 @@ export interface Child {
  * ending.
  *
  * @param say receives a line about what happens
- * @returns how to stop it for good
+ * @returns how to stop it permanently
  */
 export function keepRunning(child: Child, say: (line: string) => void): () => Promise<void> {
   const stopping = new AbortController()

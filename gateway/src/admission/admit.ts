@@ -77,7 +77,7 @@ async function knownPrincipal({ keys, throttle }: Gate, request: FastifyRequest,
   try {
     return await keys.principalOf(request.headers.authorization)
   } catch (error) {
-    throttle.stranger(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, callerAt(request.ip))
     throw error
   }
 }
@@ -100,7 +100,7 @@ function admitKeyless(
   return { ...requestOf(gate, request), audience, token }
 }
 
-/** Whether a stranger could try licence keys or tokens on this route. */
+/** Whether an unauthenticated caller could guess licence keys or tokens on this route. */
 export function guesses(route: Route): boolean {
   return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }

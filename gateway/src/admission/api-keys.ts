@@ -10,7 +10,7 @@ interface Entry {
   principal: Principal
   /** When the answer was asked for, not when it came: what was revoked since is not in it. */
   askedMs: number
-  /** Until when it is served without asking, where the catalog was found to be away. */
+  /** Until when it is served without asking, where the catalog was found to be unavailable. */
   waitUntilMs: number
 }
 
@@ -19,7 +19,7 @@ const freshMs = 1_000
 const askMs = 900
 /** How long a key that is not known yet may take: there is no older answer to fall back on. */
 const firstAskMs = 5_000
-/** How long a key that was good is believed while the catalog is away. */
+/** How long a key that was valid is still accepted while the catalog is unavailable. */
 const staleMs = 5 * 60_000
 const askAgainMs = 1_000
 const mostKeys = 10_000

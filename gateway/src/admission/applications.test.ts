@@ -6,7 +6,7 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService } from '@licensing/proto/catalog'
 import { expect, test } from 'vitest'
-import { accountId, appId, startGateway, strangerAppId } from '../testing/gateway.ts'
+import { accountId, appId, startGateway, otherAccountAppId } from '../testing/gateway.ts'
 import { Applications } from './applications.ts'
 
 test('whose an application is, is asked once for many requests of products', async () => {
@@ -24,7 +24,7 @@ test('a catalog of the release before, which has no FindApplicationOwner, is ask
   const handlers: Partial<Handlers<typeof CatalogService>> = {
     getApplication: async ({ accountId: asker, applicationId }) => {
       asked.push({ asker, applicationId })
-      if (applicationId === strangerAppId) throw new ServiceError('not_found', 'no application')
+      if (applicationId === otherAccountAppId) throw new ServiceError('not_found', 'no application')
       return { id: applicationId, accountId }
     },
   }
@@ -41,9 +41,9 @@ test('a catalog of the release before, which has no FindApplicationOwner, is ask
     const applications = new Applications(catalog.calls)
     expect(await applications.accountOf(appId)).toBe(accountId)
     expect(asked).toEqual([{ asker: '', applicationId: appId }])
-    await expect(async () => applications.accountOf(strangerAppId)).rejects.toMatchObject({
+    await expect(async () => applications.accountOf(otherAccountAppId)).rejects.toMatchObject({
       code: 'not_found',
-      message: `there is no application ${strangerAppId}`,
+      message: `there is no application ${otherAccountAppId}`,
     })
   } finally {
     catalog.close()

@@ -18,14 +18,14 @@ const processorEventsPerMinute = 60_000
 /** The request rates that the gateway allows. Each replica counts for itself. */
 export class Throttle {
   readonly #keys: RateLimit
-  readonly #strangers: RateLimit
+  readonly #unauthenticated: RateLimit
   readonly #products: RateLimit
   readonly #wrongKeys: RateLimit
   readonly #processors = new RateLimit('processor', processorEventsPerMinute)
 
   constructor(limits: RateLimits) {
     this.#keys = new RateLimit('key', limits.perKey)
-    this.#strangers = new RateLimit('address', limits.perKey)
+    this.#unauthenticated = new RateLimit('address', limits.perKey)
     this.#products = new RateLimit('address', limits.perAddress)
     this.#wrongKeys = new RateLimit('wrong-keys', limits.wrongKeysPerAddress)
   }
@@ -34,9 +34,9 @@ export class Throttle {
     check(reply, this.#keys, this.#keys.take(keyId))
   }
 
-  /** A request that names no good key. */
-  stranger(reply: FastifyReply, caller: string): void {
-    check(reply, this.#strangers, this.#strangers.take(caller))
+  /** A request without a valid key. */
+  unauthenticated(reply: FastifyReply, caller: string): void {
+    check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
   }
 
   processor(reply: FastifyReply, caller: string): void {
@@ -47,7 +47,7 @@ export class Throttle {
     check(reply, this.#products, this.#products.take(caller))
   }
 
-  /** Before a licence key or token is looked at: whoever guessed too often waits, right or wrong. */
+  /** Before a licence key or token is looked at: a caller that guessed too often has to wait, right or wrong. */
   guess(reply: FastifyReply, caller: string): void {
     const left = this.#wrongKeys.peek(caller)
     if (!left.allowed) check(reply, this.#wrongKeys, left)

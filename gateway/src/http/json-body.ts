@@ -7,7 +7,7 @@ export const sendJson = 'send Content-Type: application/json'
 export const notJson = Symbol('not JSON')
 
 /**
- * Parses a body as JSON. Where no body is asked for, an empty one is well.
+ * Parses a body as JSON. Where no body is asked for, an empty one is valid.
  *
  * @param bytes the body as it came, or undefined when there was none
  */

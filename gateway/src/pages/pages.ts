@@ -43,7 +43,7 @@ export async function mountPages(
 
   app.get('/readyz', async (_request, reply) => {
     const { ready, probes } = await health.check()
-    // Which part is away, but not where it is.
+    // Which dependency is unavailable, but not its address.
     const parts = Object.fromEntries(
       Object.entries(probes).map(([name, problem]) => [name, problem === null ? 'ready' : 'not ready']),
     )

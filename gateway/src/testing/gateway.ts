@@ -54,7 +54,7 @@ export interface TestGateway extends AsyncDisposable {
   readonly keys: Map<string, KnownKey>
   /** A new key that the catalog knows. */
   keyWith(scopes: Scope[], applicationId?: string): string
-  /** Ends the catalog: every call of it fails as when the process is away. */
+  /** Ends the catalog: every call of it fails as when the process is down. */
   endCatalog(): Promise<void>
 }
 
@@ -63,8 +63,8 @@ export const appId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ab'
 /** Of the same account. */
 export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
 /** Of another account. */
-export const strangerAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
-const strangerId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
+export const otherAccountAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
+const otherAccountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
 
 export async function startGateway(
   { requestMs, ...limits }: Partial<RateLimits> & { requestMs?: number } = {},
@@ -154,7 +154,7 @@ function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogServ
       return known
     },
     findApplicationOwner: async ({ applicationId }) => {
-      if (applicationId === strangerAppId) return { accountId: strangerId }
+      if (applicationId === otherAccountAppId) return { accountId: otherAccountId }
       if (applicationId === appId || applicationId === otherAppId) return { accountId }
       throw new ServiceError('not_found', 'there is no such application')
     },

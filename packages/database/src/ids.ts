@@ -1,6 +1,6 @@
 import { typeidUnboxed } from 'typeid-js'
 
-/** The prefixes of the house's ids. */
+/** The prefixes of all ids. */
 export type IdPrefix =
   | 'acct'
   | 'app'

@@ -25,7 +25,7 @@ test('of five replicas that start at once one applies each migration and the oth
   await Promise.all(pools.map((sql) => sql.end()))
 })
 
-test('a migration that fails leaves nothing of itself and is applied when it is mended', async () => {
+test('a migration that fails leaves nothing of itself and is applied once it is corrected', async () => {
   await using database = await createTestDatabase()
   await using folder = await givenFolder({ '0001-first.sql': 'create table first (id int); select 1/0;' })
   const sql = connect(database.url, { name: 'replica', max: 2 })

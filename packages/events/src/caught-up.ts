@@ -23,7 +23,7 @@ export async function streamEnds(jsm: JetStreamManager, source: Source): Promise
   return new Map(ends)
 }
 
-/** Whether this service, with all its replicas, has taken in everything up to these ends. */
+/** Whether this service, with all its replicas, has consumed everything up to these ends. */
 export async function hasReached(sql: Sql, source: Source, ends: Map<number, bigint>): Promise<boolean> {
   const positions = await readPositions(sql, streamOf(source))
   return [...ends].every(([partition, end]) => (positions.get(partition) ?? 0n) >= end)

@@ -5,7 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { connectNats, serversOf } from './connection.ts'
 
-test('user and password of the address are told to the client beside it', () => {
+test('user and password of the address are passed to the client separately', () => {
   expect(serversOf('nats://licensing:p%40ss@a:4222, nats://b:4223')).toEqual({
     servers: ['a:4222', 'b:4223'],
     user: 'licensing',

@@ -64,7 +64,7 @@ export async function connectNats(urls: string, name: string, log: Logger): Prom
     if (!closed.signal.aborted) log.warn('nats is unavailable')
   }
 
-  /** Follows a connection until it is over for good, which its status does not say. */
+  /** Follows a connection until it is closed permanently, which its status does not say. */
   const follow = (connection: NatsConnection) =>
     new Promise<void>((resolve, reject) => {
       const giveUp = () => {

@@ -24,7 +24,7 @@ const lease = (member: string, leaseMs = 60_000) =>
   leasePartitions(sql, { stream, member, leaseMs, partitionCount: 4 })
 const move = (member: string, from: bigint) => ({ stream, partition: 1, member, from, to: from + 1n })
 
-test('leases are renewed while a batch is taken in, and neither waits for the other', async () => {
+test('leases are renewed while a batch is processed, and neither waits for the other', async () => {
   expect(await lease('a')).toEqual([0, 1, 2, 3])
   await sql.begin(async (batch) => {
     expect(await movePosition(batch, { ...move('a', 0n), leaseMs: 60_000 })).toBe(true)

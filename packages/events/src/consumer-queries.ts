@@ -13,7 +13,7 @@ export async function leasePartitions(
 ): Promise<number[]> {
   const { stream, member, leaseMs, partitionCount } = lease
   return transaction(sql, async (tx) => {
-    // Not by a conflict alone: to find one it would wait for whoever is changing the row.
+    // Not by a conflict alone: to find one it would wait for the transaction that is changing the row.
     await tx`
       insert into consumer_positions (stream, partition)
       select ${stream}, partition from generate_series(0, ${partitionCount - 1}) as partition

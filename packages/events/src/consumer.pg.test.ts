@@ -169,7 +169,7 @@ test('what a consumer returns is called after the commit of its own batch, and n
   await consumer.stop()
 })
 
-test('a stream that was lost and made anew is read from its start', async () => {
+test('a stream that was lost and recreated is read from its start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 3)
   const before = given.consumer()
@@ -184,7 +184,7 @@ test('a stream that was lost and made anew is read from its start', async () => 
   await after.stop()
 })
 
-test('a consumer has caught up when it has taken in what was there at the start', async () => {
+test('a consumer has caught up when it has consumed what was there at the start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 20)
   const jsm = await given.nats.connection.jetstreamManager()

@@ -14,7 +14,7 @@ async function holes(): Promise<number> {
   return Number(/events_holes_total\{stream="LICENSING_EVENTS"\} (\d+)/.exec(text)?.[1] ?? 0)
 }
 
-/** A consumer that has consumed five events, and one who takes deliveries of its partition away from it. */
+/** A consumer that has consumed five events, and one that takes over deliveries of its partition. */
 async function givenThief() {
   await using starting = new AsyncDisposableStack()
   const { sql, server } = starting.use(await givenServers())

@@ -113,7 +113,7 @@ describe.each(places)('with %i replicas', (replicas, servers) => {
     expect(numbersOf(await stored())).toEqual([1, 2, 3, 4, 5])
   })
 
-  test('a full stream takes the rest, once each, when it has room again', async () => {
+  test('a full stream takes the rest, once each, when it has space again', async () => {
     const { publish, stored } = await givenStream()
     const { config } = await manager.streams.info(streamOf('licensing'))
     await manager.streams.update(streamOf('licensing'), { ...config, max_msgs: 3 })

@@ -64,7 +64,7 @@ test('two relays killed again and again between publish and delete lose nothing,
   for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
 })
 
-test('while NATS is away changes go on, and all of them arrive once it is back', async () => {
+test('while NATS is unavailable changes go on, and all of them arrive once it is back', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
@@ -82,7 +82,7 @@ test('while NATS is away changes go on, and all of them arrive once it is back',
   await nats.close()
 })
 
-test('a process starts while NATS is away, and publishes when it comes', async () => {
+test('a process starts while NATS is unavailable, and publishes when it comes', async () => {
   await using given = await givenServers()
   await given.server.stop()
   const nats = await connectNats(given.server.url, 'test', log)

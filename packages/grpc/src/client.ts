@@ -59,7 +59,8 @@ const defaultTimeoutMs = 5_000
 
 /**
  * Opens a channel to a service. It connects lazily, spreads calls over all addresses of the name, and reconnects by
- * itself for ever. Calls wait for a server that has only just gone; calls that the contract marks as idempotent are tried again when the server was away.
+ * itself without limit. Calls wait for a server that became unreachable only just now; calls that the contract marks as
+ * idempotent are retried when the server was unreachable.
  *
  * @param address host:port, or a target of gRPC such as ipv4:///10.0.0.1:7000,10.0.0.2:7000
  * @example const catalog = connectTo(CatalogService, 'catalog:7000'); await catalog.calls.getPlan({ … })

@@ -25,7 +25,7 @@ async function givenServer(
     services: [implement(ProductService, { ...all, ...handlers } as Handlers<typeof ProductService>)],
     log,
     health,
-    isUnavailable: (error) => error instanceof Error && error.message === 'database away',
+    isUnavailable: (error) => error instanceof Error && error.message === 'database unavailable',
   })
   const connection = connectTo(ProductService, `127.0.0.1:${server.port}`)
   return {
@@ -89,12 +89,12 @@ test('anything else that is thrown leaves as internal, with nothing of its text'
   await expect(keys(given)).rejects.not.toThrow(/secret/)
 })
 
-test('a needed part that is away is unavailable', async () => {
-  await using given = await givenServer(failing(new Error('database away')))
+test('an outage of a dependency is answered with unavailable', async () => {
+  await using given = await givenServer(failing(new Error('database unavailable')))
   await expect(keys(given)).rejects.toMatchObject({ code: 'unavailable' })
 })
 
-test('a call ends at its deadline, and the handler is told', async () => {
+test('a call ends at its deadline, and the handler is notified', async () => {
   const aborted = Promise.withResolvers<void>()
   await using given = await givenServer({
     getSigningKeys: () =>
@@ -151,7 +151,7 @@ test('the request id and the account go along', async () => {
   expect(seen).toEqual([{ requestId: 'req-1', accountId: 'acct_1' }])
 })
 
-test('a client finds a server again that was away, without being told', async () => {
+test('a client reconnects by itself to a server that was down', async () => {
   const answering = { getSigningKeys: () => Promise.resolve({ jwksJson: '{}' }) }
   await using given = await givenServer(answering)
   await keys(given)
@@ -197,7 +197,7 @@ test('replicas that are restarted one right after the other refuse no call', asy
   }
 })
 
-test('a server that has only just gone is waited for, one that stays away only for the next attempt to reach it', async () => {
+test('a server that became unreachable just now is waited for, one that stays so only for the next attempt to connect', async () => {
   await using given = await givenServer({ getSigningKeys: () => Promise.resolve({}) })
   await keys(given)
   await given.stop()
@@ -232,7 +232,7 @@ test('the standard health service follows the process: serving, then not', async
   const health = new Health()
   let well = true
   health.add('database', () => {
-    if (!well) throw new Error('away')
+    if (!well) throw new Error('unavailable')
   })
   await using given = await givenServer({}, 0, health)
   const client = new Client(`127.0.0.1:${given.port}`, credentials.createInsecure())

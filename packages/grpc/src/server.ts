@@ -39,7 +39,7 @@ export interface ServeOptions {
   services: ((settings: HandlerSettings) => Implementation)[]
   log: Logger
   health: Health
-  /** Whether an error that is no ServiceError means that something needed is away, such as the database. */
+  /** Whether an error that is no ServiceError means that a dependency is unavailable, such as the database. */
   isUnavailable?: (error: unknown) => boolean
 }
 
@@ -114,7 +114,7 @@ function unary(name: string, output: DescMessage, handler: UntypedHandler, setti
     const accountId = header('x-account-id')
     const context = { requestId: header('x-request-id') ?? randomUUID(), ...(accountId && { accountId }) }
     const cancellation = new AbortController()
-    // It comes after the answer too: nobody is left to be told then, and an abort makes an error with its stack.
+    // It also comes after the answer, when nobody listens any more, and an abort creates an error with its stack.
     call.once('cancelled', () => answered || cancellation.abort())
     const deadline = call.getDeadline()
     const latestMs = Date.now() + longestCallMs

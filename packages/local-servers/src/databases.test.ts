@@ -78,7 +78,7 @@ test('a user that may create databases and roles is enough, a superuser is not n
   await ensureDatabases({ serverUrl, suffix: 'plain', passwords: givenPasswords() })
 })
 
-test('a user without the rights is told which ones are needed', async () => {
+test('a user without the rights gets an error that names those needed', async () => {
   const plan = { serverUrl: await givenUser(''), suffix: 'none', passwords: givenPasswords() }
   await expect(ensureDatabases(plan)).rejects.toThrow(
     /may not create databases and roles .* createdb createrole/,
@@ -87,6 +87,6 @@ test('a user without the rights is told which ones are needed', async () => {
 
 test('a server that does not answer is named', async () => {
   const serverUrl = `postgres://nobody:secret@127.0.0.1:${await freePort()}/postgres`
-  const plan = { serverUrl, suffix: 'away', passwords: givenPasswords() }
+  const plan = { serverUrl, suffix: 'none', passwords: givenPasswords() }
   await expect(ensureDatabases(plan)).rejects.toThrow(/of DATABASE_URL at 127.0.0.1:\d+ rejected the login/)
 })

@@ -41,7 +41,7 @@ export async function ensureDatabases(plan: DatabasePlan): Promise<Record<Databa
   }
 }
 
-/** Drops what `ensureDatabases` made, whoever is connected. */
+/** Drops what `ensureDatabases` made, even while clients are connected. */
 export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suffix'>): Promise<void> {
   const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined })
   try {

@@ -7,7 +7,7 @@ import { makePassableFolder } from './folders.ts'
 import { dockerNats, removeContainer } from './nats-docker.ts'
 import { findNatsProgram, type NatsProgram } from './nats-program.ts'
 import { startOnPort } from './ports.ts'
-import { commandLineOf, identityOf, stopStranger } from './process-table.ts'
+import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const START_TIMEOUT_MS = 60_000
@@ -125,7 +125,7 @@ async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {
   if (!Number.isInteger(pid) || pid <= 0) return
   const identity = await identityOf(pid)
   if (identity !== undefined && (await commandLineOf(pid)).includes(dataDir)) {
-    await stopStranger(identity, 'SIGTERM', 10_000)
+    await stopProcess(identity, 'SIGTERM', 10_000)
   }
   await rm(pidFile, { force: true })
 }

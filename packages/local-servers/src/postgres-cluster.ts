@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { postgresAccount } from './postgres-account.ts'
 import type { PostgresPrograms } from './postgres-programs.ts'
-import { commandLineOf, identityOf, stopStranger } from './process-table.ts'
+import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 
 const run = promisify(execFile)
 
@@ -75,7 +75,7 @@ export async function clearLeftovers(cluster: string): Promise<void> {
   const identity = await identityOf(pid)
   if (identity === undefined) return
   // The number may be another process's by now; PostgreSQL would take that for its own and refuse to start.
-  if ((await commandLineOf(pid)).includes(cluster)) await stopStranger(identity, 'SIGINT', 15_000)
+  if ((await commandLineOf(pid)).includes(cluster)) await stopProcess(identity, 'SIGINT', 15_000)
   else await rm(lockFile, { force: true })
 }
 

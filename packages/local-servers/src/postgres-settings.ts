@@ -5,7 +5,7 @@ const MIB = 1_048_576
 const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
 
 // An eighth of the memory there is, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes half as long
-// again: it writes pages out to make room for others.
+// again: it writes pages out to free memory for others.
 const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
 
 /** Settings of the embedded PostgreSQL; `durable` is what a commit survives: a power cut, or only a crash. */

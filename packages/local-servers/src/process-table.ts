@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** What names a process for good: a pid is given out again, a pid with its start is not. */
+/** What identifies a process permanently: a pid is given out again, a pid with its start is not. */
 export interface ProcessIdentity {
   pid: number
   /** Opaque; compared for equality only. */
@@ -43,7 +43,7 @@ export async function commandLineOf(pid: number): Promise<string> {
  * Stops a process that is not a child of this one: `signal` first, SIGKILL after `graceMs`.
  * Returns when it is gone; throws when it will not go.
  */
-export async function stopStranger(
+export async function stopProcess(
   identity: ProcessIdentity,
   signal: NodeJS.Signals,
   graceMs: number,

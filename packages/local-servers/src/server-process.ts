@@ -10,7 +10,7 @@ export interface ServerCommand {
   command: string
   args: string[]
   env: Record<string, string>
-  /** Standard output and error are appended here; a file that grew over 20 MiB starts anew. */
+  /** Standard output and error are appended here; a file that grew over 20 MiB is truncated. */
   logFile: string
   /** What makes the server stop in order. */
   stopSignal: NodeJS.Signals

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The environment does not fit: `message` lists every variable that is wrong, one a line, with what it means. */
+/** The environment is invalid: `message` lists every variable that is wrong, one a line, with what it means. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
@@ -47,7 +47,7 @@ export const wholeNumber = (least = 0) =>
     .transform(Number)
     .refine((value) => value >= least, `must be at least ${least}`)
 
-/** What every process of the house takes from its environment. */
+/** What every process reads from its environment. */
 export const processConfig = {
   METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
   LOG_LEVEL: z

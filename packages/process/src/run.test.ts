@@ -52,7 +52,7 @@ test('a start that fails closes what was opened and exits 1', async () => {
   expect(output).toContain('closed: second, first')
 })
 
-test('an environment that does not fit is told in plain words, exit 2', async () => {
+test('an invalid environment is reported in plain words, exit 2', async () => {
   const { code, output } = await run(waiting, { NEEDED: '' }).ended
   expect(code).toBe(2)
   expect(output).toContain('NEEDED: is missing (what is needed)')
@@ -68,7 +68,7 @@ test('with STOP_WITH_PARENT it ends when its parent’s pipe does', async () => 
 test('while it runs, /readyz follows the probes; /metrics and /healthz answer', async () => {
   const process = run(
     `${waiting}; let well = false; process.stdin.once('data', () => { well = true })
-     health.add('database', () => { if (!well) throw new Error('away') })`,
+     health.add('database', () => { if (!well) throw new Error('unavailable') })`,
     { METRICS_ADDRESS: '127.0.0.1:20999' },
   )
   await process.until('"serving"')
@@ -76,7 +76,7 @@ test('while it runs, /readyz follows the probes; /metrics and /healthz answer', 
   expect((await get('/healthz')).status).toBe(200)
   const first = await get('/readyz')
   expect(first.status).toBe(503)
-  expect(await first.json()).toEqual({ ready: false, probes: { start: null, database: 'away' } })
+  expect(await first.json()).toEqual({ ready: false, probes: { start: null, database: 'unavailable' } })
   expect(await (await get('/metrics')).text()).toContain('process_cpu_user_seconds_total')
   process.child.stdin.write('well')
   while ((await get('/readyz')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20))

@@ -48,7 +48,7 @@ test('another account and the platform see none of a vendor’s objects', async 
   const { stripe } = world
   const paid = await givenPayment(world)
   const { subscription } = await givenSubscription(world)
-  for (const other of [{}, { stripeAccount: 'acct_simStranger' }]) {
+  for (const other of [{}, { stripeAccount: 'acct_simOther' }]) {
     const looks = [
       stripe.checkout.sessions.retrieve(paid.session.id, {}, other),
       stripe.paymentIntents.retrieve(paid.intent, {}, other),
@@ -128,7 +128,7 @@ test('a key is answered once: its repeats get the same answer, other parameters 
   const other = stripe.checkout.sessions.create({ ...checkout(price), client_reference_id: 'x' }, options)
   await expect(other).rejects.toBeInstanceOf(Stripe.errors.StripeIdempotencyError)
   await expect(other).rejects.toMatchObject({ statusCode: 400 })
-  const elsewhere = { stripeAccount: 'acct_simStranger', idempotencyKey: 'chk_twice' }
+  const elsewhere = { stripeAccount: 'acct_simOther', idempotencyKey: 'chk_twice' }
   await expect(stripe.checkout.sessions.create(checkout(price), elsewhere)).rejects.toThrow('No such price')
 })
 

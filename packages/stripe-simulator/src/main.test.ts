@@ -31,7 +31,7 @@ test('the process says when it serves, that it is simulated, and SIGTERM ends it
   expect(await once(child, 'exit')).toEqual([0, null])
 })
 
-test('it ends with the process that started it, when told so', async () => {
+test('it ends with the process that started it, where that is configured', async () => {
   const child = start({ STOP_WITH_PARENT: '1' })
   await serving(child)
   child.stdin?.end()

@@ -107,7 +107,7 @@ describe('a typed client', () => {
 
 describe('trying again', () => {
   const busy = { status: 429, headers: { 'retry-after': '0' } }
-  const away = { status: 503, headers: { 'retry-after': '0' }, body: { code: 'unavailable' } }
+  const unavailable = { status: 503, headers: { 'retry-after': '0' }, body: { code: 'unavailable' } }
   const good = { status: 200, body: { id: 'lic_1', key: 'K' } }
 
   const verb = { path: { licence_id: 'lic_1' } }
@@ -122,7 +122,7 @@ describe('trying again', () => {
   it.each(['a 503', 'a connection that was cut'])(
     'is right after %s where nothing can be done twice',
     async (what) => {
-      const failure = what === 'a 503' ? away : null
+      const failure = what === 'a 503' ? unavailable : null
       await using service = await givenService([failure, good, failure, good])
       await service.client.get('/v1/account')
       await service.client.post('/v1/apps/{app_id}/licences', issue)
@@ -131,7 +131,7 @@ describe('trying again', () => {
   )
 
   it.each([
-    ['unavailable', away],
+    ['unavailable', unavailable],
     ['unreachable', null],
   ])('is left to the caller where something may have been done: %s', async (code, failure) => {
     await using service = await givenService([failure, good])
@@ -141,14 +141,14 @@ describe('trying again', () => {
     expect(service.requests).toHaveLength(1)
   })
 
-  it('ends after as many tries as it was told', async () => {
-    await using service = await givenService([away, away, away], { retries: 1 })
+  it('ends after the configured number of tries', async () => {
+    await using service = await givenService([unavailable, unavailable, unavailable], { retries: 1 })
     await expect(service.client.get('/v1/account')).rejects.toMatchObject({ status: 503 })
     expect(service.requests).toHaveLength(2)
   })
 
   it('ends when the caller has no more time', async () => {
-    await using service = await givenService([{ ...away, headers: { 'retry-after': '30' } }])
+    await using service = await givenService([{ ...unavailable, headers: { 'retry-after': '30' } }])
     const signal = AbortSignal.timeout(100)
     await expect(service.client.get('/v1/account', { signal })).rejects.toMatchObject({
       name: 'TimeoutError',

@@ -30,7 +30,7 @@ const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 60_000
 
 /**
- * Sends a request, and sends it again where that is safe: what was turned away by a rate limit in any case; what may
+ * Sends a request, and sends it again where that is safe: what a rate limit refused in any case; what may
  * have been done already only where doing it twice is doing it once.
  */
 export async function send(

@@ -17,7 +17,7 @@ export class Background {
     this.#work = work
   }
 
-  /** Looks anew at what is due when. */
+  /** Works out again what is due when. */
   schedule(): void {
     clearTimeout(this.#timer)
     const { list, token, lapse, time } = this.#due()
@@ -39,7 +39,7 @@ export class Background {
   }
 }
 
-/** In Node and Electron a timer is an object that can be told not to keep the process alive; elsewhere a number. */
+/** In Node and Electron a timer is an object that can be set not to keep the process alive; elsewhere a number. */
 function letProcessEnd(timer: unknown): void {
   if (typeof timer !== 'object' || timer === null || !('unref' in timer)) return
   if (typeof timer.unref === 'function') timer.unref()

@@ -11,7 +11,7 @@ export async function checkRevocations(contact: Contact, signal: AbortSignal): P
   if (!installation.token || installation.revoked || contact.isClosed('list')) return
   const held = installation.list
   let outcome = await look(contact, held?.version ?? null, signal)
-  // The service does not know the version held, or does not continue it: the whole list mends that.
+  // The service does not know the version held, or does not continue it: the whole list repairs that.
   if (outcome === 'start_over') outcome = await look(contact, null, signal)
   const trouble = outcome === 'start_over' ? LIST_GAP : outcome
   contact.settle('check', 'list', trouble, installation.token.claims.checkIntervalMs)

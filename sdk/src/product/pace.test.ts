@@ -23,7 +23,7 @@ describe('the pace after failures', () => {
     expect(delaysOf(3, 1).map((ms) => ms / 1000)).toEqual([15, 30, 60])
   })
 
-  it('waits no longer than it is told to at most', () => {
+  it('waits no longer than the configured maximum', () => {
     const wait = { random: 0, retryAfterMs: null, longestMs: 10_000 }
     expect(slower(RESTED, NOW, wait).retryAt).toBe(NOW + 10_000)
   })

@@ -112,14 +112,14 @@ export class Session {
 
   #announce(): void {
     const state = this.installation.state()
-    const told = JSON.stringify({ ...state, problem: state.problem?.code })
-    if (told === this.#announced || this.#stop.signal.aborted) return
-    this.#announced = told
+    const announced = JSON.stringify({ ...state, problem: state.problem?.code })
+    if (announced === this.#announced || this.#stop.signal.aborted) return
+    this.#announced = announced
     for (const listener of this.#listeners) {
       try {
         listener(state)
       } catch {
-        // A listener's trouble is the product's, and does not stop the licence.
+        // A listener that throws is the product's concern, and does not stop the licence.
       }
     }
   }

@@ -22,7 +22,7 @@ test('the address for alerts may be a local one', () => {
   expect(config.ALERT_EMAIL).toBe('alerts@localhost')
 })
 
-test('a key that could not be one, a fee that is none and an address that is none are all told at once', () => {
+test('a key that could not be one, a fee that is none and an address that is none are all reported at once', () => {
   const wrong = {
     BOOTSTRAP_API_KEY: 'lsk_short',
     FEE_BPS: '10001',

@@ -95,7 +95,7 @@ test('a key revoked on the command line is refused by the service that runs', as
   catalog.close()
 })
 
-test('it is not ready while PostgreSQL is away, refuses as unavailable, and recovers by itself', async () => {
+test('it is not ready while PostgreSQL is unavailable, refuses as unavailable, and recovers by itself', async () => {
   await using postgres = await startOwnPostgres()
   await using given = await givenEnvironment(postgres.url())
   const key = newKey()

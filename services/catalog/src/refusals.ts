@@ -8,7 +8,7 @@ export function notFound(noun: string, id: string): ServiceError {
   return new ServiceError('not_found', `there is no ${noun}${shown}`)
 }
 
-/** Fields that break a rule, gathered so that all are told at once. */
+/** Fields that break a rule, gathered so that all are reported at once. */
 export class Violations {
   readonly #errors: FieldError[] = []
 

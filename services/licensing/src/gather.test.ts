@@ -78,7 +78,7 @@ test('a failure that would meet each request alone is given to all at once', asy
   let tries = 0
   const flush = async (): Promise<string[]> => {
     tries += 1
-    throw new Error('away')
+    throw new Error('unavailable')
   }
   const submit = gather(flush, { ...options, isTransient: () => true })
   const outcomes = await Promise.allSettled([submit('a'), submit('b')])

@@ -100,7 +100,7 @@ test(
 )
 
 test(
-  'with catalog away it is ready once it has taken in what catalog had published',
+  'with catalog unavailable it is ready once it has consumed what catalog had published',
   async () => {
     await using around = await givenSurroundings()
     around.catalog.state.away = true
@@ -115,7 +115,7 @@ test(
 )
 
 test(
-  'with catalog and NATS away it is not ready, and says what is missing; it is when NATS is there',
+  'with catalog and NATS unavailable it is not ready, and says what is missing; it is when NATS is there',
   async () => {
     await using around = await givenSurroundings()
     around.catalog.state.away = true
@@ -124,7 +124,7 @@ test(
     await eventually(async () => {
       const { status, body } = await readiness(service.operationsUrl)
       expect(status).toBe(503)
-      expect(body).toContain('plan copies are not all in yet')
+      expect(body).toContain('plan copies are not complete yet')
     })
     await around.nats.start()
     await service.untilReady(limitMs)

@@ -20,7 +20,7 @@ const limitMs = 45_000
 
 export interface BrowserPage extends AsyncDisposable {
   /**
-   * Loads the page anew and runs this module in it; what it hands to `tell` is the answer. It can import
+   * Reloads the page and runs this module in it; what it hands to `tell` is the answer. It can import
    * `@licensing/sdk`, as it is written here with only the types taken out. Storage is kept from one run to the next.
    */
   run<T>(script: string): Promise<T>
@@ -57,7 +57,7 @@ export async function openPage(): Promise<BrowserPage> {
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`the page told nothing within ${ms} ms`)), ms)
+  const timer = setTimeout(() => late.reject(new Error(`the page reported nothing within ${ms} ms`)), ms)
   return Promise.race([promise, late.promise]).finally(() => clearTimeout(timer))
 }
 
@@ -66,14 +66,14 @@ interface Site extends AsyncDisposable {
   run(script: string): Promise<string>
 }
 
-/** A web server with one page, which asks for what to run, tells what came of it, and starts again. */
+/** A web server with one page, which asks for what to run, reports the result, and starts again. */
 async function startSite(): Promise<Site> {
   const sdk = dirname(fileURLToPath(import.meta.resolve('@licensing/sdk')))
   const jose = createRequire(join(sdk, 'index.ts')).resolve('jose')
   const folders: Record<string, string> = { sdk, jose: dirname(jose) }
   const imports = { '@licensing/sdk': '/sdk/index.ts', jose: `/jose${jose.slice(dirname(jose).length)}` }
   let script = Promise.withResolvers<string>()
-  let told = Promise.withResolvers<string>()
+  let result = Promise.withResolvers<string>()
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const { pathname } = new URL(request.url!, 'http://localhost')
@@ -81,9 +81,9 @@ async function startSite(): Promise<Site> {
     const [, root, ...rest] = pathname.split('/')
     if (pathname === '/') send('text/html', page(imports))
     else if (pathname === '/script.js') send('text/javascript', await script.promise)
-    else if (pathname === '/told') {
+    else if (pathname === '/result') {
       script = Promise.withResolvers()
-      told.resolve(await text(request))
+      result.resolve(await text(request))
       response.writeHead(204).end()
     } else if (folders[root!]) {
       const code = await readFile(join(folders[root!]!, ...rest), 'utf8')
@@ -97,9 +97,9 @@ async function startSite(): Promise<Site> {
   return {
     url: `http://localhost:${(server.address() as AddressInfo).port}/`,
     run(next) {
-      told = Promise.withResolvers()
+      result = Promise.withResolvers()
       script.resolve(next)
-      return told.promise
+      return result.promise
     },
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections()
@@ -113,7 +113,7 @@ const page = (imports: object) => `<!doctype html>
   <script type="importmap">${JSON.stringify({ imports })}</script>
   <script>
     const tell = async (result) => {
-      await fetch('/told', { method: 'POST', body: JSON.stringify(result) })
+      await fetch('/result', { method: 'POST', body: JSON.stringify(result) })
       location.reload()
     }
     addEventListener('error', (event) => tell({ error: String(event.message) }))

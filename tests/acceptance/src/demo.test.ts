@@ -30,7 +30,7 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
     'licence.revoked',
     '"reason":"revoked"',
     'migrateAsync(\'OLD-KEY-0001\') → {"status":"licensed"',
-    'That was the whole story.',
+    'That was the whole demo.',
   ]) {
     expect(output).toContain(seen)
   }

@@ -63,7 +63,7 @@ test('a row of a list has the shape that the issue answered', async () => {
   expect(page.body).toEqual({ data: [licence], next_cursor: null })
 })
 
-test('a page holds 50 rows unless told, and 200 at most', async () => {
+test('a page holds 50 rows by default, and 200 at most', async () => {
   const { api, app, plan } = await givenVendor(stack)
   const { id } = await plan()
   const items = Array.from({ length: 230 }, (_, n) => ({

@@ -153,7 +153,7 @@ test('the account’s processor is the one that was connected', async () => {
   expect(body).toMatchObject({ processor: 'stripe', connected_account: 'acct_1Vendor' })
 })
 
-test('a price is mapped to a plan, replaced, shown and taken away, and belongs to one plan', async () => {
+test('a price is mapped to a plan, replaced, shown and removed, and belongs to one plan', async () => {
   const { api, app, plan } = await givenShop()
   const [one, two] = [await plan(), await plan()]
   const at = `${app}/plans/${one.id}/price`
@@ -555,7 +555,7 @@ test('events of the processor that are forged are refused', async () => {
   expectProblem(await stack.api.post('/v1/processors/stripe/events', { key: null }), 400, 'bad_request')
 })
 
-test('the spend cap pauses new checkouts when it is reached, is told once, and lifts when raised', async () => {
+test('the spend cap pauses new checkouts when it is reached, is reported once, and lifts when raised', async () => {
   const { api, sells, checkout, order, reaches, events } = await givenShop()
   const { id: planId } = await sells()
   const cap = async () => (await api.get<Record<string, unknown>>('/v1/spend-cap')).body
@@ -605,9 +605,9 @@ test('the spend cap pauses new checkouts when it is reached, is told once, and l
     cap_minor: null,
     paused: false,
   })
-  const told = () => events().filter(({ type }) => type === 'spend_cap.reached')
-  await eventually(() => expect(told()).toHaveLength(1))
-  expect(told()[0]?.data.object).toMatchObject({
+  const reported = () => events().filter(({ type }) => type === 'spend_cap.reached')
+  await eventually(() => expect(reported()).toHaveLength(1))
+  expect(reported()[0]?.data.object).toMatchObject({
     period: before['period'],
     cap_minor: spent + 128,
     spent_minor: spent + 128,

@@ -337,7 +337,7 @@ test('a revocation is in the signed list within 2 seconds, and stays when the li
   }
 })
 
-test('who holds the list is told that it is unchanged, until it is not', async () => {
+test('a client that holds the list gets 304 until it changes', async () => {
   const own = await givenVendor(stack)
   const plan = await own.plan()
   const first = await revocations('', {}, own.app)
@@ -410,8 +410,8 @@ test('a legacy key is exchanged as often as asked, whatever the status, once in 
     `/v1/licences/${id}/history`,
   )
   expect(history.body.data.filter(({ type }) => type === 'migrated')).toMatchObject([{ actor: 'product' }])
-  const stranger = await givenVendor(stack)
-  for (const wrong of [await migrate('none'), await migrate(''), await migrate(legacyKey, stranger.app)]) {
+  const other = await givenVendor(stack)
+  for (const wrong of [await migrate('none'), await migrate(''), await migrate(legacyKey, other.app)]) {
     expectProblem(wrong, 404, 'not_found')
   }
   expectInvalid(await migrate(undefined), '/legacy_key')

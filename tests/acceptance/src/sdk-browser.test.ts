@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { chromium, openPage } from './browser.ts'
 import { givenVendor } from './vendor.ts'
 
-type Told = { status: string; reason: string | null; feature: boolean; projects: number; stored: boolean }
+type Result = { status: string; reason: string | null; feature: boolean; projects: number; stored: boolean }
 
 test.skipIf(!chromium)(
   'a product in a browser, on a page of another origin, activates, goes on offline, and hears of its revocation',
@@ -16,7 +16,7 @@ test.skipIf(!chromium)(
     const licence = await vendor.issue(planId)
     await using page = await openPage()
     const open = (baseUrl: string, then: string) =>
-      page.run<Told>(
+      page.run<Result>(
         `import { LicenceClient, webStorageStore } from '@licensing/sdk'
          const stored = localStorage.length > 0
          const options = ${JSON.stringify({

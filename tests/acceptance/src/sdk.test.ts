@@ -238,7 +238,7 @@ test('when the application’s key is rotated the product goes on, and takes the
   expect(await restarted.activate()).toMatchObject({ status: 'licensed' })
 })
 
-test('while the service is away the product works to the end of its token, and again when it is back', async () => {
+test('while the service is unavailable the product works to the end of its token, and again when it is back', async () => {
   const licence = await givenLicence()
   const store = memoryStore()
   const options = { licenceKey: licence.key, fingerprint: 'one', store }

@@ -167,7 +167,7 @@ test('an endpoint that exhausts its 12 attempts is disabled once, with one mail,
   expect(about()).toHaveLength(1)
 })
 
-test('a licence past its end is refused from that instant, swept, and told of once', async () => {
+test('a licence past its end is refused from that instant, swept, and reported once', async () => {
   const { api, app, plan, issue, verb, activate } = await givenVendor(stack)
   receiver.answerWith({})
   await register(app, '/expiry')

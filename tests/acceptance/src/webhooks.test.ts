@@ -100,7 +100,7 @@ test('a delivery carries the envelope, its headers, and a signature over its exa
   expect(feed.body).toEqual({ data: [envelope], next_after: envelope.sequence })
 })
 
-test('each verb that changes something is told once, in order, and nothing else is', async () => {
+test('each verb that changes something is reported once, in order, and nothing else is', async () => {
   const { api, app, endpoint, plan, issue, verb } = await givenEndpoint()
   const { id: planId } = await plan()
   const [one, two] = [await issue(planId), await issue(planId)]

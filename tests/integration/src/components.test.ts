@@ -45,7 +45,7 @@ async function published(stream: string): Promise<number> {
 }
 
 test(
-  'catalog alone: a plan is made, pushed to licensing and told in an event',
+  'catalog alone: a plan is created, pushed to licensing and reported in an event',
   async () => {
     const pushed: PlanCopy[] = []
     await using licensing = await startStub(LicensingService, {

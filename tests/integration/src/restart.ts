@@ -6,7 +6,7 @@ const order = ['catalog', 'licensing', 'billing', 'notifier', 'gateway'] as cons
 
 /**
  * Goes through every replica of every component, one at a time, with some requests answered between two. A gateway is
- * taken out of rotation before it is stopped, as Kubernetes does with a pod; services are just told to stop.
+ * taken out of rotation before it is stopped, as Kubernetes does with a pod; services are just stopped.
  */
 export async function restartOneAtATime(
   stack: Stack,

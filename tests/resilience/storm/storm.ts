@@ -62,7 +62,7 @@ export async function runStorm({
   report(`${seconds(Date.now() - startedAt)} s healed`)
   const ready = await whenReady(stack)
   await supervisor.stop()
-  // Life goes on for a moment: what a fault broke for good fails now.
+  // Load goes on for a moment: what a fault broke permanently fails now.
   await sleep(calmMs)
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)

@@ -26,7 +26,7 @@ export interface ApiClient {
 }
 
 /**
- * A plain client for black-box tests: it sends what it is told and hides nothing of the answer.
+ * A plain client for black-box tests: it sends exactly what it is given and hides nothing of the answer.
  *
  * @param baseUrl of the gateway, without a slash at the end
  * @param apiKey sent as bearer unless a request says otherwise

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import { sharedPostgresUrl } from './shared-servers.ts'
 
-/** A database of its own for a test; dropped, whoever is still connected, when it is disposed of. */
+/** A database of its own for a test; dropped when it is disposed of, even while clients are connected. */
 export interface TestDatabase extends AsyncDisposable {
   readonly name: string
   /** Connection URL of the owner, who may do everything in it. */

@@ -35,7 +35,7 @@ export type Answer =
   | 'hang'
   /** Cuts the connection without an answer. */
   | 'reset'
-  /** Answers 200 at once, then one byte of the body each `dripMs`, for ever. */
+  /** Answers 200 at once, then one byte of the body each `dripMs`, without end. */
   | { dripMs: number }
 
 export interface HttpsReceiver extends AsyncDisposable {

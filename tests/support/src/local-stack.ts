@@ -99,7 +99,7 @@ export async function stillRunning(family: ProcessIdentity[]): Promise<string[]>
   return left
 }
 
-/** Drops what a stack has made on a server that it was told to use. */
+/** Drops what a stack has made on a server that it was configured to use. */
 export async function dropStackDatabases(dataDir: string, serverUrl: string): Promise<void> {
   const { suffix } = await loadSecrets(dataDir, undefined)
   await dropDatabases({ serverUrl, suffix })

@@ -36,7 +36,7 @@ export interface ServiceOptions {
 }
 
 /**
- * Starts a service of the house and returns when it is ready: its sources, or with TEST_IMAGES (a tag, such as
+ * Starts a service and returns when it is ready: its sources, or with TEST_IMAGES (a tag, such as
  * `local`) its image.
  *
  * @param environment all of it, as the service's config describes it

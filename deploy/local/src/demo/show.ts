@@ -1,7 +1,7 @@
 const bold = (text: string) => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[0m` : text)
 const dim = (text: string) => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[0m` : text)
 
-/** A headline of the story. */
+/** A headline of the demo. */
 export function chapter(title: string): void {
   process.stdout.write(`\n${bold(title)}\n`)
 }
@@ -11,7 +11,7 @@ export function tell(text: string): void {
   process.stdout.write(`  ${text}\n`)
 }
 
-/** Something that is not as the story wants it. */
+/** Something that is not as the demo expects it. */
 export class DemoFailure extends Error {}
 
 export function expectThat(condition: boolean, otherwise: string): void {

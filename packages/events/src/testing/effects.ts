@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { Received } from '../consumer-options.ts'
 
-/** The effect that tests look at: one row for each event taken in, in the order of taking in. */
+/** The effect that tests look at: one row for each event consumed, in the order of consumption. */
 export async function recordEffects(tx: Sql, events: Received[]): Promise<void> {
   for (const { event } of events) {
     if (event.payload.case !== 'licenceSuspended') throw new Error('poison')

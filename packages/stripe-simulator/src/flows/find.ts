@@ -3,7 +3,7 @@ import type { Charge, Subscription } from '../objects/wire.ts'
 import type { Collection, Owner, Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 
-/** A stranger's object is the same 404 as none. */
+/** An object of another account is the same 404 as none. */
 export function findOwned<T extends { id: string; created: number }>(
   collection: Collection<T>,
   kind: string,

@@ -28,7 +28,7 @@ export function paySession(world: World, sessionId: string, paying: Paying): Che
   return session
 }
 
-/** The card is declined: the session stays open for another try. A delayed payment fails for good. */
+/** The card is declined: the session stays open for another try. A delayed payment fails permanently. */
 export function failSession(world: World, sessionId: string, payer: Payer): CheckoutSession {
   const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
   if (awaitsPayment(session)) return settleSession(world, account, session, 'failed')

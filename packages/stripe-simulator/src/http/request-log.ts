@@ -8,7 +8,7 @@ export type LoggedRequest = {
   idempotency_key: string | null
   replayed: boolean
   fault: string | null
-  /** Null while unanswered, and for ever when the answer was withheld. */
+  /** Null while unanswered, and permanently when the answer was withheld. */
   status: number | null
 }
 

@@ -61,7 +61,7 @@ export type SimulatedEvent = {
   type: string
 }
 
-/** What the platform's endpoint is subscribed to unless told otherwise. */
+/** What the platform's endpoint is subscribed to by default. */
 export const defaultEnabledEvents: EventType[] = [
   'account.application.deauthorized',
   'application_fee.created',

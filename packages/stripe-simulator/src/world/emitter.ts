@@ -7,7 +7,7 @@ import { newId } from './ids.ts'
 const nobody: Cause = { id: null, idempotency_key: null }
 const eventsKept = 10_000
 
-/** Makes events, keeps them for `GET /v1/events`, and hands each to whoever delivers. */
+/** Makes events, keeps them for `GET /v1/events`, and hands each to the component that delivers. */
 export class Emitter {
   readonly #clock: Clock
   readonly #events: Collection<SimulatedEvent>

@@ -14,7 +14,7 @@ export const file_events_v1_options: GenFile = /*@__PURE__*/
   fileDesc("ChdldmVudHMvdjEvb3B0aW9ucy5wcm90bxIJZXZlbnRzLnYxOkQKDHdlYmhvb2tfdHlwZRIfLmdvb2dsZS5wcm90b2J1Zi5NZXNzYWdlT3B0aW9ucxjRhgMgASgJUgt3ZWJob29rVHlwZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
 
 /**
- * Type of the webhook event that this domain event becomes; without it the event stays inside the house.
+ * Type of the webhook event that this domain event becomes; without it the event is internal to the system.
  *
  * @generated from extension: string webhook_type = 50001;
  */

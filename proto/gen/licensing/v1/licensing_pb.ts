@@ -861,7 +861,7 @@ export type ProvisionLicenceRequest = Message<"licensing.v1.ProvisionLicenceRequ
   externalRef: string;
 
   /**
-   * Absent: for ever.
+   * Absent: the licence never expires.
    *
    * @generated from field: google.protobuf.Timestamp expires_on = 6;
    */

@@ -29,10 +29,10 @@ interface AdminDeps {
   fee: Partial<Fee>
 }
 
-/** The command was called wrongly: told without a stack, and exit code 2. */
+/** The command was called wrongly: reported without a stack, and exit code 2. */
 export class UsageError extends Error {}
 
-/** What was asked cannot be done: told without a stack, and exit code 1. */
+/** What was asked cannot be done: reported without a stack, and exit code 1. */
 export class Refusal extends Error {}
 
 /** A whole number of at least 0, within what the database takes. */

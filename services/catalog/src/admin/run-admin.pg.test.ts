@@ -72,7 +72,7 @@ test('a key made here works at once, and is refused as soon as it is revoked, wh
   await expect(catalog.calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
 })
 
-test('what is asked wrongly is told in plain words with exit code 2, and what cannot be done with 1', async () => {
+test('wrong usage is reported in plain words with exit code 2, and what cannot be done with 1', async () => {
   await using database = await createTestDatabase()
   const environment = { DATABASE_URL: database.url }
   const refusals: [string[], number, string][] = [
@@ -102,7 +102,7 @@ test('what is asked wrongly is told in plain words with exit code 2, and what ca
   }
 })
 
-test('a database that is not named or not there is told in plain words', async () => {
+test('a database that is not named or not there is reported in plain words', async () => {
   expect(await runAdmin(['list'], {})).toMatchObject({
     code: 2,
     errors: expect.stringContaining('DATABASE_URL'),

@@ -159,7 +159,7 @@ test('a change that does not fit the kind is refused and changes nothing', async
   })
 })
 
-test('a stranger’s definition, one of another application and an unknown one are not found', async () => {
+test('a definition of another account, one of another application and an unknown one are not found', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   const stranger = await givenTenant(catalog)

@@ -12,7 +12,7 @@ import { notFound, Violations } from '../refusals.ts'
 import { findDefinition, updateDefinitionRow } from './definition-queries.ts'
 import { problemOfValue, toDefinition } from './definition.ts'
 
-/** Key and kind stay for ever (interface 9). */
+/** Key and kind are permanent (interface 9). */
 export async function updateDefinition(
   deps: CatalogDeps,
   request: UpdateEntitlementDefinitionRequest,

@@ -9,7 +9,7 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 // Bounds what is in memory at once: a copy has up to 2,000 entitlements.
 const batchSize = 50
 
-/** After a change of a definition, under the application's lock: every plan gets a new version, told by events. */
+/** After a change of a definition, under the application's lock: every plan gets a new version, published in events. */
 export async function changeAllPlans(
   tx: Transaction,
   accountId: string,

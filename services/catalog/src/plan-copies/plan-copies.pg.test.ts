@@ -58,7 +58,7 @@ async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { s
   return { ...tenant, seats: seats! }
 }
 
-test('a change that reaches very many plans is told in several events that JetStream can take, and pushed whole', async () => {
+test('a change that reaches very many plans is published in several events that JetStream can take, and pushed whole', async () => {
   await using catalog = await startCatalog()
   const { seats, ...tenant } = await givenLargeApplication(catalog)
   const change = { ...tenant, entitlementDefId: seats, default: '2' }

@@ -31,7 +31,7 @@ async function givenApplication() {
   return { catalog, tenant, path, changes, [Symbol.asyncDispose]: dispose }
 }
 
-test('while licensing is away nothing that it has to follow is begun', async () => {
+test('while licensing is unavailable nothing that it has to follow is begun', async () => {
   await using given = await givenApplication()
   const { catalog, tenant, changes } = given
   const before = await eventsOf(catalog.sql)

@@ -34,7 +34,7 @@ function a(status: PlanStatus): string {
 export function codeTaken(code: string): ServiceError {
   return new ServiceError(
     'already_exists',
-    `the plan code ${code} is taken in this application; use that plan, or choose another code`,
+    `the plan code ${code} is in use in this application; use that plan, or choose another code`,
   )
 }
 

@@ -176,7 +176,7 @@ test('a page of plans is newest first, by status, with the active licences of ea
   expect(await outcomeOf(list({ status: 'sold' }))).toBe('validation_failed /status')
 })
 
-test('a stranger’s plan, one of another application and an unknown one are not found by any verb', async () => {
+test('a plan of another account, one of another application and an unknown one are not found by any verb', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   const stranger = await givenTenant(catalog)

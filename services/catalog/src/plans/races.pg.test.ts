@@ -58,7 +58,7 @@ test('of twenty plans that take one code by PATCH one gets it', async () => {
   expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 19 })
 })
 
-test('of fifty callers with one key one makes the definition, and its kind is the key’s for ever', async () => {
+test('of fifty callers with one key one makes the definition, and its kind is the key’s permanently', async () => {
   await using catalog = await startCatalog()
   const tenant = await givenTenant(catalog)
   await givenPlan(catalog, tenant)

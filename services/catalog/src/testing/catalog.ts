@@ -138,7 +138,7 @@ export async function givenPlan(
   return calls.createPlan({ ...tenant, name: code, code, entitlements })
 }
 
-/** What licensing was last told that a plan resolves to. */
+/** What a plan resolves to, by the copy last pushed to licensing. */
 export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
   const copy = licensing.copies.get(planId)
   return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])

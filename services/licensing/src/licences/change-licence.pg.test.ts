@@ -74,19 +74,24 @@ test('on a retired plan a conflict does not offer to reactivate', async () => {
   })
 })
 
-test.each(closedSets.licenceVerb)('%s of a stranger’s licence is the same as of none', async (verb) => {
-  const plan = await givenPlan(harness)
-  const status: LicenceStatus = verb === 'reactivate' ? 'suspended' : 'active'
-  const licence = await givenLicenceIn(harness, status, plan.id)
-  expect(await refusal(call(verb, licence, { accountId: 'acct_other' }))).toMatchObject({ code: 'not_found' })
-  expect(await refusal(call(verb, { id: 'lic_none' }))).toMatchObject({ code: 'not_found' })
-  const bound = harness.licensing.retireLicence({
-    ...verbOn(harness, licence),
-    onlyApplicationId: 'app_other',
-  })
-  expect(await refusal(bound)).toMatchObject({ code: 'not_found' })
-  expect(await statusOf(harness, licence)).toBe(status)
-})
+test.each(closedSets.licenceVerb)(
+  '%s of a licence of another account is the same as of none',
+  async (verb) => {
+    const plan = await givenPlan(harness)
+    const status: LicenceStatus = verb === 'reactivate' ? 'suspended' : 'active'
+    const licence = await givenLicenceIn(harness, status, plan.id)
+    expect(await refusal(call(verb, licence, { accountId: 'acct_other' }))).toMatchObject({
+      code: 'not_found',
+    })
+    expect(await refusal(call(verb, { id: 'lic_none' }))).toMatchObject({ code: 'not_found' })
+    const bound = harness.licensing.retireLicence({
+      ...verbOn(harness, licence),
+      onlyApplicationId: 'app_other',
+    })
+    expect(await refusal(bound)).toMatchObject({ code: 'not_found' })
+    expect(await statusOf(harness, licence)).toBe(status)
+  },
+)
 
 test('history can neither be changed nor deleted', async () => {
   const plan = await givenPlan(harness)

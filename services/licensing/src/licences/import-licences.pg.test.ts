@@ -174,7 +174,7 @@ test('a legacy key is the application’s own', async () => {
   expect(second.items[0]!.licenceId).not.toBe(first.items[0]!.licenceId)
 })
 
-test('a plan of which no copy has come yet is fetched; with catalog away its items can be sent again', async () => {
+test('a plan of which no copy has come yet is fetched; with catalog unavailable its items can be sent again', async () => {
   const known = await givenPlan(harness)
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)

@@ -20,7 +20,7 @@ export interface ImportScope {
 
 /**
  * Mints the licences of a batch, all in one statement: those whose legacy key is new and whose plan is active. Of a
- * legacy key that comes twice the first is minted. Keys are taken in order, so that two imports never wait for each
+ * legacy key that comes twice the first is minted. Keys are locked in order, so that two imports never wait for each
  * other.
  *
  * @returns the ids of those minted

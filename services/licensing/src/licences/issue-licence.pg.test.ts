@@ -157,7 +157,7 @@ test('a plan of which no copy has come yet is fetched from catalog', async () =>
   expect(await issue(harness, { planId: plan.id })).toMatchObject({ replayed: false })
 })
 
-test('while catalog is away issue works on known plans, and an unknown one is not called unknown', async () => {
+test('while catalog is unavailable issue works on known plans, and an unknown one is not called unknown', async () => {
   const plan = await givenPlan(harness)
   harness.catalog.away = true
   try {

@@ -37,7 +37,7 @@ const mostTogether = 500
 export function licenceIssuer(deps: LicensingDeps): IssueLicence {
   const options = { mostTogether, isTransient: isDatabaseUnavailable }
   const mintAtOnce = gather<NewLicence, Outcome>((batch) => mint(deps.sql, batch, 'skip'), options)
-  // A plan that is being archived, which may take a while, holds up nobody but those who issue on it.
+  // A plan that is being archived, which may take a while, delays only issues on that plan.
   const mintOnBusyPlan = gather<NewLicence, Outcome>((batch) => mint(deps.sql, batch, 'wait'), {
     ...options,
     laneOf: (licence) => licence.planId,

@@ -181,7 +181,7 @@ test('licences seen since a time come in list order, whatever the order they wer
   ])
 })
 
-test('filters of a stranger, and those of another application, find nothing', async () => {
+test('filters of another account, and those of another application, find nothing', async () => {
   const within = freshApplication()
   const plan = await givenPlan(within)
   const host = 'host.example.com'
@@ -244,7 +244,7 @@ test('the detail has activations and the latest 50 call-homes, newest first', as
   expect(callHome[0]!.seenAt).toEqual(timestampFromDate(at(59)))
 })
 
-test('detail and history of a stranger’s licence are the same as of none', async () => {
+test('detail and history of a licence of another account are the same as of none', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const scopes = [

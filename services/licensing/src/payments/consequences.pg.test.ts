@@ -169,7 +169,7 @@ test('a second partial refund changes nothing; together they end as a full one',
   ])
 })
 
-test('an unknown licence, a stranger’s one and an unknown reason are refused', async () => {
+test('an unknown licence, one of another account and an unknown reason are refused', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   const { licensing } = harness

@@ -141,7 +141,7 @@ test('a payment on a retired or unknown plan is refused, leaves no trace, and pr
   expect(await provision(harness, payment)).toMatchObject({ created: true })
 })
 
-test('a plan of which no copy has come yet is fetched; with catalog away the payment can be tried again', async () => {
+test('a plan of which no copy has come yet is fetched; with catalog unavailable the payment can be tried again', async () => {
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)
   const payment = { planId: plan.id, externalRef: anew('buyer'), paymentRef: anew('cs') }

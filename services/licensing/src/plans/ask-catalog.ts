@@ -9,10 +9,10 @@ interface WantedPlan {
   planId: string
 }
 
-/** A plan that the copies do not hold: `known` once it has been fetched, `away` where catalog cannot be asked. */
+/** A plan that the copies do not hold: `known` once it has been fetched, `away` where catalog is unavailable. */
 export type CatalogAnswer = 'known' | 'unknown' | 'away'
 
-// An issue waits for this; a catalog that is away must not hold it up.
+// An issue waits for this; an unavailable catalog must not block it.
 const patienceMs = 2_000
 
 /** Asks catalog for a plan of which no copy has come yet, and takes it over. */

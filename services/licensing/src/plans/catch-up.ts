@@ -33,7 +33,7 @@ export function startCatchUp(deps: LicensingDeps & { nats: Nats }): CatchUp {
   const running = run().catch((error: unknown) => deps.log.error({ err: error }, 'catching up ended'))
   return {
     probe() {
-      if (!done) throw new Error('plan copies are not all in yet')
+      if (!done) throw new Error('plan copies are not complete yet')
     },
     async stop() {
       stopped.abort()

@@ -185,7 +185,7 @@ test('an archive that fails half way has done nothing, and is done when it is tr
   expect(await harness.licensing.archivePlan({ plan: copy })).toMatchObject({ suspendedLicences: 3n })
 })
 
-test('counts come in the order asked, nought for an unknown plan, and again for one asked twice', async () => {
+test('counts come in the order asked, zero for an unknown plan, and again for one asked twice', async () => {
   const { plan } = await given(2)
   const other = await given(1)
   const { counts } = await harness.licensing.countActiveLicences({

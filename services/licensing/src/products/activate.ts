@@ -77,7 +77,7 @@ async function placeAll(deps: ProductDeps, applicants: Applicant[]): Promise<Out
   })
 }
 
-/** @returns who has a place now; whoever is not in it found none */
+/** @returns the applicants that have a place now; for the others there was none */
 async function givePlaces(
   tx: Transaction,
   licence: ProductLicence,

@@ -14,7 +14,7 @@ export interface CallHome {
 /**
  * Records calls of many products in one statement. Rows are locked in the order of their keys, table by table, so
  * that two of these never wait for each other. A licence is locked at its first call alone, and left out where
- * another transaction holds it: an archive, which may take a while, holds up nobody else's calls.
+ * another transaction holds it: an archive, which may take a while, delays no calls of other plans.
  *
  * @returns the licences that are still to be marked as seen
  */

@@ -12,7 +12,7 @@ import type { KeySet } from './signing-keys.ts'
 
 type Answer = MessageInitShape<typeof RevocationsSchema>
 
-// A list is signed anew after a quarter of its life, so that what a cache holds stays good for the rest of it.
+// A list is signed again after a quarter of its life, so that what a cache holds stays good for the rest of it.
 const periodMs = (listLifeSeconds / 4) * 1000
 const mostKept = 500_000
 

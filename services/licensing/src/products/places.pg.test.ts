@@ -15,7 +15,7 @@ const rivals = 50
 
 const replicaFor = (rival: number) => replicas[rival % replicas.length]!
 
-/** How many were let in, and that all others were told the same. */
+/** How many were let in, and that all others got the same answer. */
 function granted(outcomes: PromiseSettledResult<unknown>[]): number {
   const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
   for (const { reason } of refused) expect(reason).toMatchObject({ code: 'limit_reached' })

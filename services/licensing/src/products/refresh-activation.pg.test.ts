@@ -87,8 +87,11 @@ async function forgeries(grant: TokenGrant): Promise<[string, string][]> {
     ['without a signature', `${header}.${payload}.`],
     ['with a changed claim', `${header}.${json({ ...claims, exp: 9_999_999_999 })}.${signature}`],
     ['signed with nothing', `${json({ alg: 'none', kid })}.${payload}.`],
-    ['signed by a stranger under our key id', await signed({ kid })],
-    ['signed by a stranger who brings the key', await signed({ kid, jwk: await exportJWK(publicKey) })],
+    ['signed by another issuer under our key id', await signed({ kid })],
+    [
+      'signed by another issuer that supplies the key',
+      await signed({ kid, jwk: await exportJWK(publicKey) }),
+    ],
     ['without a key id', await signed({})],
     ['signed with the public key as a secret', await hmac.sign(new TextEncoder().encode(kid))],
     ['of an application that has no keys', signedFor(grant, newId('app'))],

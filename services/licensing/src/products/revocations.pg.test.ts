@@ -162,7 +162,7 @@ test('what a caller holds is confirmed until a licence is revoked', async () => 
   expect(next.etag).not.toBe(etag)
 })
 
-test('a list that nothing is added to is signed anew long before it ends', async () => {
+test('a list that nothing is added to is signed again long before it ends', async () => {
   const own = withOwnApplication()
   const { etag, signature } = await listOf(own)
   expect((await listOf(own)).signature).toBe(signature)
@@ -183,7 +183,7 @@ test('both replicas tag the same list the same', async () => {
   expect(theirs).toMatchObject({ etag, revoked })
 })
 
-test('while 50 licences are revoked at once, whoever follows version by version misses none', async () => {
+test('while 50 licences are revoked at once, a client that follows version by version misses none', async () => {
   const own = withOwnApplication()
   const replica = await harness.replica()
   const other = await harness.otherProducts()

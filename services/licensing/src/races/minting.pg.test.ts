@@ -172,7 +172,7 @@ test('who mints or reactivates on a plan that is just being archived waits for t
   expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))
 })
 
-test('an archive that takes its time holds up nobody who issues on another plan', async () => {
+test('an archive that takes its time does not delay issues on another plan', async () => {
   const [plan, another] = [await givenPlan(harness), await givenPlan(harness)]
   const { waiting } = await harness.sql.begin(async (tx) => {
     await tx`select id from plans where id = ${plan.id} for update`

@@ -39,7 +39,7 @@ export interface Harness extends Service {
   replica: () => Promise<Service>
 }
 
-/** What catalog answers to licensing; `away` makes it refuse to. */
+/** What catalog answers to licensing; `away` makes it refuse with unavailable. */
 export interface CatalogStandIn {
   copies: Map<string, PlanCopy>
   away: boolean
@@ -103,13 +103,13 @@ export async function startCatalogStandIn() {
 function catalogStandIn(catalog: CatalogStandIn) {
   const handlers: Partial<Handlers<typeof CatalogService>> = {
     getPlanCopy: async ({ planId }) => {
-      if (catalog.away) throw new ServiceError('unavailable', 'away')
+      if (catalog.away) throw new ServiceError('unavailable', 'catalog is unavailable')
       const copy = catalog.copies.get(planId)
       if (!copy) throw new ServiceError('not_found', `there is no plan ${planId}`)
       return copy
     },
     listPlanCopies: async ({ afterId, limit }) => {
-      if (catalog.away) throw new ServiceError('unavailable', 'away')
+      if (catalog.away) throw new ServiceError('unavailable', 'catalog is unavailable')
       const later = [...catalog.copies.values()]
         .filter((copy) => copy.id > afterId)
         .sort((a, b) => (a.id < b.id ? -1 : 1))

@@ -178,7 +178,7 @@ export async function statusOf(harness: Harness, licence: { id: string }): Promi
   return detail.licence!.status
 }
 
-/** Transactions that PostgreSQL had to undo because locks were taken in different orders. */
+/** Transactions that PostgreSQL had to undo because locks were acquired in different orders. */
 export async function deadlocks({ sql }: Harness): Promise<number> {
   const [row] = await sql<{ deadlocks: number }[]>`
     select deadlocks::int from pg_stat_database where datname = current_database()`

@@ -9,7 +9,7 @@ export interface ModelLicence extends Position {
   name: string
   plan: string
   customer: string
-  /** Days from now; undefined: for ever. */
+  /** Days from now; undefined: it never expires. */
   expiresIn: number | undefined
 }
 

@@ -101,7 +101,7 @@ test('an alert is tried again until the mail server takes it and the address can
   await using notifier = await startTestNotifier({
     alertEmail: () => {
       asked += 1
-      if (asked === 1) throw new ServiceError('unavailable', 'catalog is away')
+      if (asked === 1) throw new ServiceError('unavailable', 'catalog is unavailable')
       return Promise.resolve('vendor@example.com')
     },
     sendMail: createMailer(mailbox.url, 'alerts@licensing.example'),

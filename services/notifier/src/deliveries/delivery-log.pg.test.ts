@@ -85,7 +85,7 @@ test('an endpoint that is unknown, or of another application, has an empty page'
   expect(await pages({ endpointId: endpoint!.id })).toEqual([])
 })
 
-test('a stranger finds no delivery', async () => {
+test('another account finds no delivery', async () => {
   const [delivery] = await notifier.deliveries()
   for (const stranger of [
     { ...notifier.of, accountId: newId('acct') },

@@ -7,7 +7,7 @@ import { disableEndpoint } from './disable-endpoint.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import { lockEndpoint, readEndpointRows } from './endpoint-queries.ts'
 
-/** Interface 3.3: the endpoint is disabled for good; its record stays. */
+/** Interface 3.3: the endpoint is permanently disabled; its record stays. */
 export async function deleteEndpoint(
   { sql, clock, engine }: NotifierDeps,
   request: EndpointRequest,

@@ -6,7 +6,7 @@ import { markDisabled } from './endpoint-queries.ts'
 const markedAtOnce = 5_000
 
 /**
- * Disables an endpoint for good and gives its pending deliveries up.
+ * Disables an endpoint permanently and marks its pending deliveries as failed.
  *
  * @returns false where it was disabled already
  */

@@ -46,7 +46,7 @@ export async function claimDue(
   if (looked.length === 0) return { endpoints: [], claimed: [] }
   const ids = looked.map(({ id }) => id)
   const endpoints = (await readEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
-  // Where one endpoint alone has something due it gets all that there is room for.
+  // Where one endpoint alone has something due it gets all free places.
   let left = most
   const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(room(endpoint), Math.ceil(left / (endpoints.length - i)))
@@ -101,8 +101,8 @@ export async function claimOf(
 }
 
 /**
- * Points endpoints at the first of what still waits; those with nothing left, or disabled, go. Whoever makes a
- * delivery wait lowers look_at afterwards, and waits for this lock to do so; one who is doing so already is skipped.
+ * Points endpoints at the first of what still waits; those with nothing left, or disabled, go. Code that makes
+ * a delivery wait lowers look_at afterwards, and waits for this lock to do so; an endpoint locked for that is skipped.
  */
 export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<void> {
   const locked = await tx<{ id: string }[]>`

@@ -20,7 +20,7 @@ export interface ClaimerOptions {
   book: EndpointBook
   /** Starts what was claimed. */
   pump: () => void
-  /** Whether results wait for a database that was away. */
+  /** Whether results wait for a database that was unavailable. */
   isBehind: () => boolean
 }
 
@@ -29,12 +29,12 @@ const tickEveryMs = 250
 const freeEveryMs = 1_000
 const mostClaimed = 1_000
 
-/** Fetches what is due from the database as far as there is room for it, and gives back what cannot be sent in time. */
+/** Fetches what is due from the database as far as there is capacity for it, and gives back what cannot be sent in time. */
 export class Claimer {
   readonly #options: ClaimerOptions
   readonly #looking: Loop
   readonly #loops: Loop[]
-  /** Endpoints that more waits for than there was room for. */
+  /** Endpoints with more deliveries waiting than there was capacity for. */
   readonly #backlogged = new Set<string>()
   #isStopping = false
 
@@ -72,7 +72,7 @@ export class Claimer {
     this.#looking.wakeIn(ms)
   }
 
-  /** More waits for an endpoint than there is room for. */
+  /** More deliveries wait for an endpoint than there is capacity for. */
   backlogged(endpointId: string): void {
     this.#backlogged.add(endpointId)
   }

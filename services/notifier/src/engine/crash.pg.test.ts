@@ -98,7 +98,7 @@ test('a notifier that froze for longer than its leases does no harm when it come
   expect(duplicatesOf(receiver)).toBeLessThanOrEqual(mostUnrecorded)
 }, 90_000)
 
-test('while PostgreSQL is away results are kept: what was in flight is not sent again', async () => {
+test('while PostgreSQL is unavailable results are kept: what was in flight is not sent again', async () => {
   await using postgres = await startOwnPostgres()
   await using receiver = await startHttpsReceiver({ delayMs: 300 })
   await using notifiers = await startProcesses({ receiver, count: 1, databaseServerUrl: postgres.url() })
@@ -112,7 +112,7 @@ test('while PostgreSQL is away results are kept: what was in flight is not sent 
   expect(duplicatesOf(receiver)).toBe(0)
 }, 90_000)
 
-test('while NATS is away what is recorded is sent, and events that come after are not missed', async () => {
+test('while NATS is unavailable what is recorded is sent, and events that come after are not missed', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const endpointId = await notifiers.register(receiver.url('/a'))

@@ -92,7 +92,7 @@ export class Engine {
     queuedDeliveries.set(this.#scheduler.queued)
   }
 
-  /** Leases as many deliveries as there is room for; the others wait for whoever has some. */
+  /** Leases as many deliveries as there is capacity for; the others wait for any replica that has some. */
   lease(deliveries: Sendable[], endpoints: EndpointRow[]): Lease {
     const claimId = randomUUID()
     const leaseEndsAt = performance.now() + leaseMs
@@ -125,7 +125,7 @@ export class Engine {
     this.#claimer.wake()
   }
 
-  /** What is still to be sent goes out with the new secret, or not at all. Other replicas are told. */
+  /** What is still to be sent goes out with the new secret, or not at all. Other replicas are notified. */
   endpointsChanged(rows: EndpointRow[]): void {
     this.takeOver(rows)
     this.#options.announce(rows.map(({ id }) => id))

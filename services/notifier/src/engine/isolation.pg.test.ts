@@ -67,7 +67,7 @@ test('far more deliveries than memory holds for an endpoint reach it all the sam
   expect(receiver.requests).toHaveLength(3_000)
 }, 60_000)
 
-test('when an endpoint comes back, its retries do not hold up new events of others', async () => {
+test('when an endpoint comes back, its retries do not delay new events of others', async () => {
   await using receiver = await startHttpsReceiver()
   let isBack = false
   receiver.answerWith(({ path }) => (path === '/well' ? {} : isBack ? { delayMs: 300 } : { status: 500 }))

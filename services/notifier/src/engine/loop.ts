@@ -4,7 +4,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 const longestPauseMs = 2_000
 
 /**
- * Does something again and again: at intervals, and at once when woken. Never twice at a time. A failure is told, and
+ * Does something again and again: at intervals, and at once when woken. Never twice at a time. A failure is reported, and
  * slows it down until it works again; nothing ends it but `stop`.
  */
 export class Loop {

@@ -35,8 +35,8 @@ export interface Advanced {
 }
 
 /**
- * Logs attempts and moves their deliveries on, in one statement. Whoever holds a delivery decides on its schedule; the
- * late result of one whose lease ran out is logged too, and an acknowledgement counts whoever got it.
+ * Logs attempts and moves their deliveries on, in one statement. The holder of a delivery decides on its schedule; the
+ * late result of one whose lease ran out is logged too, and an acknowledgement counts no matter which replica got it.
  */
 export async function writeResults(sql: Sql, results: Result[]): Promise<Advanced[]> {
   return sql<Advanced[]>`

@@ -69,7 +69,7 @@ test('two results of one delivery are never in one batch', async () => {
   ])
 })
 
-test('while the database is away results are kept', async () => {
+test('while the database is unavailable results are kept', async () => {
   let isAway = true
   const { writer, batches } = startWriter(() => (isAway ? Promise.reject(unavailable()) : Promise.resolve()))
   writer.add(givenResult('dlv_1'))

@@ -98,7 +98,7 @@ export class Scheduler {
   next(now: number): Pick | undefined {
     if (this.#busy.all >= this.#slots) return undefined
     this.#turn += 1
-    // Endpoints that are well and those not known yet take turns; slow ones come last.
+    // Healthy endpoints and those not known yet take turns; slow ones come last.
     const order = this.#turn % 2 === 0 ? standings : (['unknown', 'proven', 'slow'] as const)
     for (const lane of lanes) {
       if (this.#busy[lane] >= this.#share(laneShares[lane])) continue

@@ -21,7 +21,7 @@ export interface Outcomes {
   disabled: string[]
 }
 
-/** Writes results; an endpoint with a delivery out of attempts is disabled, and its vendor told, in the same commit. */
+/** Writes results; an endpoint with a delivery out of attempts is disabled, and the alert to its vendor queued, in the same commit. */
 export async function writeOutcomes(options: Options, results: Result[]): Promise<Outcomes> {
   const last = results.filter(({ isLast }) => isLast)
   if (last.length === 0) return { advanced: await writeResults(options.sql, results), disabled: [] }

@@ -28,7 +28,7 @@ async function record(at: Date): Promise<void> {
     values (${at}, 'acct_1', ${at.getTime()}, 'app_1', 'evt_1', '{}')`
 }
 
-test('weeks are made ahead once, whoever does it, and hold every moment of them', async () => {
+test('weeks are made ahead once, no matter by which replica, and hold every moment of them', async () => {
   const made = await Promise.all([makePartitions(sql, now), makePartitions(sql, now)])
   expect(made.flat()).toHaveLength(10)
   for (let days = -5; days < 55; days += 1) await record(later(days))

@@ -19,7 +19,7 @@ type RecordedEvent = StoredEvent & { type: string }
 
 /**
  * Gives events their sequence and makes a delivery of each for every endpoint that is to have it, in the transaction
- * that takes them in. What the engine has room for is leased to it there and then.
+ * that consumes them. What the engine has capacity for is leased to it at once.
  *
  * @param only the endpoints that are to have them, instead of those subscribed; locked by the caller
  * @returns to be called after the commit: sends

@@ -28,7 +28,7 @@ test('Retry-After is understood as seconds and as a date', () => {
   expect(retryAfterSeconds('Sat, 01 Feb 2025 00:00:30 GMT', now + 500)).toBe(90)
 })
 
-test('a Retry-After in the past asks for nothing, and one far away for a day', () => {
+test('a Retry-After in the past asks for nothing, and one in the far future for a day', () => {
   const now = Date.parse('2025-01-31T23:59:00Z')
   expect(retryAfterSeconds('Fri, 31 Jan 2025 00:00:00 GMT', now)).toBe(0)
   expect(retryAfterSeconds('Fri, 31 Jan 2031 00:00:00 GMT', now)).toBe(86_400)

@@ -24,7 +24,7 @@ const codeOf = (error: Error) => ('code' in error && typeof error.code === 'stri
 
 const droppedCodes = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET'])
 
-/** The connection went away, rather than anything wrong having come over it. */
+/** The connection was lost, rather than anything wrong received over it. */
 export const isDropped = (error: Error) =>
   droppedCodes.has(codeOf(error)) && !error.message.startsWith('bad ')
 

@@ -82,7 +82,7 @@ test('informational answers without end are cut', async () => {
 test.each([
   [200, 'delivered', null],
   [500, 'failed', 'status'],
-])('a body that drips for ever does not change what a %i has said', async (status, outcome, error) => {
+])('a body that drips without end does not change what a %i has said', async (status, outcome, error) => {
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(status)
     const timer = setInterval(() => response.write('a'), 50)

@@ -39,7 +39,7 @@ export class IdleConnections {
     if (this.#endpointOf.size > this.#capacity) this.#closeLongestIdle()
   }
 
-  /** To be told of a connection that has closed, idle or not. */
+  /** Must be called for each connection that has closed, idle or not. */
   forget(connection: Connection) {
     const endpointId = this.#endpointOf.get(connection)
     if (endpointId === undefined) return

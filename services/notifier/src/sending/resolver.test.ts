@@ -56,7 +56,7 @@ function givenHostsFile(text: string) {
   return { path, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
 }
 
-test('names are found in DNS, and an absent name is told apart', async () => {
+test('names are found in DNS, and an absent name is distinguished', async () => {
   using nameServer = await startNameServer()
   const lookup = createSystemLookup({ servers: [nameServer.server] })
   expect(await lookup('known.example')).toEqual(['93.184.216.34'])
@@ -64,7 +64,7 @@ test('names are found in DNS, and an absent name is told apart', async () => {
   expect(isAbsence(failure)).toBe(true)
 })
 
-test('a silent name server holds up only its own names', async () => {
+test('a silent name server delays only its own names', async () => {
   using nameServer = await startNameServer()
   const lookup = createSystemLookup({ servers: [nameServer.server] })
   const silent = Array.from({ length: 20 }, () => lookup('silent.example').catch((error: unknown) => error))
@@ -111,11 +111,11 @@ test('an answer is remembered for its life, then asked again', async () => {
 test('a failure is not remembered', async () => {
   let asked = 0
   const resolve = createResolver(async () => {
-    if (++asked === 1) throw new Error('away')
+    if (++asked === 1) throw new Error('unavailable')
     return ['10.0.0.1']
   })
   const { signal } = new AbortController()
-  await expect(resolve('a', signal)).rejects.toThrow('away')
+  await expect(resolve('a', signal)).rejects.toThrow('unavailable')
   expect(await resolve('a', signal)).toEqual(['10.0.0.1'])
 })
 

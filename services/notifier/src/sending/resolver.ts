@@ -7,7 +7,7 @@ export type Lookup = (host: string) => Promise<string[]>
 
 /**
  * The hosts file, then DNS asked directly. Not getaddrinfo: that runs on two of the four threads of the pool, and four
- * names whose name servers are silent held up every other name, `localhost` too, for 20 s (measured).
+ * names whose name servers are silent blocked every other name, `localhost` too, for 20 s (measured).
  */
 export function createSystemLookup({
   hostsFile = '/etc/hosts',

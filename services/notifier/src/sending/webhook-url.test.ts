@@ -96,7 +96,7 @@ test('a host that does not resolve in time is refused', async () => {
   expect(performance.now() - startedAt).toBeLessThan(2000)
 })
 
-test('a name server that fails is told apart from a name that does not exist', async () => {
+test('a name server that fails is distinguished from a name that does not exist', async () => {
   const failing: Resolve = () => Promise.reject(Object.assign(new Error('failed'), { code: 'ESERVFAIL' }))
   expect(await webhookUrlProblem('https://example.com/', { resolve: failing, refusal: () => null })).toBe(
     'names a host, example.com, that could not be resolved',

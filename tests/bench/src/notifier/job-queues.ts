@@ -76,7 +76,7 @@ export async function graphileWorker(bed: Bed, deliveries: number): Promise<Cost
   return cost
 }
 
-/** pg-boss as its guide sets it up for throughput: jobs fetched in batches, told by notifications. */
+/** pg-boss as its guide sets it up for throughput: jobs fetched in batches, announced by notifications. */
 export async function pgBoss(bed: Bed, deliveries: number): Promise<Cost> {
   const { post, close } = signedPosts(bed, '/pg-boss')
   const record = await attemptLog(bed)

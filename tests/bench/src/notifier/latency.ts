@@ -13,7 +13,7 @@ import { givenDefinitions, givenLicences, givenPlan, withKey } from '../vendor.t
 import { startReceiver } from './start-receiver.ts'
 import type { Receiver } from './start-receiver.ts'
 
-/** From the answer to a suspend to the event's arrival at the vendor, idle and at half of the most that the house takes. */
+/** From the answer to a suspend to the event's arrival at the vendor, idle and at half of the highest rate of suspends. */
 export async function latency(): Promise<Figure[]> {
   await using folder = await makeTemporaryFolder()
   using receiver = await startReceiver(folder.path)

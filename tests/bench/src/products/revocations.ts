@@ -26,7 +26,7 @@ export async function revocations(stack: Stack, sql: Sql): Promise<Figure[]> {
   const keptMs: number[] = []
   let latest = await whole()
   for (let build = 0; build < builds; build += 1) {
-    // One more revocation makes the list anew; the second look finds it built.
+    // One more revocation has the list rebuilt; the second look finds it built.
     await sql`update licences set status = 'revoked' where id = ${licenceId((size + build) * 10 + 1)}`
     latest = await whole()
     builtMs.push(latest.ms)

@@ -27,7 +27,7 @@ export async function sweep(sql: Database, { commonPlan, duePlan }: Population):
   return [
     bare,
     over(`sweep of ${fallen.count} due licences`, perSecond, '/s', 10_000),
-    beside('sweep, while its events are told', perSecond, '/s', bare),
+    beside('sweep, while its events are published', perSecond, '/s', bare),
     {
       name: 'sweep: licences left out or swept twice',
       value: Math.abs(row!.swept - fallen.count),

@@ -32,7 +32,7 @@ export const rules = {
   'sequences have no gap and no twin': feeds.sequences,
   'a change has one event, in order': feeds.oneEventAChange,
   'a payment has its events': feeds.paymentEvents,
-  'a failed provision is told once': feeds.failedProvisions,
+  'a failed provision is reported once': feeds.failedProvisions,
   'test events are as they were answered': feeds.testEvents,
   'the feed never changes': feeds.feedReads,
   'an event has one delivery an endpoint': deliveries.oneDeliveryEach,

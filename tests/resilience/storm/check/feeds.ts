@@ -45,9 +45,12 @@ export const oneEventAChange: Rule = (outcome) => {
   const ids = new Set([...histories.keys(), ...byLicence.keys()])
   return [...ids].flatMap((id) => {
     const changes = (histories.get(id) ?? []).flatMap(emitted)
-    const told = (byLicence.get(id) ?? []).map(({ type, object }) => `${type} ${String(object['status'])}`)
-    const same = changes.length === told.length && changes.every((change, place) => change === told[place])
-    return same ? [] : [`${id} changed by ${list(changes)} and its events are ${list(told)}`]
+    const reported = (byLicence.get(id) ?? []).map(
+      ({ type, object }) => `${type} ${String(object['status'])}`,
+    )
+    const same =
+      changes.length === reported.length && changes.every((change, place) => change === reported[place])
+    return same ? [] : [`${id} changed by ${list(changes)} and its events are ${list(reported)}`]
   })
 }
 
@@ -106,17 +109,17 @@ export const paymentEvents: Rule = ({ events, sessions, refunds, payments, capMi
   ]
 }
 
-/** A paid session or a sale that could not be provisioned is told once, whatever came later. */
+/** A paid session or a sale that could not be provisioned is reported once, whatever came later. */
 export const failedProvisions: Rule = ({ events, sessions, sales }) => {
-  const told = countBy(
+  const reported = countBy(
     events.filter(({ type }) => type === 'payment.provision_failed'),
     ({ object }) => String(object['session_id']),
   )
   const known = new Map([...sessions, ...sales].map(({ id, status }) => [id, status]))
   const missing = [...known]
-    .filter(([id, status]) => status === 'provision_failed' && !told.has(id))
+    .filter(([id, status]) => status === 'provision_failed' && !reported.has(id))
     .map(([id]) => `${id} could not be provisioned and no event says so`)
-  const wrong = [...told]
+  const wrong = [...reported]
     .filter(([id, times]) => times > 1 || !known.has(id))
     .map(([id, times]) => `payment.provision_failed of ${id} is in the feed ${times} times`)
   return [...missing, ...wrong]

@@ -15,7 +15,7 @@ const otherLinks = linkNames.filter((name) => !postgresLinks.includes(name) && !
 const receiverLinks = receiverNames.map((name) => `notifier>${name}`)
 
 const short = [200, 4_000] as const
-// Longer than a lease: whoever held one finds it run out.
+// Longer than a lease: its holder finds that it has run out.
 const long = [7_000, 12_000] as const
 
 /** Every fault of the storm. */

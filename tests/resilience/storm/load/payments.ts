@@ -81,7 +81,7 @@ async function subscriptionLife(
   }
 }
 
-/** A sale made in another shop, told again where it was not answered. */
+/** A sale made in another shop, reported again where it was not answered. */
 export const sell: Action = async (client) => {
   const { shop, random } = client
   const number = client.unique()

@@ -59,13 +59,13 @@ export const eventSabotages: Sabotage[] = [
   {
     what: 'a failed provision that no event tells of',
     change: ({ events }) => remove(events, ({ type }) => type === 'payment.provision_failed'),
-    rule: 'a failed provision is told once',
+    rule: 'a failed provision is reported once',
   },
   {
-    what: 'a failed provision told twice',
+    what: 'a failed provision reported twice',
     change: ({ events }) =>
       repeat(events, ({ type }) => type === 'payment.provision_failed', { id: 'evt_x' }),
-    rule: 'a failed provision is told once',
+    rule: 'a failed provision is reported once',
   },
   {
     what: 'a lost test event',

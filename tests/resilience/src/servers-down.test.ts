@@ -9,7 +9,7 @@ import { expectNothingLost, givenShop, startLoad } from './given.ts'
 const awayMs = 20_000
 const environment = { WEBHOOK_BACKOFF_SECONDS: '1', RATE_LIMIT_PER_MINUTE: '10000000', LOG_LEVEL: 'warn' }
 
-test('NATS away for 20 s under load: requests are answered all the while, events arrive late, none is lost', async () => {
+test('NATS down for 20 s under load: requests are answered all the while, events arrive late, none is lost', async () => {
   await using receiver = await startHttpsReceiver()
   await using stack = await startStack({ receiver, environment })
   const { planId } = await givenShop(stack, receiver)
