@@ -1,9 +1,10 @@
 import type { Database } from '@licensing/database/connect'
-import { isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import type { Consumer } from '@licensing/events/consumer'
 import type { Logger } from '@licensing/process/log'
+import { Loop } from '@licensing/process/loop'
 import { sendAlerts } from './alerts/send-alerts.ts'
 import type { AlertDeps } from './alerts/send-alerts.ts'
 import type { Clock } from './clock.ts'
@@ -11,7 +12,6 @@ import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDeps } from './deps.ts'
 import { Engine } from './engine/engine.ts'
 import { startEndpointNews } from './engine/endpoint-news.ts'
-import { Loop } from './engine/loop.ts'
 import { takeInEvents } from './events/take-in-events.ts'
 import type { Networks } from './sending/address.ts'
 import { createAddressRefusal } from './sending/address.ts'
@@ -53,11 +53,12 @@ export function startNotifier(options: NotifierOptions): {
   const refusal = createAddressRefusal(options.allowedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
-  const alerts = new Loop(
-    () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
-    alertsEveryMs,
-    (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
-  )
+  const alerts = new Loop({
+    work: () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
+    everyMs: alertsEveryMs,
+    failed: (error) => log.warn({ err: error }, 'alerts not looked at'),
+    isOutage: isDatabaseOutage,
+  })
   const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
   const engine = new Engine({
     sql,

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
+import { Loop } from '@licensing/process/loop'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { claimDue, freeExpiredClaims, giveUpUnsendable, isAnyDue, releaseClaims } from './claim-queries.ts'
 import type { EndpointBook } from './endpoint-book.ts'
 import { leaseMs } from './lease-times.ts'
-import { Loop } from './loop.ts'
 import { expiredClaims } from './metrics.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { Work } from './work.ts'
@@ -40,13 +41,18 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options
-    const failed = (part: string) => (error: unknown) =>
-      options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again')
-    this.#looking = new Loop(() => this.#look(), lookEveryMs, failed('due'))
+    const loop = (part: string, everyMs: number, work: () => Promise<void>) =>
+      new Loop({
+        work,
+        everyMs,
+        failed: (error) => options.log.warn({ err: error, part }, 'deliveries cannot be looked after'),
+        isOutage: isDatabaseOutage,
+      })
+    this.#looking = loop('due', lookEveryMs, () => this.#look())
     this.#loops = [
       this.#looking,
-      new Loop(() => this.#tick(), tickEveryMs, failed('held')),
-      new Loop(() => this.#free(), freeEveryMs, failed('expired')),
+      loop('held', tickEveryMs, () => this.#tick()),
+      loop('expired', freeEveryMs, () => this.#free()),
     ]
   }
 

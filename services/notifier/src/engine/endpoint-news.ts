@@ -1,10 +1,10 @@
 import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
-import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
 import { readChangedEndpoints, readDatabaseTime, readEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { Loop } from './loop.ts'
 
 const subject = 'notifier.endpoints-changed'
 const lookEveryMs = 1_000
@@ -23,33 +23,32 @@ export function startEndpointNews(options: {
   changed: (rows: EndpointRow[]) => void
 }): { announce(endpointIds: string[]): void; stop(): Promise<void> } {
   const { sql, nats, log, changed } = options
-  const stopped = new AbortController()
-  const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints could not be read')
+  const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints not read')
   let lookedAt: Date | undefined
   const look = async () => {
     const now = await readDatabaseTime(sql)
     changed(await readChangedEndpoints(sql, new Date((lookedAt ?? now).getTime() - overlapMs)))
     lookedAt = now
   }
-  const looking = new Loop(look, lookEveryMs, failed)
-  looking.start()
-
-  const listen = async () => {
-    while (!stopped.signal.aborted) {
-      await nats.whenConnected(stopped.signal)
-      if (stopped.signal.aborted) return
-      try {
-        for await (const message of nats.connection.subscribe(subject)) {
-          await readEndpointRows(sql, message.json<string[]>()).then(changed, failed)
-        }
-      } catch (error) {
-        failed(error)
+  // Ends when the connection was replaced by another.
+  const listen = async (signal: AbortSignal) => {
+    await nats.whenConnected(signal)
+    if (signal.aborted) return
+    const subscription = nats.connection.subscribe(subject)
+    const unsubscribe = () => subscription.unsubscribe()
+    signal.addEventListener('abort', unsubscribe, { once: true })
+    try {
+      for await (const message of subscription) {
+        await readEndpointRows(sql, message.json<string[]>()).then(changed, failed)
       }
-      // The connection was replaced by another.
-      await pause(subscribeAgainMs, stopped.signal)
+    } finally {
+      signal.removeEventListener('abort', unsubscribe)
     }
   }
-  void listen()
+  const loops = [
+    startLoop({ work: look, everyMs: lookEveryMs, failed, isOutage: isDatabaseOutage }),
+    startLoop({ work: listen, everyMs: subscribeAgainMs, failed, isOutage: isDatabaseOutage }),
+  ]
 
   return {
     announce(endpointIds) {
@@ -61,8 +60,7 @@ export function startEndpointNews(options: {
       }
     },
     async stop() {
-      stopped.abort()
-      await looking.stop()
+      await Promise.all(loops.map((loop) => loop.stop()))
     },
   }
 }

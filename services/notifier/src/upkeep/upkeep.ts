@@ -2,10 +2,10 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
 import type { Clock } from '../clock.ts'
 import { giveUpPending } from '../endpoints/disable-endpoint.ts'
-import { Loop } from '../engine/loop.ts'
 import { oldestDueSeconds } from '../engine/metrics.ts'
 import { dropPartitions, makePartitions, readPartitions } from '../events/event-partitions.ts'
 import { payloadDays } from '../events/retention.ts'
@@ -40,18 +40,15 @@ export function startUpkeep(options: {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'upkeep waits for the database')
     else log.error({ err: error, part }, 'upkeep failed')
   }
-  const partitions = new Loop(
-    () => keepPartitions(sql, clock.now(), log),
-    partitionsEveryMs,
-    failed('partitions'),
-  )
+  const start = (part: string, everyMs: number, work: () => Promise<void>) =>
+    startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
+  const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
   const loops = [
     partitions,
-    new Loop(() => giveUpLeftovers(sql), leftoversEveryMs, failed('leftovers')),
-    new Loop(() => watchDue(sql, clock, measure), gaugesEveryMs, failed('gauges')),
-    new Loop(() => restore(sql, log), headsEveryMs, failed('heads')),
+    start('leftovers', leftoversEveryMs, () => giveUpLeftovers(sql)),
+    start('gauges', gaugesEveryMs, () => watchDue(sql, clock, measure)),
+    start('heads', headsEveryMs, () => restore(sql, log)),
   ]
-  for (const loop of loops) loop.start()
   return {
     /** Out of turn: one is missing. */
     makePartitions: () => partitions.wake(),

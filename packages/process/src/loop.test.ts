@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { Loop, startLoop } from './loop.ts'
+import type { LoopOptions } from './loop.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const outage = new Error('refused')
+const defect = new Error('defect')
+
+/** A loop whose rounds are counted and end as `answers` say, one by one; then they answer nothing. */
+function counted(answers: (Error | number | 'done' | undefined)[], options: Partial<LoopOptions> = {}) {
+  const reported: unknown[] = []
+  let rounds = 0
+  const loop = new Loop({
+    work: async () => {
+      const answer = answers[rounds]
+      rounds += 1
+      if (answer instanceof Error) throw answer
+      return answer
+    },
+    everyMs: 100,
+    failed: (error) => reported.push(error),
+    isOutage: (error) => error === outage,
+    ...options,
+  })
+  return { loop, reported, rounds: () => rounds }
+}
+
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms)
+
+test('a round runs at the start and then at every interval, until it is stopped', async () => {
+  const { loop, rounds } = counted([])
+  await pass(500)
+  loop.wake()
+  expect(rounds()).toBe(0)
+  loop.start()
+  expect(rounds()).toBe(1)
+  await pass(250)
+  expect(rounds()).toBe(3)
+  await loop.stop()
+  loop.wake()
+  loop.wakeIn(1)
+  loop.start()
+  await pass(500)
+  expect(rounds()).toBe(3)
+})
+
+test('a round may answer that the next one follows at once, sooner, or never', async () => {
+  const { loop, rounds } = counted([0, 0, 5, 'done'])
+  loop.start()
+  await pass(0)
+  expect(rounds()).toBe(3)
+  await pass(4)
+  expect(rounds()).toBe(3)
+  await pass(1)
+  expect(rounds()).toBe(4)
+  loop.wake()
+  await pass(500)
+  expect(rounds()).toBe(4)
+})
+
+test('no two rounds run at a time: a wake during one, however often, makes one more right after it', async () => {
+  const ends: (() => void)[] = []
+  let atWork = 0
+  let most = 0
+  const loop = startLoop({
+    work: async () => {
+      most = Math.max(most, (atWork += 1))
+      await new Promise<void>((resolve) => ends.push(resolve))
+      atWork -= 1
+    },
+    everyMs: 100,
+    failed: () => {},
+    isOutage: () => false,
+  })
+  for (let i = 0; i < 3; i += 1) loop.wake()
+  await pass(1_000)
+  expect(ends).toHaveLength(1)
+  ends[0]!()
+  await pass(0)
+  expect(ends).toHaveLength(2)
+  ends[1]!()
+  await pass(99)
+  expect(ends).toHaveLength(2)
+  expect(most).toBe(1)
+  await loop.stop()
+})
+
+test('a wake in some time brings the next round forward, and never puts it off', async () => {
+  const { loop, rounds } = counted([])
+  loop.start()
+  await pass(0)
+  loop.wakeIn(30)
+  loop.wakeIn(80)
+  await pass(30)
+  expect(rounds()).toBe(2)
+  loop.wakeIn(200)
+  await pass(100)
+  expect(rounds()).toBe(3)
+  await loop.stop()
+})
+
+test('failures in a row are tried again after pauses that grow up to a limit, which no wake shortens', async () => {
+  const { loop, rounds } = counted(
+    Array.from({ length: 6 }, () => defect),
+    { retry: { firstMs: 10, longestMs: 40 } },
+  )
+  loop.start()
+  const at: number[] = []
+  for (let ms = 0; ms < 150; ms += 1) {
+    const before = rounds()
+    loop.wake()
+    await pass(1)
+    if (rounds() > before) at.push(ms + 1)
+    if (rounds() === 6) break
+  }
+  expect(at).toEqual([10, 30, 70, 110, 150])
+  await loop.stop()
+})
+
+test('after a success the pause after a failure is short again, and the interval the usual one', async () => {
+  const { loop, rounds } = counted([defect, defect, undefined, defect], {
+    retry: { firstMs: 10, longestMs: 1_000 },
+  })
+  loop.start()
+  await pass(30)
+  expect(rounds()).toBe(3)
+  await pass(100)
+  expect(rounds()).toBe(4)
+  await pass(10)
+  expect(rounds()).toBe(5)
+  await loop.stop()
+})
+
+test('an outage is reported once until a round succeeds, other failures in a row ever more rarely', async () => {
+  const all = [
+    outage,
+    outage,
+    outage,
+    undefined,
+    outage,
+    undefined,
+    ...Array.from({ length: 9 }, () => defect),
+  ]
+  const { loop, reported } = counted(all, { everyMs: 1 })
+  loop.start()
+  await pass(60_000)
+  expect(reported).toEqual([outage, outage, defect, defect, defect, defect])
+  await loop.stop()
+})
+
+test('stop aborts the signal of the round at work, waits for it and reports nothing of it', async () => {
+  const reported: unknown[] = []
+  let cleared = false
+  const loop = startLoop({
+    work: async (signal) => {
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      cleared = true
+      throw defect
+    },
+    everyMs: 100,
+    failed: (error) => reported.push(error),
+    isOutage: () => false,
+  })
+  const stopped = loop.stop()
+  await pass(50)
+  await stopped
+  expect(cleared).toBe(true)
+  expect(reported).toEqual([])
+})

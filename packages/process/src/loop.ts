@@ -1,0 +1,122 @@
+export interface LoopOptions {
+  /**
+   * One round. It may answer when the next one follows, in milliseconds (0: at once), or that there is no more to do;
+   * the signal aborts when the loop is stopped.
+   */
+  work: (signal: AbortSignal) => Promise<number | 'done' | void>
+  /** Milliseconds from one round to the next, where the round does not say. */
+  everyMs: number
+  /** Reports a failure: the first of an outage; of other failures in a row the 1st, 2nd, 4th, 8th… */
+  failed: (error: unknown) => void
+  /** Whether an error means that what the work depends on, such as the database, is unavailable. */
+  isOutage: (error: unknown) => boolean
+  /** Pause after a failure, doubled with each further one; `everyMs` up to 2,000 ms when absent. */
+  retry?: { firstMs: number; longestMs: number }
+}
+
+const longestRetryMs = 2_000
+
+/**
+ * Background work in rounds: at intervals, and at once when woken. Never twice at a time. A failure is reported and tried
+ * again after a pause that grows; only `stop` or a round that answers `done` ends it.
+ *
+ * @example
+ * const sweep = startLoop({ work: expire, everyMs: 60_000, failed, isOutage: isDatabaseOutage })
+ * onStop('sweep', () => sweep.stop())
+ */
+export class Loop {
+  readonly #options: LoopOptions
+  readonly #retry: { firstMs: number; longestMs: number }
+  readonly #stopped = new AbortController()
+  #timer: NodeJS.Timeout | undefined
+  #dueAt = 0
+  #running: Promise<void> | undefined
+  #failures = 0
+  #isOut = false
+  #isWoken = false
+  #isStarted = false
+
+  constructor(options: LoopOptions) {
+    this.#options = options
+    this.#retry = options.retry ?? { firstMs: options.everyMs, longestMs: longestRetryMs }
+  }
+
+  /** Its first round begins at once. */
+  start(): void {
+    if (this.#isStarted) return
+    this.#isStarted = true
+    this.wake()
+  }
+
+  /** There may be something to do. Does not shorten the pause after a failure. */
+  wake(): void {
+    if (!this.#isActive()) return
+    if (this.#running) this.#isWoken = true
+    else if (this.#failures === 0) this.#run()
+  }
+
+  /** Like `wake` in so many milliseconds, where the next round is later than that. Not heeded during a round. */
+  wakeIn(ms: number): void {
+    if (!this.#isActive() || this.#running || this.#failures > 0) return
+    if (performance.now() + ms < this.#dueAt) this.#arm(Math.max(0, ms))
+  }
+
+  /** Resolves when the round at work has ended; none follows. */
+  async stop(): Promise<void> {
+    this.#stopped.abort()
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  #isActive(): boolean {
+    return this.#isStarted && !this.#stopped.signal.aborted
+  }
+
+  #run(): void {
+    clearTimeout(this.#timer)
+    this.#isWoken = false
+    this.#running = this.#round().then((next) => {
+      this.#running = undefined
+      if (next === 'done') this.#stopped.abort()
+      if (next === 'done' || !this.#isActive()) return
+      if (next === 0 || (this.#isWoken && this.#failures === 0)) this.#run()
+      else this.#arm(next)
+    })
+  }
+
+  /** @returns when the next one follows */
+  async #round(): Promise<number | 'done'> {
+    try {
+      const next = await this.#options.work(this.#stopped.signal)
+      this.#failures = 0
+      this.#isOut = false
+      return next ?? this.#options.everyMs
+    } catch (error) {
+      this.#failures += 1
+      this.#report(error)
+      const { firstMs, longestMs } = this.#retry
+      return Math.max(1, Math.min(firstMs * 2 ** (this.#failures - 1), longestMs))
+    }
+  }
+
+  #report(error: unknown): void {
+    const wasOut = this.#isOut
+    this.#isOut = this.#options.isOutage(error)
+    // A round that is broken off by `stop` has not failed.
+    if (this.#stopped.signal.aborted) return
+    if (this.#isOut ? !wasOut : Number.isInteger(Math.log2(this.#failures))) this.#options.failed(error)
+  }
+
+  #arm(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#dueAt = performance.now() + ms
+    this.#timer = setTimeout(() => this.#run(), ms)
+  }
+}
+
+/** A loop that has been started. */
+export function startLoop(options: LoopOptions): Loop {
+  const loop = new Loop(options)
+  loop.start()
+  return loop
+}
