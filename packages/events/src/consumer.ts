@@ -1,4 +1,6 @@
-import { Outage } from '@licensing/database/outage'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { startLoop } from '@licensing/process/loop'
+import type { LoopOptions } from '@licensing/process/loop'
 import { randomUUID } from 'node:crypto'
 import { auditPartition, measureMissed } from './audit.ts'
 import { consumeMissed } from './consume-missed.ts'
@@ -10,7 +12,6 @@ import { countMissed, listMissed } from './missed-queries.ts'
 import type { MissedEvent } from './missed-queries.ts'
 import { partitionCount } from './partitions.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { pause } from './pause.ts'
 import { consumedKeptDays, ensureDeadLetterStream, ensureStream, streamOf } from './streams.ts'
 
 export interface Consumer {
@@ -37,12 +38,10 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const { sql, nats, log } = options
   const member = randomUUID()
   const readers = new Map<number, PartitionReader>()
-  const stopped = new AbortController()
-  const { signal } = stopped
   const stream = streamOf(options.source)
   const held = () => [...readers.keys()].sort((a, b) => a - b)
 
-  const balance = async () => {
+  const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const leased = await leasePartitions(sql, { stream, member, leaseMs, partitionCount })
@@ -60,40 +59,33 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       readers.set(partition, new PartitionReader(options, partition, member))
     }
   }
-  let compared = 0
-  const auditHeld = async () => {
-    if (!nats.connected()) return
+  const auditMs = options.auditEveryMs ?? auditEveryMs
+  const auditHeld = async (signal: AbortSignal) => {
     const partitions = held()
-    compared = partitions.length
+    // At a start there is nothing held yet.
+    const nextMs = partitions.length > 0 ? auditMs : renewMs
+    if (!nats.connected()) return nextMs
     for (const partition of partitions) await auditPartition(options, partition, signal)
     await measureMissed(options)
+    return nextMs
   }
-  const every = async (ms: () => number, work: () => Promise<void>, failed: string) => {
-    const outage = new Outage()
-    while (!signal.aborted) {
-      try {
-        await work()
-        outage.over()
-      } catch (error) {
-        if (!signal.aborted && outage.isNews(error)) log.warn({ err: error, stream }, failed)
-      }
-      await pause(ms(), signal)
-    }
-  }
-  const running = Promise.all([
-    every(() => renewMs, balance, 'partitions could not be leased, trying again'),
-    every(
-      // At a start there is nothing held yet.
-      () => (compared > 0 ? (options.auditEveryMs ?? auditEveryMs) : renewMs),
-      auditHeld,
-      'stream could not be compared, trying again',
-    ),
-    every(
-      () => pruneEveryMs,
+  const start = (everyMs: number, work: LoopOptions['work'], failure: string) =>
+    startLoop({
+      work,
+      everyMs,
+      failed: (error) => log.warn({ err: error, stream }, failure),
+      isOutage: isDatabaseOutage,
+      retry: { firstMs: Math.min(renewMs, everyMs), longestMs: everyMs },
+    })
+  const loops = [
+    start(renewMs, balance, 'partitions could not be leased, trying again'),
+    start(auditMs, auditHeld, 'stream could not be compared, trying again'),
+    start(
+      pruneEveryMs,
       () => pruneConsumed(sql, consumedKeptDays),
       'ids of consumed events could not be pruned, trying again',
     ),
-  ])
+  ]
 
   return {
     stream,
@@ -108,8 +100,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       return outcomes
     },
     async stop() {
-      stopped.abort()
-      await running
+      await Promise.all(loops.map((loop) => loop.stop()))
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
       await releasePartitions(sql, stream, member).catch((error: unknown) =>
         log.warn({ err: error }, 'partitions stay leased until their lease ends'),

@@ -1,5 +1,8 @@
 import { Outage } from '@licensing/database/outage'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
 import type { JsMsg } from 'nats'
 import { Counter } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
@@ -38,8 +41,7 @@ export class PartitionReader {
   readonly #stream: string
   readonly #partition: number
   readonly #member: string
-  readonly #stopped = new AbortController()
-  readonly #running: Promise<void>
+  readonly #loop: Loop
   readonly #outage = new Outage()
 
   constructor(options: ConsumerOptions, partition: number, member: string) {
@@ -47,40 +49,44 @@ export class PartitionReader {
     this.#stream = streamOf(options.source)
     this.#partition = partition
     this.#member = member
-    this.#running = this.#run()
+    this.#loop = startLoop({
+      work: (signal) => this.#read(signal),
+      everyMs: retryMs,
+      failed: (error) => options.log.error({ err: error, stream: this.#stream }, 'reading failed'),
+      isOutage: isDatabaseOutage,
+    })
   }
 
-  async stop(): Promise<void> {
-    this.#stopped.abort()
-    await this.#running
+  stop(): Promise<void> {
+    return this.#loop.stop()
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stopped
+  /** @returns milliseconds until it is read again, after a failure or an interruption */
+  async #read(signal: AbortSignal): Promise<number> {
     const { log, nats } = this.#options
     const place = { stream: this.#stream, partition: this.#partition }
-    while (!signal.aborted) {
-      try {
-        await nats.whenConnected(signal)
-        if (!signal.aborted) await this.#readFromPosition()
-      } catch (error) {
-        if (signal.aborted) return
-        if (error instanceof Hole) {
-          holes.inc({ stream: this.#stream })
-          log.warn({ ...place, hole: error.message }, 'deliveries were lost, reading again from the position')
-        } else if (error instanceof Interrupted) {
-          log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
-        } else if (this.#outage.isNews(error)) {
-          log.warn({ ...place, err: error }, 'reading again from the position')
-        }
-        if (!(error instanceof Hole)) await pause(retryMs, signal)
+    try {
+      await nats.whenConnected(signal)
+      if (!signal.aborted) await this.#readFromPosition(signal)
+      return 0
+    } catch (error) {
+      if (signal.aborted) return 0
+      if (error instanceof Hole) {
+        holes.inc({ stream: this.#stream })
+        log.warn({ ...place, hole: error.message }, 'deliveries were lost, reading again from the position')
+        return 0
       }
+      if (error instanceof Interrupted) {
+        log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
+      } else if (this.#outage.isNews(error)) {
+        log.warn({ ...place, err: error }, 'reading again from the position')
+      }
+      return retryMs
     }
   }
 
-  async #readFromPosition(): Promise<void> {
+  async #readFromPosition(signal: AbortSignal): Promise<void> {
     const { nats, service, source, sql } = this.#options
-    const { signal } = this.#stopped
     const manager = await nats.connection.jetstreamManager()
     const { created } = await manager.streams.info(this.#stream)
     let position = await readPosition(sql, this.#stream, this.#partition, created)
@@ -99,7 +105,7 @@ export class PartitionReader {
     try {
       while (!signal.aborted) {
         const batch = await feed.next(batchSize)
-        if (batch.length > 0) position = await this.#take(batch, position)
+        if (batch.length > 0) position = await this.#take(batch, position, signal)
       }
     } finally {
       feed.close()
@@ -107,9 +113,9 @@ export class PartitionReader {
   }
 
   /** Effect, record of the ids and position in one transaction. @returns the new position */
-  async #take(batch: JsMsg[], position: bigint): Promise<bigint> {
+  async #take(batch: JsMsg[], position: bigint, signal: AbortSignal): Promise<bigint> {
     const last = batch.at(-1)!
-    for (let tries = 1; !this.#stopped.signal.aborted; tries += 1) {
+    for (let tries = 1; !signal.aborted; tries += 1) {
       try {
         await this.#commit(batch, position)
         this.#outage.over()
@@ -119,7 +125,7 @@ export class PartitionReader {
       } catch (error) {
         if (error instanceof PartitionLost) throw error
         const transient = this.#options.isTransient(error)
-        if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position)
+        if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position, signal)
         if (this.#outage.isNews(error)) {
           const which = batch.length === 1 ? logFieldsOf(last) : {}
           this.#options.log.warn(
@@ -128,15 +134,15 @@ export class PartitionReader {
           )
         }
         if (!transient && tries >= poisonTries) return await this.#park(last, position, error)
-        await pause(Math.min(50 * 2 ** tries, 2_000), this.#stopped.signal)
+        await pause(Math.min(50 * 2 ** tries, 2_000), signal)
       }
     }
     return position
   }
 
-  async #takeOneByOne(batch: JsMsg[], position: bigint): Promise<bigint> {
+  async #takeOneByOne(batch: JsMsg[], position: bigint, signal: AbortSignal): Promise<bigint> {
     let reached = position
-    for (const message of batch) reached = await this.#take([message], reached)
+    for (const message of batch) reached = await this.#take([message], reached, signal)
     return reached
   }
 

@@ -1,6 +1,8 @@
 import type { Database, Transaction } from '@licensing/database/connect'
-import { Outage } from '@licensing/database/outage'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
 import type { NatsConnection } from 'nats'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
@@ -8,11 +10,8 @@ import { publishInOrder } from './publish.ts'
 import { ensureStream, subjectOf } from './streams.ts'
 import type { Source } from './streams.ts'
 
-export interface Relay {
-  /** There may be something to publish. */
-  wake(): void
-  stop(): Promise<void>
-}
+/** Woken when there may be something to publish. */
+export type Relay = Pick<Loop, 'wake' | 'stop'>
 
 interface OutboxRow {
   position: bigint
@@ -26,6 +25,8 @@ interface OutboxRow {
 const batchSize = 1_000
 // What other replicas committed and did not publish, because they died, is found by this.
 const pollMs = 200
+// Another relay at work may have read before the latest commit, so that is looked at again soon.
+const pauseMs = { more: 0, done: pollMs, busy: 5 }
 const retryMs = 250
 const publishTimeoutMs = 5_000
 const relayLock = 7_162_002
@@ -48,69 +49,35 @@ export function startRelay(options: {
   streamReplicas: number
   log: Logger
 }): Relay {
-  const { log } = options
-  const stopped = new AbortController()
-  let wakeUp: () => void = () => {}
-  let woken = false
-
-  const pause = (ms: number) =>
-    new Promise<void>((resolve) => {
-      if (woken || stopped.signal.aborted) return resolve()
-      const timer = setTimeout(resolve, ms)
-      wakeUp = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
-
-  const loop = async () => {
-    let streamReady = false
-    const outage = new Outage()
-    while (!stopped.signal.aborted) {
-      woken = false
-      try {
-        await options.nats.whenConnected(stopped.signal)
-        if (stopped.signal.aborted) return
-        if (!streamReady) {
-          const jsm = await options.nats.connection.jetstreamManager()
-          await ensureStream(jsm, options.source, options.streamReplicas)
-          streamReady = true
-        }
-        const { connection } = options.nats
-        const outcome = await options.sql.begin((tx) => publishBatch(tx, connection, options.source))
-        outage.over()
-        if (outcome === 'more') continue
-        // Another relay is at work: it may have read before the latest commit, so look again soon.
-        await pause(outcome === 'busy' ? 5 : pollMs)
-      } catch (error) {
-        if (stopped.signal.aborted) return
-        streamReady = false
-        if (outage.isNews(error)) log.warn({ err: error }, 'events could not be published, trying again')
-        woken = false
-        await pause(retryMs)
-      }
+  let streamReady = false
+  const publishNext = async (signal: AbortSignal) => {
+    await options.nats.whenConnected(signal)
+    if (signal.aborted) return
+    if (!streamReady) {
+      const jsm = await options.nats.connection.jetstreamManager()
+      await ensureStream(jsm, options.source, options.streamReplicas)
     }
+    // Until this batch has succeeded: where it fails, the stream may be gone.
+    streamReady = false
+    const { connection } = options.nats
+    const outcome = await options.sql.begin((tx) => publishBatch(tx, connection, options.source))
+    streamReady = true
+    return pauseMs[outcome]
   }
-  const running = loop()
-
-  return {
-    wake() {
-      woken = true
-      wakeUp()
-    },
-    async stop() {
-      stopped.abort()
-      wakeUp()
-      await running
-    },
-  }
+  return startLoop({
+    work: publishNext,
+    everyMs: pollMs,
+    failed: (error) => options.log.warn({ err: error }, 'events could not be published, trying again'),
+    isOutage: isDatabaseOutage,
+    retry: { firstMs: retryMs, longestMs: retryMs },
+  })
 }
 
 async function publishBatch(
   tx: Transaction,
   connection: NatsConnection,
   source: Source,
-): Promise<'more' | 'done' | 'busy'> {
+): Promise<keyof typeof pauseMs> {
   const [lock] = await tx<{ locked: boolean }[]>`select pg_try_advisory_xact_lock(${relayLock}) as locked`
   if (!lock?.locked) return 'busy'
   const rows = await tx<(OutboxRow & { age: number })[]>`

@@ -1,6 +1,6 @@
+import type { Loop } from '@licensing/process/loop'
 import type { BillingDeps } from '../deps.ts'
-import { startLoop } from '../loop.ts'
-import type { Loop } from '../loop.ts'
+import { startRounds } from '../start-rounds.ts'
 import { claimFeeRefund, finishFeeRefund, postponeFeeRefund } from './fee-refund-queries.ts'
 import type { DueFeeRefund } from './fee-refund-queries.ts'
 
@@ -8,7 +8,7 @@ const pollMs = 1_000
 
 /** Gives credited fees back at the processor too. The ledger entry's id makes a repetition harmless there. */
 export function startFeeRefunds(deps: BillingDeps): Loop {
-  return startLoop('fee refunds', deps.log, async () => {
+  return startRounds('fee refunds', deps.log, pollMs, async () => {
     const refund = await claimFeeRefund(deps.sql)
     if (!refund) return pollMs
     await giveBack(deps, refund)

@@ -1,9 +1,9 @@
+import type { Loop } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
 import { accountsOf } from '../connections/connection-queries.ts'
 import { alertVendor } from '../alerts/alert-vendor.ts'
 import type { BillingDeps } from '../deps.ts'
-import { startLoop } from '../loop.ts'
-import type { Loop } from '../loop.ts'
+import { startRounds } from '../start-rounds.ts'
 import { handleEvent } from './handle-event.ts'
 import {
   claimEvents,
@@ -30,9 +30,9 @@ const parked = new Gauge({
 })
 
 /** Works through the processor's events, on every replica; no event is with two of them at a time. */
-export function startInbox(deps: BillingDeps): Loop {
+export function startInbox(deps: BillingDeps): Pick<Loop, 'wake' | 'stop'> {
   const inHand = new Map<bigint, Promise<void>>()
-  const loop = startLoop('inbox', deps.log, async () => {
+  const loop = startRounds('inbox', deps.log, pollMs, async () => {
     const events = await claimEvents(deps.sql, mostTogether - inHand.size, leaseMs)
     for (const event of events) {
       const work = take(deps, event, () => inHand.delete(event.position))
@@ -48,9 +48,8 @@ export function startInbox(deps: BillingDeps): Loop {
     await measure(deps)
     return untilDue(await nextDue(deps.sql))
   })
-  const renewal = startLoop('leases', deps.log, async () => {
+  const renewal = startRounds('leases', deps.log, renewMs, async () => {
     if (inHand.size > 0) await renewLeases(deps.sql, [...inHand.keys()], leaseMs)
-    return renewMs
   })
   return {
     wake: () => loop.wake(),

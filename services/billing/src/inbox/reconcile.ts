@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { Loop } from '@licensing/process/loop'
 import type { BillingDeps } from '../deps.ts'
-import { startLoop } from '../loop.ts'
-import type { Loop } from '../loop.ts'
+import { startRounds } from '../start-rounds.ts'
 import { insertEvent } from './inbox-queries.ts'
 
 // Events may be listed a while after they were made.
@@ -12,20 +12,15 @@ const overlapMs = 60 * 60 * 1000
  * was sent while nobody answered, or was lost on the way, is taken in from there.
  */
 export function startReconciliation(deps: BillingDeps, intervalMs: number): Loop {
-  return startLoop(
-    'reconciliation',
-    deps.log,
-    async (signal) => {
-      for (;;) {
-        const due = await claimMerchant(deps.sql, intervalMs)
-        if (!due || signal.aborted) return Math.min(intervalMs, 5_000)
-        await reconcile(deps, due).catch((error: unknown) =>
-          deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared, later again'),
-        )
-      }
-    },
-    5_000,
-  )
+  return startRounds('reconciliation', deps.log, Math.min(intervalMs, 5_000), async (signal) => {
+    for (;;) {
+      const due = await claimMerchant(deps.sql, intervalMs)
+      if (!due || signal.aborted) return
+      await reconcile(deps, due).catch((error: unknown) =>
+        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared, later again'),
+      )
+    }
+  })
 }
 
 interface DueMerchant {

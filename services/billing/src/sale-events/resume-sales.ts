@@ -1,6 +1,6 @@
+import type { Loop } from '@licensing/process/loop'
 import type { BillingDeps } from '../deps.ts'
-import { startLoop } from '../loop.ts'
-import type { Loop } from '../loop.ts'
+import { startRounds } from '../start-rounds.ts'
 import { recordSale } from './record-sale-event.ts'
 import { claimSaleIntent } from './sale-intent-queries.ts'
 
@@ -8,7 +8,7 @@ const pollMs = 1_000
 
 /** Records sales that were begun and not finished: their licence may be there already. */
 export function startResumedSales(deps: BillingDeps): Loop {
-  return startLoop('resumed sales', deps.log, async () => {
+  return startRounds('resumed sales', deps.log, pollMs, async () => {
     const sale = await claimSaleIntent(deps.sql)
     if (!sale) return pollMs
     await recordSale(deps, sale)

@@ -1,12 +1,11 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import type { Nats } from '@licensing/events/connection'
 import { streamOf } from '@licensing/events/streams'
-import { createLogger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { eventually } from '@licensing/test-support/poll'
-import { startLoop } from '../loop.ts'
 
 /** What vendors are told, as the streams have it; each event once, however often it was published. */
 export interface EventLog {
@@ -29,10 +28,8 @@ export function startEventLog(nats: Nats): EventLog {
   ])
   let manager: ReturnType<Nats['connection']['jetstreamManager']> | undefined
   const managing = () => (manager ??= nats.connection.jetstreamManager())
-  const loop = startLoop(
-    'event log',
-    createLogger('event-log', 'silent'),
-    async (signal) => {
+  const loop = startLoop({
+    work: async (signal) => {
       const manager = await managing()
       for (const [source, from] of next) {
         for (let seq = from; !signal.aborted; seq += 1) {
@@ -43,10 +40,12 @@ export function startEventLog(nats: Nats): EventLog {
           next.set(source, seq + 1)
         }
       }
-      return pollMs
     },
-    pollMs,
-  )
+    everyMs: pollMs,
+    failed: () => {},
+    isOutage: () => false,
+    retry: { firstMs: pollMs, longestMs: pollMs },
+  })
   const raw = (accountId: string) => [...events.values()].filter((event) => event.accountId === accountId)
   return {
     raw,

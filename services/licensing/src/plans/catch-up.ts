@@ -1,7 +1,8 @@
 import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import { hasReached, streamEnds } from '@licensing/events/caught-up'
 import type { Nats } from '@licensing/events/connection'
-import { pause } from '@licensing/events/pause'
+import { startLoop } from '@licensing/process/loop'
 import type { LicensingDeps } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
@@ -21,24 +22,22 @@ export interface CatchUp {
  * refuse plans that exist.
  */
 export function startCatchUp(deps: LicensingDeps & { nats: Nats }): CatchUp {
-  const stopped = new AbortController()
+  const reached = streamEndsReached(deps.sql, deps.nats)
   let done = false
-  const run = async () => {
-    const reached = streamEndsReached(deps.sql, deps.nats)
-    while (!done && !stopped.signal.aborted) {
+  const loop = startLoop({
+    work: async () => {
       done = (await readAllCopies(deps)) || (await reached())
-      if (!done) await pause(retryMs, stopped.signal)
-    }
-  }
-  const running = run().catch((error: unknown) => deps.log.error({ err: error }, 'catching up ended'))
+      return done ? 'done' : retryMs
+    },
+    everyMs: retryMs,
+    failed: (error) => deps.log.error({ err: error }, 'catching up failed, trying again'),
+    isOutage: isDatabaseOutage,
+  })
   return {
     probe() {
       if (!done) throw new Error('plan copies are not complete yet')
     },
-    async stop() {
-      stopped.abort()
-      await running
-    },
+    stop: () => loop.stop(),
   }
 }
 

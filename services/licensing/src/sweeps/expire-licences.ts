@@ -1,18 +1,15 @@
 import type { Transaction } from '@licensing/database/connect'
-import { Outage } from '@licensing/database/outage'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Outbox } from '@licensing/events/outbox'
-import { pause } from '@licensing/events/pause'
 import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
 import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import { licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
-
-export interface Sweep {
-  stop(): Promise<void>
-}
 
 interface SweepOptions {
   outbox: Outbox
@@ -31,28 +28,13 @@ const expired = new Counter({ name: 'licences_expired_total', help: 'Licences th
  * Expires licences past `expires_on`, every `intervalMs` milliseconds and until none is left, so that it catches up
  * after a downtime. Replicas share the work: each takes what no other holds.
  */
-export function startSweep(options: SweepOptions): Sweep {
-  const stopped = new AbortController()
-  const running = run(options, stopped.signal)
-  return {
-    async stop() {
-      stopped.abort()
-      await running
-    },
-  }
-}
-
-async function run({ outbox, intervalMs, log }: SweepOptions, signal: AbortSignal): Promise<void> {
-  const outage = new Outage()
-  while (!signal.aborted) {
-    try {
-      await expireLicences(outbox, signal)
-      outage.over()
-    } catch (error) {
-      if (!signal.aborted && outage.isNews(error)) log.warn({ err: error }, 'sweep failed, trying again')
-    }
-    await pause(intervalMs, signal)
-  }
+export function startSweep({ outbox, intervalMs, log }: SweepOptions): Loop {
+  return startLoop({
+    work: async (signal) => void (await expireLicences(outbox, signal)),
+    everyMs: intervalMs,
+    failed: (error) => log.warn({ err: error }, 'sweep failed, trying again'),
+    isOutage: isDatabaseOutage,
+  })
 }
 
 /** One sweep. @returns how many licences it expired */
