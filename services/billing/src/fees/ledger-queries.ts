@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PageRequest } from '@licensing/database/page'
+import { rowsFor } from '@licensing/database/page'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import type { PageRequest } from '../page.ts'
-import { rowsFor } from '../page.ts'
 
 export interface NewFeeEntry {
   id: string

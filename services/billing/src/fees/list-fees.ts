@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { pageOf } from '@licensing/database/page'
 import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { BillingDeps } from '../deps.ts'
-import { pageOf } from '../page.ts'
 import { listFeeRows } from './ledger-queries.ts'
 
 export async function listFees(

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import type { PageRequest } from '../page.ts'
-import { rowsFor } from '../page.ts'
+import type { PageRequest } from '@licensing/database/page'
+import { rowsFor } from '@licensing/database/page'
 
 /** What is known of a payment's charge. */
 export const chargeStates = ['none', 'pending', 'known', 'absent'] as const

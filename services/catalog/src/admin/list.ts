@@ -1,8 +1,8 @@
+import type { PageRequest } from '@licensing/database/page'
+import { pageOf } from '@licensing/database/page'
 import { listAllAccounts } from '../accounts/account-queries.ts'
 import { listKeyRows } from '../api-keys/api-key-queries.ts'
 import { listApplicationRows } from '../applications/application-queries.ts'
-import type { PageRequest } from '../pages.ts'
-import { pageOf } from '../pages.ts'
 import type { Command } from './command.ts'
 
 export const list: Command = {
@@ -43,7 +43,7 @@ async function allOf<Row extends { id: string }>(
 ): Promise<Row[]> {
   const all: Row[] = []
   for (;;) {
-    const request = { limit: 1000, beforeId: all.at(-1)?.id ?? '' }
+    const request = { limit: 200, beforeId: all.at(-1)?.id ?? '' }
     const { page, hasMore } = pageOf(await read(request), request.limit)
     all.push(...page)
     if (!hasMore) return all

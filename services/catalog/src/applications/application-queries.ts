@@ -1,7 +1,7 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
-import type { PageRequest } from '../pages.ts'
-import { rowsFor } from '../pages.ts'
+import type { PageRequest } from '@licensing/database/page'
+import { rowsFor } from '@licensing/database/page'
 import { notFound } from '../refusals.ts'
 
 export interface ApplicationRow {

@@ -1,11 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { pageOf } from '@licensing/database/page'
 import type {
   ListEntitlementDefinitionsRequest,
   ListEntitlementDefinitionsResponseSchema,
 } from '@licensing/proto/catalog'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 import type { CatalogDeps } from '../deps.ts'
-import { checkPage, pageOf } from '../pages.ts'
+import { checkPage } from '../check-page.ts'
 import { listDefinitionRows } from './definition-queries.ts'
 import { toDefinition } from './definition.ts'
 

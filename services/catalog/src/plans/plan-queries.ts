@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PageRequest } from '@licensing/database/page'
+import { rowsFor } from '@licensing/database/page'
 import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
-import type { PageRequest } from '../pages.ts'
-import { rowsFor } from '../pages.ts'
 import { transitions } from './plan.ts'
 
 export interface PlanRow {

@@ -1,21 +1,21 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { pageOf, rowsFor } from '@licensing/database/page'
 import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ListLicenceHistoryRequest, ListLicenceHistoryResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
-import { pageLimit } from '../page.ts'
 import { findHistory } from './history-queries.ts'
 
 export async function listLicenceHistory(
   { sql }: LicensingDeps,
   request: ListLicenceHistoryRequest,
 ): Promise<MessageInitShape<typeof ListLicenceHistoryResponseSchema>> {
-  const limit = pageLimit(request.limit)
-  const rows = await findHistory(sql, request, request.beforePosition, limit + 1)
+  const rows = await findHistory(sql, request, request.beforePosition, rowsFor(request.limit))
   if (!rows) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  const { page, hasMore } = pageOf(rows, request.limit)
   return {
-    entries: rows.slice(0, limit).map((row) => ({
+    entries: page.map((row) => ({
       position: row.position,
       at: timestampFromDate(row.at),
       type: readMember('historyType', row.type),
@@ -24,6 +24,6 @@ export async function listLicenceHistory(
       ...(row.from_status !== null && { from: readMember('licenceStatus', row.from_status) }),
       ...(row.cause !== null && { cause: row.cause }),
     })),
-    hasMore: rows.length > limit,
+    hasMore,
   }
 }

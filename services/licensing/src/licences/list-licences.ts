@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDeps } from '../dependencies.ts'
-import { pageLimit } from '../page.ts'
 import { licenceMessage } from './licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
@@ -16,11 +16,11 @@ export async function listLicences(
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
-  const limit = pageLimit(request.limit)
   const rows = await findLicences(lists, {
     ...request,
-    limit: limit + 1,
+    limit: rowsFor(request.limit),
     seenSince: seenSince && timestampDate(seenSince),
   })
-  return { licences: rows.slice(0, limit).map(licenceMessage), hasMore: rows.length > limit }
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { licences: page.map(licenceMessage), hasMore }
 }

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListDeliveriesRequest, ListDeliveriesResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
 import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
-import { pageSize, toPage } from '../page.ts'
 import { deliveryMessage } from './delivery.ts'
 import { readDeliveries, readLeftovers } from './delivery-log.ts'
 
@@ -16,7 +16,6 @@ export async function listDeliveries(
   if (status !== undefined && !isMember('deliveryStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
   }
-  const size = pageSize(request.limit)
   // An endpoint of somebody else may have any number of deliveries, none of which is to be looked through.
   if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
     return { deliveries: [], hasMore: false }
@@ -29,8 +28,8 @@ export async function listDeliveries(
     ...(eventType !== undefined && { eventType }),
     ...(status !== undefined && { status }),
     ...(beforeId && { beforeId }),
-    limit: size + 1,
+    limit: rowsFor(request.limit),
   }
-  const page = toPage(await readDeliveries(sql, filter, leftovers), size)
-  return { deliveries: page.rows.map(deliveryMessage), hasMore: page.hasMore }
+  const { page, hasMore } = pageOf(await readDeliveries(sql, filter, leftovers), request.limit)
+  return { deliveries: page.map(deliveryMessage), hasMore }
 }

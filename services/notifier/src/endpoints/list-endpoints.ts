@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { pageOf, rowsFor } from '@licensing/database/page'
 import type { ListEndpointsRequest, ListEndpointsResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDeps } from '../deps.ts'
-import { pageSize, toPage } from '../page.ts'
 import { endpointMessage } from './endpoint.ts'
 import { readEndpoints } from './endpoint-queries.ts'
 
@@ -9,10 +9,12 @@ export async function listEndpoints(
   { sql }: NotifierDeps,
   { accountId, applicationId, limit, beforeId }: ListEndpointsRequest,
 ): Promise<MessageInitShape<typeof ListEndpointsResponseSchema>> {
-  const size = pageSize(limit)
-  const page = toPage(
-    await readEndpoints(sql, { accountId, applicationId, ...(beforeId && { beforeId }), limit: size + 1 }),
-    size,
-  )
-  return { endpoints: page.rows.map(endpointMessage), hasMore: page.hasMore }
+  const rows = await readEndpoints(sql, {
+    accountId,
+    applicationId,
+    ...(beforeId && { beforeId }),
+    limit: rowsFor(limit),
+  })
+  const { page, hasMore } = pageOf(rows, limit)
+  return { endpoints: page.map(endpointMessage), hasMore }
 }
