@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
+import { locks } from './locks.ts'
 import { migrate } from './migrate.ts'
 
 async function givenFolder(files: Record<string, string>) {
@@ -53,14 +54,14 @@ test('a start with nothing to migrate waits for no lock, one with a migration wa
   const other = connect(database.url, { name: 'other', max: 1 })
   await migrate(sql, [folder])
   // As replicas of the first releases hold it: for their session.
-  await other`select pg_advisory_lock(7162001)`
+  await other`select pg_advisory_lock(${locks.migration})`
   expect(await migrate(sql, [folder])).toEqual([])
   await writeFile(join(folder.path, '0002-second.sql'), 'create table second (id int);')
   const steps: string[] = []
   const migrated = migrate(sql, [folder], (step) => steps.push(step))
   await eventually(() => steps.length >= 5)
   expect(new Set(steps)).toEqual(new Set(['migration test/0002-second.sql']))
-  await other`select pg_advisory_unlock(7162001)`
+  await other`select pg_advisory_unlock(${locks.migration})`
   expect(await migrated).toEqual(['test/0002-second.sql'])
   const [settings] = await sql`select current_setting('statement_timeout') as statement`
   expect(settings).toEqual({ statement: '1s' })

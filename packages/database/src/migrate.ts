@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { oneConnection } from './connect.ts'
 import type { Database, Transaction } from './connect.ts'
+import { locks } from './locks.ts'
 import { transaction } from './transaction.ts'
 
 /** Plain SQL files of one folder, applied in the order of their names. */
@@ -18,8 +19,6 @@ interface Migration {
   checksum: string
 }
 
-// Any constant: replicas that start at once wait here for one another.
-const migrationLock = 7_162_001
 const watchEveryMs = 500
 
 /**
@@ -71,7 +70,7 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
     await tx`set local statement_timeout = 0`
     await tx`set local lock_timeout = 0`
     await watched.follow(tx)
-    await tx`select pg_advisory_xact_lock(${migrationLock})`
+    await tx`select pg_advisory_xact_lock(${locks.migration})`
     await tx`
       create table if not exists migrations (
         name text primary key,

@@ -1,4 +1,5 @@
 import type { Database, Transaction } from '@licensing/database/connect'
+import { locks } from '@licensing/database/locks'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
@@ -29,7 +30,6 @@ const pollMs = 200
 const pauseMs = { more: 0, done: pollMs, busy: 5 }
 const retryMs = 250
 const publishTimeoutMs = 5_000
-const relayLock = 7_162_002
 
 const published = new Counter({ name: 'outbox_published_total', help: 'Events acknowledged by JetStream' })
 const waiting = new Gauge({
@@ -78,7 +78,7 @@ async function publishBatch(
   connection: NatsConnection,
   source: Source,
 ): Promise<keyof typeof pauseMs> {
-  const [lock] = await tx<{ locked: boolean }[]>`select pg_try_advisory_xact_lock(${relayLock}) as locked`
+  const [lock] = await tx<{ locked: boolean }[]>`select pg_try_advisory_xact_lock(${locks.relay}) as locked`
   if (!lock?.locked) return 'busy'
   const rows = await tx<(OutboxRow & { age: number })[]>`
     select position, event_id, partition, name, payload, trace_parent,

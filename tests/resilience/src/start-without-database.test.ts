@@ -1,4 +1,5 @@
 import { connect } from '@licensing/database/connect'
+import { locks } from '@licensing/database/locks'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
@@ -110,7 +111,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
   const others = connect(url, { name: 'others', max: 2 })
   const blocker = await others.reserve()
   // The lock of catalog's bootstrap: the start stands at a known point.
-  await blocker`select pg_advisory_lock(7162101)`
+  await blocker`select pg_advisory_lock(${locks.bootstrap})`
   await service.stop()
   const log = await logFromNow(service)
   const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '4' })
@@ -121,7 +122,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
     expect(waiting).toHaveLength(1)
   })
   proxy.hold()
-  await blocker`select pg_advisory_unlock(7162101)`
+  await blocker`select pg_advisory_unlock(${locks.bootstrap})`
   blocker.release()
   const stalledAt = performance.now()
   await eventually(async () => {

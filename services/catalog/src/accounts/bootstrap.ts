@@ -1,5 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { locks } from '@licensing/database/locks'
 import { transaction } from '@licensing/database/transaction'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { CatalogConfig } from '../config.ts'
@@ -7,9 +8,6 @@ import { findKeyByHash, insertKey } from '../api-keys/api-key-queries.ts'
 import { hashOfKey } from '../api-keys/key-format.ts'
 import { insertApplication } from '../applications/application-queries.ts'
 import { findDemoAccount, insertAccount, recordNewAccountFees } from './account-queries.ts'
-
-// Replicas that start at once wait here for one another.
-const bootstrapLock = 7_162_101
 
 /**
  * At the first start makes the demo account, its application and the key that the operator brings. A later start with
@@ -22,7 +20,8 @@ export async function bootstrap(
   const fee = { bps: config.FEE_BPS, fixedMinor: BigInt(config.FEE_FIXED_MINOR) }
   const key = config.BOOTSTRAP_API_KEY
   await transaction(sql, async (tx) => {
-    await tx`select pg_advisory_xact_lock(${bootstrapLock})`
+    // Replicas that start at once wait here for one another.
+    await tx`select pg_advisory_xact_lock(${locks.bootstrap})`
     await recordNewAccountFees(tx, fee)
     if (key === undefined) return
     const hash = hashOfKey(key)

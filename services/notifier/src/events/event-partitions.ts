@@ -1,4 +1,5 @@
 import type { Database, Sql } from '@licensing/database/connect'
+import { locks } from '@licensing/database/locks'
 import { keptSince } from './retention.ts'
 
 const dayMs = 86_400_000
@@ -6,8 +7,6 @@ const weekMs = 7 * dayMs
 // A Monday.
 const firstWeekMs = Date.UTC(2024, 0, 1)
 const weeksAhead = 8
-// Any constant: one replica at a time makes or drops partitions.
-const partitionsLock = 7_162_002
 
 interface Partition {
   name: string
@@ -70,10 +69,10 @@ export async function dropPartitions(sql: Database, now: Date): Promise<string[]
 async function alone<T>(sql: Database, work: (connection: Sql) => Promise<T>): Promise<T> {
   const connection = await sql.reserve()
   try {
-    await connection`select pg_advisory_lock(${partitionsLock})`
+    await connection`select pg_advisory_lock(${locks.eventPartitions})`
     return await work(connection)
   } finally {
-    await connection`select pg_advisory_unlock(${partitionsLock})`.catch(() => {})
+    await connection`select pg_advisory_unlock(${locks.eventPartitions})`.catch(() => {})
     connection.release()
   }
 }

@@ -1,0 +1,39 @@
+import { globSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { locks } from './locks.ts'
+
+const root = new URL('../../..', import.meta.url).pathname
+
+/** What follows a call of a locking function in the sources of packages and services. */
+function lockedBy(): { file: string; argument: string }[] {
+  const files = globSync(['packages/*/src/**/*.ts', 'services/*/{src,migrations}/**/*.{ts,sql}'], {
+    cwd: root,
+  })
+  return files
+    .filter((file) => !file.endsWith('.test.ts'))
+    .flatMap((file) =>
+      [...readFileSync(`${root}/${file}`, 'utf8').matchAll(/\bpg_\w*advisory_\w+\((.{0,30})/g)].map(
+        ([, argument = '']) => ({ file, argument }),
+      ),
+    )
+}
+
+test('no two advisory locks have the same id', () => {
+  const ids = Object.values(locks)
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+test('an advisory lock is named by an id of the list, or by a hash', () => {
+  const calls = lockedBy()
+  expect(calls.length).toBeGreaterThan(Object.keys(locks).length)
+  const others = calls.filter(({ argument }) => {
+    const name = /^\$\{locks\.(\w+)\}\)/.exec(argument)?.[1]
+    return name === undefined ? !argument.startsWith('hashtextextended(') : !Object.hasOwn(locks, name)
+  })
+  expect(others).toEqual([])
+})
+
+test('every id of the list is used', () => {
+  const used = lockedBy().map(({ argument }) => /locks\.(\w+)/.exec(argument)?.[1])
+  expect(Object.keys(locks).filter((name) => !used.includes(name))).toEqual([])
+})

@@ -1,0 +1,16 @@
+/**
+ * Ids of advisory locks, each of them one number for the whole database of a service. A test sees to it that no two are
+ * equal and that no other number is used. They never change: replicas of two releases lock each other out.
+ *
+ * A lock of a row that may not exist yet is named by a hash instead: `hashtextextended(<what it is of>, 0)`.
+ */
+export const locks = {
+  /** One replica at a time applies a migration. */
+  migration: 7_162_001,
+  /** One relay at a time publishes an outbox. */
+  relay: 7_162_002,
+  /** One catalog at a time makes the demo account. */
+  bootstrap: 7_162_101,
+  /** One notifier at a time makes or drops partitions of events. */
+  eventPartitions: 7_162_201,
+} as const
