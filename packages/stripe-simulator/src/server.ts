@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { apiRoutes } from './api/routes.ts'
 import { serveApi } from './api/serve-api.ts'
 import { serveControl } from './control/routes.ts'
-import type { Control } from './control/routes.ts'
+import type { Control } from './control/control.ts'
 import { parseForm } from './http/form.ts'
 import { servePages } from './pages/routes.ts'
 

@@ -1,7 +1,7 @@
 import { apiClient } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
 import type { Page } from './vendor.ts'

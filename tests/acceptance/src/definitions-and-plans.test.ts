@@ -1,5 +1,5 @@
 import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor } from './vendor.ts'
 import type { Licence, Page, Plan } from './vendor.ts'

@@ -1,7 +1,7 @@
 import { hostAddress } from '@licensing/test-support/host-address'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'

@@ -1,5 +1,5 @@
 import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'

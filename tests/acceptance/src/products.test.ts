@@ -1,6 +1,7 @@
 import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack, type Stack } from '@licensing/test-support/stack'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { compactVerify, createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import type { JSONWebKeySet } from 'jose'
 import { execFile } from 'node:child_process'

@@ -1,5 +1,5 @@
 import type { ApiAnswer, ApiRequest } from '@licensing/test-support/api-client'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 

@@ -1,4 +1,4 @@
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { under } from './report.ts'
 import type { Figure } from './report.ts'
 import { residentMiB } from './setting.ts'

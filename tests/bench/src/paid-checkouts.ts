@@ -1,4 +1,4 @@
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { givenDefinitions, givenPlan } from './vendor.ts'
 
 export interface ProcessorEvent {

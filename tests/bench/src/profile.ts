@@ -1,5 +1,5 @@
-import type { Stack } from '@licensing/test-support/stack'
-import type { TestProcess } from '@licensing/test-support/process'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { readdir, readFile } from 'node:fs/promises'
 

@@ -1,4 +1,4 @@
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 
 /** Four definitions, as a usual application has. */
 export async function givenDefinitions({ api, appId }: Stack): Promise<void> {

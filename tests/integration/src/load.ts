@@ -1,7 +1,7 @@
 import { apiClient, type ApiAnswer } from '@licensing/test-support/api-client'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 

@@ -1,5 +1,5 @@
-import type { TestProcess } from '@licensing/test-support/process'
-import type { Stack } from '@licensing/test-support/stack'
+import type { TestProcess } from '@licensing/test-support/test-process'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import type { Load } from './load.ts'
 
 const order = ['catalog', 'licensing', 'billing', 'notifier', 'gateway'] as const

@@ -1,6 +1,6 @@
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { expect } from 'vitest'
 
 interface Body {

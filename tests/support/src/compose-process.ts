@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { addressOf, docker, inspect } from './docker.ts'
 import { eventually } from './poll.ts'
-import type { TestProcess } from './process.ts'
+import type { TestProcess } from './test-process.ts'
 
 const operationsPort = 9090
 

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GenericContainer, getContainerRuntimeClient, type StartedTestContainer } from 'testcontainers'
 import { eventually } from './poll.ts'
-import type { ServiceOptions, TestProcess } from './process.ts'
+import type { ServiceOptions, TestProcess } from './test-process.ts'
 
 /** A service's image, held as tightly as Kubernetes does: no root, nothing to write to, no capability. */
 class ServiceContainer extends GenericContainer {

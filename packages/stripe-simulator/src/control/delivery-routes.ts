@@ -8,7 +8,7 @@ import { apiVersion, defaultEnabledEvents } from '../objects/event.ts'
 import type { SimulatedEvent } from '../objects/event.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
-import type { Control } from './routes.ts'
+import type { Control } from './control.ts'
 
 export function deliveryRoutes(scope: FastifyInstance, control: Control): void {
   const { world, deliveries, changed } = control

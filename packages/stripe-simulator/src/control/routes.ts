@@ -1,16 +1,13 @@
 import type { FastifyInstance } from 'fastify'
-import type { Api } from '../api/serve-api.ts'
-import type { Deliveries } from '../delivery/deliveries.ts'
 import { faultKinds } from '../http/faults.ts'
 import { Params } from '../http/params.ts'
 import { StripeError, invalidRequest, noSuch } from '../http/stripe-error.ts'
 import { expireDueSessions } from '../flows/expire-session.ts'
 import { dumpWorld } from '../world/dump.ts'
 import type { World } from '../world/world.ts'
+import type { Control } from './control.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
 import { runAction } from './run-action.ts'
-
-export type Control = Api & { deliveries: Deliveries; reset: () => void }
 
 /** The side that Stripe does not have: JSON in, JSON out, under `/_sim`. */
 export function serveControl(server: FastifyInstance, control: Control): void {

@@ -1,4 +1,4 @@
-import type { Control } from '../control/routes.ts'
+import type { Control } from '../control/control.ts'
 import { findAnywhere } from '../flows/find.ts'
 import type { Params } from '../http/params.ts'
 import { impossible } from '../http/stripe-error.ts'

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { Control } from '../control/routes.ts'
+import type { Control } from '../control/control.ts'
 import { runAction } from '../control/run-action.ts'
 import { failSession, paySession } from '../flows/pay-session.ts'
 import { parseForm } from '../http/form.ts'

@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { ChargeFact } from '../processors/facts.ts'
-import type { Subject } from './record-fact.ts'
+import type { Subject } from './subjects.ts'
 
 export interface ChargeRow {
   charge_ref: string

@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { CheckoutFact } from '../processors/facts.ts'
-import type { Subject } from './record-fact.ts'
+import type { Subject } from './subjects.ts'
 
 /** A state that has been passed changes nothing more; the time of payment is the first that was told. */
 export async function recordCheckout(

@@ -1,7 +1,7 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { DisputeFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
-import type { Subject } from './record-fact.ts'
+import type { Subject } from './subjects.ts'
 
 export interface DisputeRow {
   dispute_ref: string

@@ -5,14 +5,8 @@ import { recordCharge } from './charge-facts.ts'
 import { recordCheckout } from './checkout-facts.ts'
 import { recordDispute } from './dispute-facts.ts'
 import { recordRefund } from './refund-facts.ts'
+import type { Subject } from './subjects.ts'
 import { recordFailedInvoice, recordPaidInvoice, recordSubscriptionEnd } from './subscription-facts.ts'
-
-/** Where a fact belongs: the payment or the subscription that it tells of, or the session itself. */
-export interface Subject {
-  sessionId?: string
-  paymentRef?: string
-  subscriptionRef?: string
-}
 
 /**
  * Stores what the processor tells, merged with what it told before so that neither order nor repetition matters.

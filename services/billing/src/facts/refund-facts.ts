@@ -1,7 +1,7 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { ChargeFact, RefundFact } from '../processors/facts.ts'
 import { learnCharge } from './charge-facts.ts'
-import type { Subject } from './record-fact.ts'
+import type { Subject } from './subjects.ts'
 
 const causedWithinMs = 2_000
 

@@ -1,5 +1,11 @@
 import type { Sql } from '@licensing/database/connect'
-import type { Subject } from './record-fact.ts'
+
+/** Where a fact belongs: the payment or the subscription that it tells of, or the session itself. */
+export interface Subject {
+  sessionId?: string
+  paymentRef?: string
+  subscriptionRef?: string
+}
 
 /** The sessions that a fact concerns. A payment of somebody else's on the same merchant concerns none. */
 export async function sessionsOf(sql: Sql, merchant: string, subject: Subject): Promise<string[]> {

@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { InvoiceFailedFact, InvoicePaidFact, SubscriptionEndedFact } from '../processors/facts.ts'
-import type { Subject } from './record-fact.ts'
+import type { Subject } from './subjects.ts'
 
 export interface InvoiceRow {
   invoice_ref: string

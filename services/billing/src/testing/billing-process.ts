@@ -1,7 +1,7 @@
 import { connectTo } from '@licensing/grpc/client'
 import { BillingService } from '@licensing/proto/billing'
 import { startService } from '@licensing/test-support/process'
-import type { TestProcess } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import { freeAddress } from './free-address.ts'
 import { startSurroundings, webhookSecret } from './surroundings.ts'
 import type { Surroundings } from './surroundings.ts'

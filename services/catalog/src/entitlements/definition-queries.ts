@@ -3,16 +3,7 @@ import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfKey } from './definition.ts'
-
-export interface DefinitionRow {
-  id: string
-  application_id: string
-  key: string
-  kind: EntitlementKind
-  display_name: string
-  default_value: string
-  created_at: Date
-}
+import type { DefinitionRow } from './definition.ts'
 
 const columns = (sql: Sql) =>
   sql`d.id, d.application_id, d.key, d.kind, d.display_name, d.default_value, d.created_at`

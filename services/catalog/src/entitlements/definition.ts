@@ -2,7 +2,16 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
-import type { DefinitionRow } from './definition-queries.ts'
+
+export interface DefinitionRow {
+  id: string
+  application_id: string
+  key: string
+  kind: EntitlementKind
+  display_name: string
+  default_value: string
+  created_at: Date
+}
 
 /** What each kind holds (interface 2.1), and what applies where nothing is said. */
 export const kinds = {

@@ -9,7 +9,7 @@ import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { notFound } from '../refusals.ts'
 import { changeStatus, findPlan, resumeStatus, settleStatus } from './plan-queries.ts'
-import type { PlanRow } from './plan-queries.ts'
+import type { PlanRow } from './plan.ts'
 import { wrongStatus } from './plan.ts'
 
 interface Addressed {

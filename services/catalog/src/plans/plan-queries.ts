@@ -1,21 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
-import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
+import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { transitions } from './plan.ts'
-
-export interface PlanRow {
-  id: string
-  application_id: string
-  name: string
-  code: string
-  status: PlanStatus
-  status_version: bigint
-  created_at: Date
-  updated_at: Date
-  /** Definition id and value, in the order of the definitions' keys. */
-  overrides: [string, string][]
-}
+import type { PlanRow } from './plan.ts'
 
 const selectPlans = (sql: Sql) => sql`
   select p.id, p.application_id, p.name, p.code, p.status, p.status_version, p.created_at, p.updated_at,

@@ -5,7 +5,19 @@ import type { PlanSchema } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
 import type { Violations } from '../refusals.ts'
-import type { PlanRow } from './plan-queries.ts'
+
+export interface PlanRow {
+  id: string
+  application_id: string
+  name: string
+  code: string
+  status: PlanStatus
+  status_version: bigint
+  created_at: Date
+  updated_at: Date
+  /** Definition id and value, in the order of the definitions' keys. */
+  overrides: [string, string][]
+}
 
 /** Interface 3.2: each verb needs one status and leads to the other. */
 export const transitions = {

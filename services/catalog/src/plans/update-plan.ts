@@ -14,7 +14,7 @@ import { notFound, Violations } from '../refusals.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { matchOverrides, sameOverrides } from './overrides.ts'
 import { findPlan, replaceOverrides, updatePlanRow } from './plan-queries.ts'
-import type { PlanRow } from './plan-queries.ts'
+import type { PlanRow } from './plan.ts'
 import { checkCode, codeTaken, toPlan } from './plan.ts'
 
 /** Also on a retired plan. Answers when licensing has the change: what is issued from then on follows it. */

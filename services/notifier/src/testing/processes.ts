@@ -14,7 +14,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
-import type { TestProcess } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { givenEvent, publish } from './events.ts'
 

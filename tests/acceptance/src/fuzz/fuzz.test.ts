@@ -1,6 +1,6 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startStack } from '@licensing/test-support/stack'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { assert, asyncProperty, gen } from 'fast-check'
 import { expect, test } from 'vitest'
 import { operationsOf, readDocument } from '../document.ts'

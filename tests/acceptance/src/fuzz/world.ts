@@ -1,5 +1,5 @@
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { givenVendor } from '../vendor.ts'

@@ -1,7 +1,7 @@
 import { connect } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { scaled, scaledSeconds } from '../bench-scale.ts'

@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { scaled, scaledSeconds } from '../bench-scale.ts'
 import { load } from '../load.ts'
 import { beside, median } from '../report.ts'

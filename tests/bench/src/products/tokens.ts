@@ -1,5 +1,5 @@
 import { decodeJwt, generateKeyPair, SignJWT } from 'jose'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { licenceKey } from '../scale/population.ts'
 import type { LoadRequest } from '../load.ts'

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomBytes } from 'node:crypto'
 import { scaledSeconds } from '../bench-scale.ts'
 import { load } from '../load.ts'

@@ -1,4 +1,4 @@
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomBytes } from 'node:crypto'
 import { scaledSeconds } from '../bench-scale.ts'
 import { load } from '../load.ts'

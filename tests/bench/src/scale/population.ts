@@ -1,5 +1,5 @@
 import type { Database } from '@licensing/database/connect'
-import type { Stack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { givenDefinitions, givenPlan } from '../vendor.ts'
 
 /** A vendor with many licences. */

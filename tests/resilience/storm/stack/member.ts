@@ -1,4 +1,5 @@
-import { startService, type TestProcess } from '@licensing/test-support/process'
+import { startService } from '@licensing/test-support/process'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import type { ServiceName } from '@licensing/local-servers/services'
 
 /** A process of the stack: somebody's fault, or nobody's, when it is down. */
