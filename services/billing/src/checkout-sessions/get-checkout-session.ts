@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { CheckoutSessionSchema, GetCheckoutSessionRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { findSession } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './session.ts'
 

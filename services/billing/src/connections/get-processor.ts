@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetProcessorRequest, ProcessorSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { processorMessage } from './connect-processor.ts'
 import { findConnection } from './connection-queries.ts'
 

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { GetSpendCapRequest, SpendCapSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { periodOf } from './fee.ts'
 import { spendCapMessage } from './spend-cap.ts'
 

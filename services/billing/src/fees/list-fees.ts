@@ -3,7 +3,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { listFeeRows } from './ledger-queries.ts'
 
 export async function listFees(

@@ -1,4 +1,4 @@
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { findCharges } from '../facts/charge-facts.ts'
 import { recordFact } from '../facts/record-fact.ts'
 import { graceMs, ripen } from '../facts/ripeness.ts'

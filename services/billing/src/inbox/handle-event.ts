@@ -1,7 +1,7 @@
 import { transaction } from '@licensing/database/transaction'
 import { alertVendor } from '../alerts/alert-vendor.ts'
 import { markDisconnected } from '../connections/connection-queries.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { recordFact } from '../facts/record-fact.ts'
 import type { Subject } from '../facts/subjects.ts'
 import { deriveRefund } from '../facts/refund-facts.ts'

@@ -2,7 +2,7 @@ import type { Loop } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
 import { accountsOf } from '../connections/connection-queries.ts'
 import { alertVendor } from '../alerts/alert-vendor.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { handleEvent } from './handle-event.ts'
 import {

@@ -1,4 +1,4 @@
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { readSession } from '../checkout-sessions/session-queries.ts'
 import { writeSession } from '../checkout-sessions/session-queries.ts'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'

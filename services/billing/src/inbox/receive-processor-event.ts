@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { ReceiveProcessorEventRequest } from '@licensing/proto/billing'
 import { accountsOf } from '../connections/connection-queries.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { insertEvent } from './inbox-queries.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { Loop } from '@licensing/process/loop'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { insertEvent } from './inbox-queries.ts'
 

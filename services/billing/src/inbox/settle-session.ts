@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { paymentStates, readSession } from '../checkout-sessions/session-queries.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { awaitingAction, nextRipe } from '../facts/ripeness.ts'
 import { findInvoices } from '../facts/subscription-facts.ts'
 import { settle } from '../settlement/settle.ts'

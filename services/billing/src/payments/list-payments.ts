@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { DeletePriceRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { removePrice } from './price-queries.ts'
 
 export async function deletePrice(

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetPriceRequest, PriceSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { findPrice } from './price-queries.ts'
 import { priceMessage } from './price.ts'
 

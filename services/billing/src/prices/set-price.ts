@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { brokenConstraint } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { PriceSchema, SetPriceRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { putPrice } from './price-queries.ts'
 import { priceMessage, toPriceRow } from './price.ts'
 

@@ -8,7 +8,7 @@ import type { RecordSaleEventRequest, RecordSaleEventResponseSchema } from '@lic
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate } from '../calendar.ts'
 import { checkReference } from '../check-reference.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'

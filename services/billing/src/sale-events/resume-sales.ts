@@ -1,5 +1,5 @@
 import type { Loop } from '@licensing/process/loop'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { recordSale } from './record-sale-event.ts'
 import { claimSaleIntent } from './sale-intent-queries.ts'

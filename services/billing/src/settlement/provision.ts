@@ -5,7 +5,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { markProvisioned, writeSession } from '../checkout-sessions/session-queries.ts'
 import type { SessionRow } from '../checkout-sessions/session-queries.ts'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { writeLicence } from '../payments/payment-queries.ts'
 
 // What passes by itself is tried again; what does not needs the vendor.

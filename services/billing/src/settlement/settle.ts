@@ -1,5 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
-import type { BillingDeps } from '../deps.ts'
+import type { BillingDeps } from '../dependencies.ts'
 import { giveUpCharges } from '../payments/payment-queries.ts'
 import { applyLocal } from './apply-local.ts'
 import { applyToLicence } from './apply-to-licence.ts'

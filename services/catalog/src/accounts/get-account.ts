@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AccountSchema, GetAccountRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findAccount } from './account-queries.ts'
 import { toAccount } from './account.ts'

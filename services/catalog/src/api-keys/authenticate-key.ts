@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { AuthenticateKeyRequest, PrincipalSchema } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { findKeyByHash } from './api-key-queries.ts'
 
 export async function authenticateKey(

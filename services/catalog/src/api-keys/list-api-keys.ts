@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf } from '@licensing/database/page'
 import type { ListApiKeysRequest, ListApiKeysResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { listKeyRows } from './api-key-queries.ts'
 import { toApiKey } from './api-key.ts'

@@ -1,5 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { lockApplication } from './application-queries.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ApplicationOwnerSchema, FindApplicationOwnerRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findApplicationOfAnyAccount } from './application-queries.ts'
 

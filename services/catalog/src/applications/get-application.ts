@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ApplicationSchema, GetApplicationRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findApplication, findApplicationOfAnyAccount } from './application-queries.ts'
 import { toApplication } from './application.ts'

@@ -9,7 +9,7 @@ import type {
 import { isMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { Violations } from '../refusals.ts'

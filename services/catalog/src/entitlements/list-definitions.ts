@@ -5,7 +5,7 @@ import type {
   ListEntitlementDefinitionsResponseSchema,
 } from '@licensing/proto/catalog'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { listDefinitionRows } from './definition-queries.ts'
 import { toDefinition } from './definition.ts'

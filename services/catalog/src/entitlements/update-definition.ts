@@ -5,7 +5,7 @@ import type {
   UpdateEntitlementDefinitionRequest,
 } from '@licensing/proto/catalog'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { notFound, Violations } from '../refusals.ts'

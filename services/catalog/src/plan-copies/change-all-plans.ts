@@ -1,5 +1,5 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { announce } from './announce.ts'
 import { copiesOfApplication, raiseVersions } from './plan-copy-queries.ts'
 import { toPlanCopy } from './plan-copy.ts'

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import type { ListPlanCopiesRequest, ListPlanCopiesResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { copiesAfter } from './plan-copy-queries.ts'
 import { partsOf, toPlanCopy } from './plan-copy.ts'
 

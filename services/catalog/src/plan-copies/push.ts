@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 
 const askTimeoutMs = 2_000
 const pushTimeoutMs = 5_000

@@ -1,5 +1,5 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 
 /** Active licences of each plan, in the order asked: exact, so it is licensing that counts. */
 export async function countActiveLicences({ licensing }: CatalogDeps, planIds: string[]): Promise<bigint[]> {

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ArchivePlanRequest, ArchivePlanResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { savedOnly } from '../plan-copies/push.ts'
 import { changePlanStatus } from './change-plan-status.ts'
 import { archiveMs } from './plan-queries.ts'

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { PlanSchema, RestorePlanRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../deps.ts'
+import type { CatalogDeps } from '../dependencies.ts'
 import { push } from '../plan-copies/push.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { changePlanStatus } from './change-plan-status.ts'

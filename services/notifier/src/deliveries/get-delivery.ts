@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { DeliveryDetailSchema, DeliveryRequest } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../deps.ts'
+import type { NotifierDeps } from '../dependencies.ts'
 import { keptSince } from '../events/retention.ts'
 import { attemptMessage, deliveryMessage, deliveryNotFound } from './delivery.ts'
 import { readAttempts, readDeliveries, readPayload } from './delivery-log.ts'

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EndpointRequest, EndpointSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../deps.ts'
+import type { NotifierDeps } from '../dependencies.ts'
 import { endpointMessage, endpointNotFound } from './endpoint.ts'
 import { readEndpoints } from './endpoint-queries.ts'
 

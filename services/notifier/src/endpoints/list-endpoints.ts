@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import type { ListEndpointsRequest, ListEndpointsResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../deps.ts'
+import type { NotifierDeps } from '../dependencies.ts'
 import { endpointMessage } from './endpoint.ts'
 import { readEndpoints } from './endpoint-queries.ts'
 

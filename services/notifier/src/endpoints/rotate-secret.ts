@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EndpointRequest, RotateSecretResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../deps.ts'
+import type { NotifierDeps } from '../dependencies.ts'
 import { encrypt } from '@licensing/database/encryption'
 import { newSecret } from '../signing/secret.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageSize } from '@licensing/database/page'
 import type { ListEventsRequest, ListEventsResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../deps.ts'
+import type { NotifierDeps } from '../dependencies.ts'
 import { readEvents } from './event-queries.ts'
 import { keptSince } from './retention.ts'
 
