@@ -21,7 +21,7 @@ import { productDeps } from './products/product-deps.ts'
 import { productService } from './products/service.ts'
 import { startUpkeep } from './products/upkeep.ts'
 import { licensingService } from './service.ts'
-import { startSweep } from './sweeps/expire-licences.ts'
+import { startSweep } from './sweeps/sweep-expiries.ts'
 
 await runProcess(
   'licensing',

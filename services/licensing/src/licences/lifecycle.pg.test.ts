@@ -3,7 +3,7 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import type { Licence } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expireLicences } from '../sweeps/expire-licences.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
@@ -48,7 +48,7 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   revoke: (given) => harness.licensing.revokeLicence(verb(given)),
   retire: (given) => harness.licensing.retireLicence(verb(given)),
   archive: async ({ plan }) => void (await archive(harness, plan)),
-  sweep: async () => void (await expireLicences(harness.deps.outbox)),
+  sweep: async () => void (await sweepExpiries(harness.deps.outbox)),
   'failed payments': ({ licence }) => suspendFor(harness, licence, 'payment_failed', cause),
   'an inquiry': ({ licence }) => suspendFor(harness, licence, 'dispute_inquiry', cause),
   'an inquiry that closes': (given) => harness.licensing.resumeFromInquiry(payment(given)),
@@ -235,7 +235,7 @@ async function lead(given: Given, { status, reason, sweptFrom }: Position): Prom
   const before = causeOn(harness, given.licence, 'before')
   if (sweptFrom) {
     await lead(given, sweptFrom)
-    await expireLicences(harness.deps.outbox)
+    await sweepExpiries(harness.deps.outbox)
   } else if (status === 'expired') await licensing.expireLicence(before)
   else if (status === 'downgraded') await licensing.downgradeForRefund(before)
   else if (status === 'revoked') await licensing.revokeLicence(verb(given))

@@ -1,7 +1,7 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Licence } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expireLicences } from '../sweeps/expire-licences.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
@@ -84,7 +84,7 @@ test('an invoice that is paid after the period’s end takes the sweep’s expir
     await bought(harness, plan.id, inDays(-1)),
     await bought(harness, plan.id, inDays(-1)),
   ]
-  await expireLicences(harness.deps.outbox)
+  await sweepExpiries(harness.deps.outbox)
   expect(await statusOf(harness, late)).toBe('expired')
   await harness.licensing.expireLicence(causeOn(harness, cancelled, 'sub'))
   expect(await renew(harness, late, inDays(30))).toMatchObject({ status: 'active' })

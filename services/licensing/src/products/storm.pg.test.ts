@@ -3,7 +3,7 @@ import type { Licence } from '@licensing/proto/licensing'
 import type { TokenGrant } from '@licensing/proto/products'
 import { constantFrom, sample } from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expireLicences } from '../sweeps/expire-licences.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import {
   activeOn,
   archive,
@@ -62,7 +62,7 @@ const vendorCalls: ((at: Place) => Promise<unknown>)[] = [
   ({ replica, licence }) => replica.licensing.revokeForRefund(causeOn(replica, licence, 'rfd_whole')),
   ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, 'rfd_part')),
   ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, 'sub')),
-  ({ replica }) => expireLicences(replica.deps.outbox),
+  ({ replica }) => sweepExpiries(replica.deps.outbox),
 ]
 
 const expected = new Set(['conflict', 'plan_archived', 'licence_refused', 'limit_reached', 'not_found'])

@@ -1,7 +1,7 @@
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { constantFrom, sample } from 'fast-check'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { expireLicences } from '../sweeps/expire-licences.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
@@ -54,7 +54,7 @@ const calls: ((at: Place) => Promise<unknown>)[] = [
     provision(replica, { planId: plan.id, externalRef: customer, expiresOn: inDays(-1) }),
   ({ replica, customer, plan }) => provision(replica, { planId: plan.id, externalRef: customer }),
   ({ replica, plan }) => issue(replica, { planId: plan.id }),
-  ({ replica }) => expireLicences(replica.deps.outbox),
+  ({ replica }) => sweepExpiries(replica.deps.outbox),
 ]
 const emitting = new Set([
   'created',

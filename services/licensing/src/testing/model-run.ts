@@ -2,7 +2,7 @@ import { newId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { Licence } from '@licensing/proto/licensing'
 import { expect } from 'vitest'
-import { expireLicences } from '../sweeps/expire-licences.ts'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import type { Harness } from './harness.ts'
 import {
   activeOn,
@@ -150,7 +150,7 @@ export async function startRun(harness: Harness) {
         }
         case 'sweep': {
           const expired = model.sweep()
-          expect(await expireLicences(within.deps.outbox)).toBe(expired.length)
+          expect(await sweepExpiries(within.deps.outbox)).toBe(expired.length)
           return compareEvents(changed(expired, 'licence.expired'))
         }
       }
@@ -162,7 +162,7 @@ export async function startRun(harness: Harness) {
       }
       expect(await statusesAstray(within)).toEqual([])
       // What is still due must not meet the next run.
-      await expireLicences(within.deps.outbox)
+      await sweepExpiries(within.deps.outbox)
     },
   }
 }

@@ -18,7 +18,7 @@ import {
   verbOn,
 } from '../testing/makers.ts'
 import { bought, inDays } from '../testing/payments.ts'
-import { expireLicences, startSweep } from './expire-licences.ts'
+import { sweepExpiries, startSweep } from './sweep-expiries.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-const sweep = () => expireLicences(harness.deps.outbox)
+const sweep = () => sweepExpiries(harness.deps.outbox)
 
 test('a licence past its expiry is expired once, with its event and its history', async () => {
   const plan = await givenPlan(harness)
@@ -102,7 +102,7 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
   await insertDue(plan.id, count)
   const outboxes = [1, 2, 3].map(() => createOutbox(harness.sql, () => {}))
   const before = (await eventTypes(harness)).length
-  const swept = await Promise.all(outboxes.map((outbox) => expireLicences(outbox)))
+  const swept = await Promise.all(outboxes.map((outbox) => sweepExpiries(outbox)))
   const last = await sweep()
   expect(swept.reduce((sum, one) => sum + one, last)).toBe(count)
   const expired = (await events(harness)).slice(before)

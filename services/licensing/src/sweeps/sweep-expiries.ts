@@ -30,7 +30,7 @@ const expired = new Counter({ name: 'licences_expired_total', help: 'Licences th
  */
 export function startSweep({ outbox, intervalMs, log }: SweepOptions): Loop {
   return startLoop({
-    work: async (signal) => void (await expireLicences(outbox, signal)),
+    work: async (signal) => void (await sweepExpiries(outbox, signal)),
     everyMs: intervalMs,
     failed: (error) => log.warn({ err: error }, 'sweep failed, trying again'),
     isOutage: isDatabaseOutage,
@@ -38,7 +38,7 @@ export function startSweep({ outbox, intervalMs, log }: SweepOptions): Loop {
 }
 
 /** One sweep. @returns how many licences it expired */
-export async function expireLicences(outbox: Outbox, signal?: AbortSignal): Promise<number> {
+export async function sweepExpiries(outbox: Outbox, signal?: AbortSignal): Promise<number> {
   const totals = await Promise.all(Array.from({ length: lanes }, () => expireInTurn(outbox, signal)))
   return totals.reduce((sum, total) => sum + total, 0)
 }
