@@ -1,8 +1,9 @@
-import type { Sql } from '@licensing/database/connect'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDeps } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { insertEvent } from './inbox-queries.ts'
+import { claimMerchant, recordReconciled } from './reconcile-queries.ts'
+import type { DueMerchant } from './reconcile-queries.ts'
 
 // Events may be listed a while after they were made.
 const overlapMs = 60 * 60 * 1000
@@ -23,22 +24,6 @@ export function startReconciliation(deps: BillingDeps, intervalMs: number): Loop
   })
 }
 
-interface DueMerchant {
-  merchant: string
-  reconciled_to: Date
-}
-
-async function claimMerchant(sql: Sql, intervalMs: number): Promise<DueMerchant | undefined> {
-  const [row] = await sql<DueMerchant[]>`
-    update reconciliations set next_at = now() + ${intervalMs}::bigint * interval '1 millisecond'
-    where merchant = (
-      select merchant from reconciliations where next_at <= now() order by next_at limit 1
-      for update skip locked
-    )
-    returning merchant, reconciled_to`
-  return row
-}
-
 export async function reconcile(
   { sql, processor, wakeInbox, log }: BillingDeps,
   { merchant, reconciled_to: from }: DueMerchant,
@@ -53,5 +38,5 @@ export async function reconcile(
     wakeInbox()
   }
   if (missed > 0) log.info({ merchant, missed }, 'took in events that had not arrived')
-  await sql`update reconciliations set reconciled_to = ${started} where merchant = ${merchant}`
+  await recordReconciled(sql, merchant, started)
 }
