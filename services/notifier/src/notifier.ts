@@ -56,7 +56,7 @@ export function startNotifier(options: NotifierOptions): {
   const alerts = new Loop({
     work: () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
     everyMs: alertsEveryMs,
-    failed: (error) => log.warn({ err: error }, 'alerts not looked at'),
+    failed: (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
     isOutage: isDatabaseOutage,
   })
   const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })

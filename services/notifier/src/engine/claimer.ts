@@ -45,7 +45,8 @@ export class Claimer {
       new Loop({
         work,
         everyMs,
-        failed: (error) => options.log.warn({ err: error, part }, 'deliveries cannot be looked after'),
+        failed: (error) =>
+          options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again'),
         isOutage: isDatabaseOutage,
       })
     this.#looking = loop('due', lookEveryMs, () => this.#look())

@@ -23,7 +23,7 @@ export function startEndpointNews(options: {
   changed: (rows: EndpointRow[]) => void
 }): { announce(endpointIds: string[]): void; stop(): Promise<void> } {
   const { sql, nats, log, changed } = options
-  const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints not read')
+  const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints could not be read')
   let lookedAt: Date | undefined
   const look = async () => {
     const now = await readDatabaseTime(sql)
