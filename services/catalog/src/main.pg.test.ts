@@ -137,7 +137,7 @@ test('the command’s exit code and outputs are those of a program', async () =>
   })
   expect(await run('lst')).toMatchObject({
     code: 2,
-    errors: expect.stringContaining('no command lst'),
+    errors: expect.stringContaining('unknown command lst'),
     output: '',
   })
 })

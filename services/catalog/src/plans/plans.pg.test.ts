@@ -144,7 +144,7 @@ test('a code is unique in its application, also among retired plans and on PATCH
   const other = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant, 'pro')
   await catalog.calls.archivePlan({ ...tenant, planId: plan.id, actor })
-  const refused = { code: 'already_exists', message: expect.stringContaining('the plan code pro is taken') }
+  const refused = { code: 'already_exists', message: expect.stringContaining('the plan code pro is in use') }
   await expect(givenPlan(catalog, tenant, 'pro')).rejects.toMatchObject(refused)
   await givenPlan(catalog, other, 'pro')
   const second = await givenPlan(catalog, tenant, 'Pro')
