@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Loop, startLoop } from './loop.ts'
 import type { LoopOptions } from './loop.ts'
@@ -169,4 +170,22 @@ test('stop aborts the signal of the round at work, waits for it and reports noth
   await stopped
   expect(cleared).toBe(true)
   expect(reported).toEqual([])
+})
+
+test('a round has the context in which the loop was made, not that of the request that wakes it', async () => {
+  const storage = new AsyncLocalStorage<string>()
+  const seen: (string | undefined)[] = []
+  const loop = storage.run('the loop’s own', () =>
+    startLoop({
+      work: async () => void seen.push(storage.getStore()),
+      everyMs: 1_000,
+      failed: () => {},
+      isOutage: () => false,
+    }),
+  )
+  await vi.advanceTimersByTimeAsync(0)
+  storage.run('a request', () => loop.wake())
+  await vi.advanceTimersByTimeAsync(2_000)
+  expect(seen).toEqual(Array.from({ length: 4 }, () => 'the loop’s own'))
+  await loop.stop()
 })

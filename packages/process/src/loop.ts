@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
 export interface LoopOptions {
   /**
    * One round. It may answer when the next one follows, in milliseconds (0: at once), or that there is no more to do;
@@ -28,6 +30,8 @@ export class Loop {
   readonly #options: LoopOptions
   readonly #retry: { firstMs: number; longestMs: number }
   readonly #stopped = new AbortController()
+  // A request that wakes it has a deadline and an id of its own, which rounds must not inherit.
+  readonly #inOwnContext = AsyncLocalStorage.snapshot()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
   #running: Promise<void> | undefined
@@ -75,13 +79,16 @@ export class Loop {
   #run(): void {
     clearTimeout(this.#timer)
     this.#isWoken = false
-    this.#running = this.#round().then((next) => {
-      this.#running = undefined
-      if (next === 'done') this.#stopped.abort()
-      if (next === 'done' || !this.#isActive()) return
-      if (next === 0 || (this.#isWoken && this.#failures === 0)) this.#run()
-      else this.#arm(next)
-    })
+    this.#running = this.#inOwnContext(() => this.#roundAndNext())
+  }
+
+  async #roundAndNext(): Promise<void> {
+    const next = await this.#round()
+    this.#running = undefined
+    if (next === 'done') this.#stopped.abort()
+    if (next === 'done' || !this.#isActive()) return
+    if (next === 0 || (this.#isWoken && this.#failures === 0)) this.#run()
+    else this.#arm(next)
   }
 
   /** @returns when the next one follows */
