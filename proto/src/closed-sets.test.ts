@@ -2,8 +2,9 @@ import { expect, test } from 'vitest'
 import { closedSets, isMember, readMember, UnknownMember } from './closed-sets.ts'
 import type { SetName } from './closed-sets.ts'
 
-// Interface 2 to 5 and decisions 4, 6 and 7, written out a second time.
+// Interface 2 to 5 and decisions 4, 6, 7 and 9, written out a second time.
 const written: Record<SetName, string> = {
+  quota: 'applications api_keys plans entitlement_defs webhook_endpoints activations',
   scope: 'admin read revoke issue',
   entitlementKind: 'feature limit',
   planStatus: 'active retired',
@@ -12,8 +13,9 @@ const written: Record<SetName, string> = {
   suspensionReason: 'manual plan_archived payment_failed dispute_inquiry',
   licenceVerb: 'suspend reactivate revoke retire',
   historyType:
-    'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated',
+    'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated changed activation_freed',
   importResult: 'created existing failed',
+  searchMatch: 'id key legacy_key activation_id charge_ref session_id sale_id host external_ref',
   processor: 'stripe',
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',
@@ -25,6 +27,8 @@ const written: Record<SetName, string> = {
   endpointStatus: 'enabled disabled',
   disabledReason: 'deleted retries_exhausted',
   deliveryStatus: 'pending delivered failed',
+  alertKind:
+    'endpoint_failing endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
 }
 
 test('each set has the words of the interface and the decisions', () => {

@@ -3,6 +3,9 @@
  * schemas, the OpenAPI document and the SDK come from here; what a migration writes down is compared with it by a test.
  */
 export const closedSets = {
+  // What an account may have only so many of: `quotas.ts` says how many.
+  quota: ['applications', 'api_keys', 'plans', 'entitlement_defs', 'webhook_endpoints', 'activations'],
+
   // Catalog.
   scope: ['admin', 'read', 'revoke', 'issue'],
   entitlementKind: ['feature', 'limit'],
@@ -26,8 +29,22 @@ export const closedSets = {
     'downgraded',
     'renewed',
     'migrated',
+    'changed',
+    'activation_freed',
   ],
   importResult: ['created', 'existing', 'failed'],
+  // What a search finds a licence by; of several the first counts.
+  searchMatch: [
+    'id',
+    'key',
+    'legacy_key',
+    'activation_id',
+    'charge_ref',
+    'session_id',
+    'sale_id',
+    'host',
+    'external_ref',
+  ],
 
   // Billing.
   processor: ['stripe'],
@@ -43,6 +60,15 @@ export const closedSets = {
   endpointStatus: ['enabled', 'disabled'],
   disabledReason: ['deleted', 'retries_exhausted'],
   deliveryStatus: ['pending', 'delivered', 'failed'],
+  alertKind: [
+    'endpoint_failing',
+    'endpoint_disabled',
+    'refund_reversed',
+    'processor_event_parked',
+    'processor_events_missed',
+    'processor_disconnected',
+    'renewal_without_licence',
+  ],
 } as const satisfies Record<string, readonly [string, ...string[]]>
 
 export type SetName = keyof typeof closedSets
@@ -50,6 +76,7 @@ export type SetName = keyof typeof closedSets
 /** A word of a closed set. */
 export type Member<Name extends SetName> = (typeof closedSets)[Name][number]
 
+export type Quota = Member<'quota'>
 export type Scope = Member<'scope'>
 export type EntitlementKind = Member<'entitlementKind'>
 export type PlanStatus = Member<'planStatus'>
@@ -58,6 +85,7 @@ export type LicenceStatus = Member<'licenceStatus'>
 export type SuspensionReason = Member<'suspensionReason'>
 export type LicenceVerb = Member<'licenceVerb'>
 export type HistoryType = Member<'historyType'>
+export type SearchMatch = Member<'searchMatch'>
 export type ImportOutcome = Member<'importResult'>
 export type PriceMode = Member<'priceMode'>
 export type CheckoutStatus = Member<'checkoutStatus'>
@@ -69,6 +97,7 @@ export type FeeKind = Member<'feeKind'>
 export type EndpointStatus = Member<'endpointStatus'>
 export type DisabledReason = Member<'disabledReason'>
 export type DeliveryStatus = Member<'deliveryStatus'>
+export type AlertKind = Member<'alertKind'>
 
 /** A peer or a database says a word that its closed set does not have. Never for what a caller may get wrong. */
 export class UnknownMember extends Error {

@@ -42,6 +42,15 @@ const kinds = {
     meaning: 'The API key is valid, but does not have the scope that this request needs.',
     remedy: 'Use a key with the scope named in `detail`.',
   },
+  origin_refused: {
+    grpc: 7,
+    http: 403,
+    title: 'Origin refused',
+    meaning:
+      'A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.',
+    remedy:
+      'Call the API with an API key in `Authorization`. Where the portal itself is refused, have the proxy keep `Host`, or set `PUBLIC_URL` to the address in the browser.',
+  },
   licence_refused: {
     grpc: 7,
     http: 403,
@@ -106,6 +115,13 @@ const kinds = {
     title: 'Limit reached',
     meaning: 'The licence is active on as many installations as it allows.',
     remedy: 'Deactivate another installation first, or ask the vendor to allow more installations.',
+  },
+  quota_exceeded: {
+    grpc: 8,
+    http: 409,
+    title: 'Quota exceeded',
+    meaning: 'The account has as many of these as it may have; `limit` says how many that is.',
+    remedy: 'Remove one that is not needed any more, or ask the operator to raise the quota.',
   },
   payload_expired: {
     grpc: 9,

@@ -10,6 +10,8 @@ export const textLimits = {
   name: { least: 1, most: 200 },
   /** A reference of the vendor's: external_ref, sale_id, legacy_key, price_id, Idempotency-Key. */
   reference: { least: 1, most: 255 },
+  /** What a licence is searched by: anything that has the length of a reference, and enough to mean something. */
+  search: { least: 2, most: 255 },
   entitlementKey: { least: 1, most: 64 },
   /** What an installed product says of itself: fingerprint, product_version. */
   product: { least: 1, most: 128 },

@@ -1,10 +1,10 @@
-import { getOption, hasOption } from '@bufbuild/protobuf'
+import { getOption, hasOption, ScalarType } from '@bufbuild/protobuf'
 import type { DescField, DescMessage, Message } from '@bufbuild/protobuf'
 import { reflect } from '@bufbuild/protobuf/reflect'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../gen/events/v1/events_pb.ts'
 import type { Event } from '../gen/events/v1/events_pb.ts'
-import { webhook_type } from '../gen/events/v1/options_pb.ts'
+import { webhook_type, webhook_when } from '../gen/events/v1/options_pb.ts'
 
 type JsonValue = string | number | boolean | { [name: string]: JsonValue }
 
@@ -17,6 +17,27 @@ const byCase = new Map(payloads.map((payload) => [payload.field.localName, paylo
 
 /** Every type of webhook event, as events.proto declares them. */
 export const webhookEventTypes: readonly string[] = payloads.map((payload) => payload.type)
+
+/** The type of webhook event that a domain event becomes: `licenceSuspended` is `licence.suspended`. */
+export function webhookTypeOf(payload: NonNullable<Event['payload']['case']>): string | undefined {
+  return byCase.get(payload)?.type
+}
+
+/** When each type of webhook event is sent, in a sentence for vendors. */
+export const webhookOccasions: Readonly<Record<string, string>> = Object.fromEntries(
+  payloads.map(({ type, message }) => [type, getOption(message, webhook_when)]),
+)
+
+/** What JSON has for a field of an event, with a question mark where the field may be absent. */
+export type WebhookFieldKind = `${'string' | 'number' | 'boolean' | 'object'}${'' | '?'}`
+
+/** The fields of each type of webhook event: those of `data.object`, and `previous` where it has one. */
+export const webhookFields: Readonly<Record<string, Record<string, WebhookFieldKind>>> = Object.fromEntries(
+  payloads.map(({ type, message }) => [
+    type,
+    Object.fromEntries(message.fields.map((field) => [field.name, kindOf(field)])),
+  ]),
+)
 
 /** A domain event's name on the wire of NATS: the payload's field name, such as `licence_suspended`. */
 export function eventName(event: Event): string {
@@ -38,6 +59,13 @@ export function toWebhook(event: Event): {
   if (!payload) return null
   const { previous, ...object } = plainObject(payload.message, event.payload.value as Message)
   return { type: payload.type, object, previous: (previous as Record<string, JsonValue> | undefined) ?? null }
+}
+
+function kindOf(field: DescField): WebhookFieldKind {
+  if (field.message) return 'object'
+  const mayBeAbsent = field.presence === FeatureSet_FieldPresence.EXPLICIT ? '?' : ''
+  if (field.scalar === ScalarType.STRING) return `string${mayBeAbsent}`
+  return field.scalar === ScalarType.BOOL ? `boolean${mayBeAbsent}` : `number${mayBeAbsent}`
 }
 
 function plainObject(schema: DescMessage, message: Message): Record<string, JsonValue> {

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file billing/v1/billing.proto.
  */
 export const file_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEifgoJUHJvY2Vzc29yEhEKCXByb2Nlc3NvchgBIAEoCRIZChFjb25uZWN0ZWRfYWNjb3VudBgCIAEoCRIwCgxjb25uZWN0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXNpbXVsYXRlZBgEIAEoCCJbChdDb25uZWN0UHJvY2Vzc29yUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKCXByb2Nlc3NvchgCIAEoCRIZChFjb25uZWN0ZWRfYWNjb3VudBgDIAEoCSIpChNHZXRQcm9jZXNzb3JSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiZQocUmVjZWl2ZVByb2Nlc3NvckV2ZW50UmVxdWVzdBIRCglwcm9jZXNzb3IYASABKAkSDAoEYm9keRgCIAEoDBIWCglzaWduYXR1cmUYAyABKAlIAIgBAUIMCgpfc2lnbmF0dXJlIogBCgVQcmljZRIPCgdwbGFuX2lkGAEgASgJEhAKCHByaWNlX2lkGAIgASgJEg4KBmFtb3VudBgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCRIMCgRtb2RlGAUgASgJEhoKDXBlcmlvZF9tb250aHMYBiABKAVIAIgBAUIQCg5fcGVyaW9kX21vbnRocyJfCg9TZXRQcmljZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIgCgVwcmljZRgDIAEoCzIRLmJpbGxpbmcudjEuUHJpY2UiTgoPR2V0UHJpY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSJRChJEZWxldGVQcmljZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIp4CCg9DaGVja291dFNlc3Npb24SCgoCaWQYASABKAkSCwoDdXJsGAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdwbGFuX2lkGAQgASgJEhQKDGV4dGVybmFsX3JlZhgFIAEoCRIOCgZhbW91bnQYBiABKAMSEAoIY3VycmVuY3kYByABKAkSEQoJZmVlX21pbm9yGAggASgDEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKCmxpY2VuY2VfaWQYCiABKAlIAIgBARIbCg5mYWlsdXJlX3JlYXNvbhgLIAEoCUgBiAEBQg0KC19saWNlbmNlX2lkQhEKD19mYWlsdXJlX3JlYXNvbiKaAQocQ3JlYXRlQ2hlY2tvdXRTZXNzaW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSFAoMZXh0ZXJuYWxfcmVmGAQgASgJEhMKC3N1Y2Nlc3NfdXJsGAUgASgJEhIKCmNhbmNlbF91cmwYBiABKAkiWwoZR2V0Q2hlY2tvdXRTZXNzaW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhIKCnNlc3Npb25faWQYAyABKAkiXgocUmVwbGF5Q2hlY2tvdXRTZXNzaW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhIKCnNlc3Npb25faWQYAyABKAkixwIKFlJlY29yZFNhbGVFdmVudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdzYWxlX2lkGAMgASgJEhQKDGV4dGVybmFsX3JlZhgEIAEoCRIUCgdwbGFuX2lkGAUgASgJSACIAQESFQoIcHJpY2VfaWQYBiABKAlIAYgBARIOCgZhbW91bnQYByABKAMSEAoIY3VycmVuY3kYCCABKAkSLwoLb2NjdXJyZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfb24YCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWJvZHlfaGFzaBgLIAEoDEIKCghfcGxhbl9pZEILCglfcHJpY2VfaWQiYAoJU2FsZUV2ZW50EgoKAmlkGAEgASgJEg8KB3NhbGVfaWQYAiABKAkSFwoKbGljZW5jZV9pZBgDIAEoCUgAiAEBEg4KBnN0YXR1cxgEIAEoCUINCgtfbGljZW5jZV9pZCJVChdSZWNvcmRTYWxlRXZlbnRSZXNwb25zZRIpCgpzYWxlX2V2ZW50GAEgASgLMhUuYmlsbGluZy52MS5TYWxlRXZlbnQSDwoHY3JlYXRlZBgCIAEoCCK8AgoHUGF5bWVudBIKCgJpZBgBIAEoCRIXCgpsaWNlbmNlX2lkGAIgASgJSACIAQESFwoKc2Vzc2lvbl9pZBgDIAEoCUgBiAEBEhQKB3NhbGVfaWQYBCABKAlIAogBARIPCgdwbGFuX2lkGAUgASgJEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIOCgZhbW91bnQYByABKAMSEAoIY3VycmVuY3kYCCABKAkSFwoKY2hhcmdlX3JlZhgJIAEoCUgDiAEBEhEKCWZlZV9taW5vchgKIAEoAxIvCgtvY2N1cnJlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX2xpY2VuY2VfaWRCDQoLX3Nlc3Npb25faWRCCgoIX3NhbGVfaWRCDQoLX2NoYXJnZV9yZWYiYwoTTGlzdFBheW1lbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCSJPChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmJpbGxpbmcudjEuUGF5bWVudBIQCghoYXNfbW9yZRgCIAEoCCLBAQoGUmVmdW5kEgoKAmlkGAEgASgJEhcKCmxpY2VuY2VfaWQYAiABKAlIAIgBARISCgpjaGFyZ2VfcmVmGAMgASgJEg4KBmFtb3VudBgEIAEoAxIQCghjdXJyZW5jeRgFIAEoCRIMCgRsYW5lGAYgASgJEg4KBnN0YXR1cxgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX2xpY2VuY2VfaWQiYgoSTGlzdFJlZnVuZHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJIkwKE0xpc3RSZWZ1bmRzUmVzcG9uc2USIwoHcmVmdW5kcxgBIAMoCzISLmJpbGxpbmcudjEuUmVmdW5kEhAKCGhhc19tb3JlGAIgASgIIrQBCgNGZWUSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIUCgxhbW91bnRfbWlub3IYAyABKAMSEAoIY3VycmVuY3kYBCABKAkSEgoKY2hhcmdlX3JlZhgFIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgGIAEoCRIOCgZwZXJpb2QYByABKAkSLwoLb2NjdXJyZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoEBCg9MaXN0RmVlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAIgASgJSACIAQESDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIkMKEExpc3RGZWVzUmVzcG9uc2USHQoEZmVlcxgBIAMoCzIPLmJpbGxpbmcudjEuRmVlEhAKCGhhc19tb3JlGAIgASgIIrkBCghTcGVuZENhcBIOCgZwZXJpb2QYASABKAkSFgoJY2FwX21pbm9yGAIgASgDSACIAQESEwoLc3BlbnRfbWlub3IYAyABKAMSFQoIY3VycmVuY3kYBCABKAlIAYgBARIuCgpyZWFjaGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZwYXVzZWQYBiABKAhCDAoKX2NhcF9taW5vckILCglfY3VycmVuY3kiKAoSR2V0U3BlbmRDYXBSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkicgoSU2V0U3BlbmRDYXBSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoJY2FwX21pbm9yGAIgASgDSACIAQESFQoIY3VycmVuY3kYAyABKAlIAYgBAUIMCgpfY2FwX21pbm9yQgsKCV9jdXJyZW5jeTKTCgoOQmlsbGluZ1NlcnZpY2USUwoQQ29ubmVjdFByb2Nlc3NvchIjLmJpbGxpbmcudjEuQ29ubmVjdFByb2Nlc3NvclJlcXVlc3QaFS5iaWxsaW5nLnYxLlByb2Nlc3NvciIDkAICEksKDEdldFByb2Nlc3NvchIfLmJpbGxpbmcudjEuR2V0UHJvY2Vzc29yUmVxdWVzdBoVLmJpbGxpbmcudjEuUHJvY2Vzc29yIgOQAgESiAEKFVJlY2VpdmVQcm9jZXNzb3JFdmVudBIoLmJpbGxpbmcudjEuUmVjZWl2ZVByb2Nlc3NvckV2ZW50UmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSItkAICkrUYJnRoZSBzaWduZWQgYm9keSBzYXlzIHdob3NlIGV2ZW50IGl0IGlzEj8KCFNldFByaWNlEhsuYmlsbGluZy52MS5TZXRQcmljZVJlcXVlc3QaES5iaWxsaW5nLnYxLlByaWNlIgOQAgISPwoIR2V0UHJpY2USGy5iaWxsaW5nLnYxLkdldFByaWNlUmVxdWVzdBoRLmJpbGxpbmcudjEuUHJpY2UiA5ACARJFCgtEZWxldGVQcmljZRIeLmJpbGxpbmcudjEuRGVsZXRlUHJpY2VSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5El4KFUNyZWF0ZUNoZWNrb3V0U2Vzc2lvbhIoLmJpbGxpbmcudjEuQ3JlYXRlQ2hlY2tvdXRTZXNzaW9uUmVxdWVzdBobLmJpbGxpbmcudjEuQ2hlY2tvdXRTZXNzaW9uEl0KEkdldENoZWNrb3V0U2Vzc2lvbhIlLmJpbGxpbmcudjEuR2V0Q2hlY2tvdXRTZXNzaW9uUmVxdWVzdBobLmJpbGxpbmcudjEuQ2hlY2tvdXRTZXNzaW9uIgOQAgESXgoVUmVwbGF5Q2hlY2tvdXRTZXNzaW9uEiguYmlsbGluZy52MS5SZXBsYXlDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24SXwoPUmVjb3JkU2FsZUV2ZW50EiIuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXF1ZXN0GiMuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXNwb25zZSIDkAICElYKDExpc3RQYXltZW50cxIfLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVzcG9uc2UiA5ACARJTCgtMaXN0UmVmdW5kcxIeLmJpbGxpbmcudjEuTGlzdFJlZnVuZHNSZXF1ZXN0Gh8uYmlsbGluZy52MS5MaXN0UmVmdW5kc1Jlc3BvbnNlIgOQAgESSgoITGlzdEZlZXMSGy5iaWxsaW5nLnYxLkxpc3RGZWVzUmVxdWVzdBocLmJpbGxpbmcudjEuTGlzdEZlZXNSZXNwb25zZSIDkAIBEkgKC0dldFNwZW5kQ2FwEh4uYmlsbGluZy52MS5HZXRTcGVuZENhcFJlcXVlc3QaFC5iaWxsaW5nLnYxLlNwZW5kQ2FwIgOQAgESSAoLU2V0U3BlbmRDYXASHi5iaWxsaW5nLnYxLlNldFNwZW5kQ2FwUmVxdWVzdBoULmJpbGxpbmcudjEuU3BlbmRDYXAiA5ACAmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEijgEKCVByb2Nlc3NvchIRCglwcm9jZXNzb3IYASABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAiABKAkSMAoMY29ubmVjdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghsaXZlbW9kZRgFIAEoCEoECAQQBVIJc2ltdWxhdGVkIlsKF0Nvbm5lY3RQcm9jZXNzb3JSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhkKEWNvbm5lY3RlZF9hY2NvdW50GAMgASgJIikKE0dldFByb2Nlc3NvclJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJfCiJCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJcHJvY2Vzc29yGAIgASgJEhIKCnJldHVybl91cmwYAyABKAkiJQoWUHJvY2Vzc29yQXV0aG9yaXphdGlvbhILCgN1cmwYASABKAkidQokUmVjZWl2ZVByb2Nlc3NvckF1dGhvcml6YXRpb25SZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRINCgVzdGF0ZRgCIAEoCRIRCgRjb2RlGAMgASgJSACIAQESDwoHYnJvd3NlchgEIAEoCUIHCgVfY29kZSJ7Ch5SZWNlaXZlZFByb2Nlc3NvckF1dGhvcml6YXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X25hbWUYAiABKAkSGQoRY29ubmVjdGVkX2FjY291bnQYAyABKAkSFAoMY29uZmlybWF0aW9uGAQgASgJImAKJENvbmZpcm1Qcm9jZXNzb3JBdXRob3JpemF0aW9uUmVxdWVzdBIRCglwcm9jZXNzb3IYASABKAkSFAoMY29uZmlybWF0aW9uGAIgASgJEg8KB2Jyb3dzZXIYAyABKAkiZgofQ29uZmlybWVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbhISCgphY2NvdW50X2lkGAEgASgJEhQKDGFjY291bnRfbmFtZRgCIAEoCRIZChFjb25uZWN0ZWRfYWNjb3VudBgDIAEoCSJlChxSZWNlaXZlUHJvY2Vzc29yRXZlbnRSZXF1ZXN0EhEKCXByb2Nlc3NvchgBIAEoCRIMCgRib2R5GAIgASgMEhYKCXNpZ25hdHVyZRgDIAEoCUgAiAEBQgwKCl9zaWduYXR1cmUiiAEKBVByaWNlEg8KB3BsYW5faWQYASABKAkSEAoIcHJpY2VfaWQYAiABKAkSDgoGYW1vdW50GAMgASgDEhAKCGN1cnJlbmN5GAQgASgJEgwKBG1vZGUYBSABKAkSGgoNcGVyaW9kX21vbnRocxgGIAEoBUgAiAEBQhAKDl9wZXJpb2RfbW9udGhzIl8KD1NldFByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEiAKBXByaWNlGAMgASgLMhEuYmlsbGluZy52MS5QcmljZSJOCg9HZXRQcmljZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIlEKEkRlbGV0ZVByaWNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkingIKD0NoZWNrb3V0U2Vzc2lvbhIKCgJpZBgBIAEoCRILCgN1cmwYAiABKAkSDgoGc3RhdHVzGAMgASgJEg8KB3BsYW5faWQYBCABKAkSFAoMZXh0ZXJuYWxfcmVmGAUgASgJEg4KBmFtb3VudBgGIAEoAxIQCghjdXJyZW5jeRgHIAEoCRIRCglmZWVfbWlub3IYCCABKAMSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgKIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAsgASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIpoBChxDcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRIUCgxleHRlcm5hbF9yZWYYBCABKAkSEwoLc3VjY2Vzc191cmwYBSABKAkSEgoKY2FuY2VsX3VybBgGIAEoCSJbChlHZXRDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSKNAgobTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhMKBnN0YXR1cxgFIAEoCUgAiAEBEhkKDGV4dGVybmFsX3JlZhgGIAEoCUgBiAEBEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3N0YXR1c0IPCg1fZXh0ZXJuYWxfcmVmIl8KHExpc3RDaGVja291dFNlc3Npb25zUmVzcG9uc2USLQoIc2Vzc2lvbnMYASADKAsyGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhIQCghoYXNfbW9yZRgCIAEoCCJeChxSZXBsYXlDaGVja291dFNlc3Npb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCSLHAgoWUmVjb3JkU2FsZUV2ZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3NhbGVfaWQYAyABKAkSFAoMZXh0ZXJuYWxfcmVmGAQgASgJEhQKB3BsYW5faWQYBSABKAlIAIgBARIVCghwcmljZV9pZBgGIAEoCUgBiAEBEg4KBmFtb3VudBgHIAEoAxIQCghjdXJyZW5jeRgIIAEoCRIvCgtvY2N1cnJlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19vbhgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJYm9keV9oYXNoGAsgASgMQgoKCF9wbGFuX2lkQgsKCV9wcmljZV9pZCJgCglTYWxlRXZlbnQSCgoCaWQYASABKAkSDwoHc2FsZV9pZBgCIAEoCRIXCgpsaWNlbmNlX2lkGAMgASgJSACIAQESDgoGc3RhdHVzGAQgASgJQg0KC19saWNlbmNlX2lkIlUKF1JlY29yZFNhbGVFdmVudFJlc3BvbnNlEikKCnNhbGVfZXZlbnQYASABKAsyFS5iaWxsaW5nLnYxLlNhbGVFdmVudBIPCgdjcmVhdGVkGAIgASgIItsBChVMaXN0U2FsZUV2ZW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfc3RhdHVzIlwKFkxpc3RTYWxlRXZlbnRzUmVzcG9uc2USMAoLc2FsZV9ldmVudHMYASADKAsyGy5iaWxsaW5nLnYxLkxpc3RlZFNhbGVFdmVudBIQCghoYXNfbW9yZRgCIAEoCCKQAgoPTGlzdGVkU2FsZUV2ZW50EgoKAmlkGAEgASgJEg8KB3NhbGVfaWQYAiABKAkSFAoMZXh0ZXJuYWxfcmVmGAMgASgJEg8KB3BsYW5faWQYBCABKAkSDgoGYW1vdW50GAUgASgDEhAKCGN1cnJlbmN5GAYgASgJEi8KC29jY3VycmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYCCABKAkSFwoKbGljZW5jZV9pZBgJIAEoCUgAiAEBEhsKDmZhaWx1cmVfcmVhc29uGAogASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCEQoPX2ZhaWx1cmVfcmVhc29uIlYKGUZpbmRMaWNlbmNlc09mU2FsZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCSJJChpGaW5kTGljZW5jZXNPZlNhbGVSZXNwb25zZRIrCghsaWNlbmNlcxgBIAMoCzIZLmJpbGxpbmcudjEuTGljZW5jZU9mU2FsZSI0Cg1MaWNlbmNlT2ZTYWxlEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJdChVHZXRQYXltZW50RGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIj4KFkdldFBheW1lbnREYXlzUmVzcG9uc2USJAoEZGF5cxgBIAMoCzIWLmJpbGxpbmcudjEuUGF5bWVudERheSJ6CgpQYXltZW50RGF5EgsKA2RheRgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRINCgVjb3VudBgDIAEoAxITCgtncm9zc19taW5vchgEIAEoAxIWCg5yZWZ1bmRlZF9taW5vchgFIAEoAxIRCglmZWVfbWlub3IYBiABKAMivAIKB1BheW1lbnQSCgoCaWQYASABKAkSFwoKbGljZW5jZV9pZBgCIAEoCUgAiAEBEhcKCnNlc3Npb25faWQYAyABKAlIAYgBARIUCgdzYWxlX2lkGAQgASgJSAKIAQESDwoHcGxhbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSDgoGYW1vdW50GAcgASgDEhAKCGN1cnJlbmN5GAggASgJEhcKCmNoYXJnZV9yZWYYCSABKAlIA4gBARIRCglmZWVfbWlub3IYCiABKAMSLwoLb2NjdXJyZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg0KC19saWNlbmNlX2lkQg0KC19zZXNzaW9uX2lkQgoKCF9zYWxlX2lkQg0KC19jaGFyZ2VfcmVmIokCChNMaXN0UGF5bWVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGljZW5jZV9pZBgHIAEoCUgAiAEBEhcKCmNoYXJnZV9yZWYYCCABKAlIAYgBAUINCgtfbGljZW5jZV9pZEINCgtfY2hhcmdlX3JlZiJPChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmJpbGxpbmcudjEuUGF5bWVudBIQCghoYXNfbW9yZRgCIAEoCCLBAQoGUmVmdW5kEgoKAmlkGAEgASgJEhcKCmxpY2VuY2VfaWQYAiABKAlIAIgBARISCgpjaGFyZ2VfcmVmGAMgASgJEg4KBmFtb3VudBgEIAEoAxIQCghjdXJyZW5jeRgFIAEoCRIMCgRsYW5lGAYgASgJEg4KBnN0YXR1cxgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX2xpY2VuY2VfaWQiiAIKEkxpc3RSZWZ1bmRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRIpCgVzaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKCmxpY2VuY2VfaWQYByABKAlIAIgBARIXCgpjaGFyZ2VfcmVmGAggASgJSAGIAQFCDQoLX2xpY2VuY2VfaWRCDQoLX2NoYXJnZV9yZWYiTAoTTGlzdFJlZnVuZHNSZXNwb25zZRIjCgdyZWZ1bmRzGAEgAygLMhIuYmlsbGluZy52MS5SZWZ1bmQSEAoIaGFzX21vcmUYAiABKAgitAEKA0ZlZRIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEhQKDGFtb3VudF9taW5vchgDIAEoAxIQCghjdXJyZW5jeRgEIAEoCRISCgpjaGFyZ2VfcmVmGAUgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAYgASgJEg4KBnBlcmlvZBgHIAEoCRIvCgtvY2N1cnJlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAigQEKD0xpc3RGZWVzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAiABKAlIAIgBARINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAlCFgoUX29ubHlfYXBwbGljYXRpb25faWQiQwoQTGlzdEZlZXNSZXNwb25zZRIdCgRmZWVzGAEgAygLMg8uYmlsbGluZy52MS5GZWUSEAoIaGFzX21vcmUYAiABKAgiuQEKCFNwZW5kQ2FwEg4KBnBlcmlvZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARITCgtzcGVudF9taW5vchgDIAEoAxIVCghjdXJyZW5jeRgEIAEoCUgBiAEBEi4KCnJlYWNoZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBhdXNlZBgGIAEoCEIMCgpfY2FwX21pbm9yQgsKCV9jdXJyZW5jeSIoChJHZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSJyChJTZXRTcGVuZENhcFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCgljYXBfbWlub3IYAiABKANIAIgBARIVCghjdXJyZW5jeRgDIAEoCUgBiAEBQgwKCl9jYXBfbWlub3JCCwoJX2N1cnJlbmN5MoARCg5CaWxsaW5nU2VydmljZRJTChBDb25uZWN0UHJvY2Vzc29yEiMuYmlsbGluZy52MS5Db25uZWN0UHJvY2Vzc29yUmVxdWVzdBoVLmJpbGxpbmcudjEuUHJvY2Vzc29yIgOQAgISSwoMR2V0UHJvY2Vzc29yEh8uYmlsbGluZy52MS5HZXRQcm9jZXNzb3JSZXF1ZXN0GhUuYmlsbGluZy52MS5Qcm9jZXNzb3IiA5ACARJxChtCZWdpblByb2Nlc3NvckF1dGhvcml6YXRpb24SLi5iaWxsaW5nLnYxLkJlZ2luUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaIi5iaWxsaW5nLnYxLlByb2Nlc3NvckF1dGhvcml6YXRpb24SqwEKHVJlY2VpdmVQcm9jZXNzb3JBdXRob3JpemF0aW9uEjAuYmlsbGluZy52MS5SZWNlaXZlUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaKi5iaWxsaW5nLnYxLlJlY2VpdmVkUHJvY2Vzc29yQXV0aG9yaXphdGlvbiIskrUYKHRoZSBzdGF0ZSBzYXlzIHdob3NlIGF1dGhvcml6YXRpb24gaXQgaXMSswEKHUNvbmZpcm1Qcm9jZXNzb3JBdXRob3JpemF0aW9uEjAuYmlsbGluZy52MS5Db25maXJtUHJvY2Vzc29yQXV0aG9yaXphdGlvblJlcXVlc3QaKy5iaWxsaW5nLnYxLkNvbmZpcm1lZFByb2Nlc3NvckF1dGhvcml6YXRpb24iM5K1GC90aGUgY29uZmlybWF0aW9uIHNheXMgd2hvc2UgYXV0aG9yaXphdGlvbiBpdCBpcxKIAQoVUmVjZWl2ZVByb2Nlc3NvckV2ZW50EiguYmlsbGluZy52MS5SZWNlaXZlUHJvY2Vzc29yRXZlbnRSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5Ii2QAgKStRgmdGhlIHNpZ25lZCBib2R5IHNheXMgd2hvc2UgZXZlbnQgaXQgaXMSPwoIU2V0UHJpY2USGy5iaWxsaW5nLnYxLlNldFByaWNlUmVxdWVzdBoRLmJpbGxpbmcudjEuUHJpY2UiA5ACAhI/CghHZXRQcmljZRIbLmJpbGxpbmcudjEuR2V0UHJpY2VSZXF1ZXN0GhEuYmlsbGluZy52MS5QcmljZSIDkAIBEkUKC0RlbGV0ZVByaWNlEh4uYmlsbGluZy52MS5EZWxldGVQcmljZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSXgoVQ3JlYXRlQ2hlY2tvdXRTZXNzaW9uEiguYmlsbGluZy52MS5DcmVhdGVDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24SXQoSR2V0Q2hlY2tvdXRTZXNzaW9uEiUuYmlsbGluZy52MS5HZXRDaGVja291dFNlc3Npb25SZXF1ZXN0GhsuYmlsbGluZy52MS5DaGVja291dFNlc3Npb24iA5ACARJeChVSZXBsYXlDaGVja291dFNlc3Npb24SKC5iaWxsaW5nLnYxLlJlcGxheUNoZWNrb3V0U2Vzc2lvblJlcXVlc3QaGy5iaWxsaW5nLnYxLkNoZWNrb3V0U2Vzc2lvbhJuChRMaXN0Q2hlY2tvdXRTZXNzaW9ucxInLmJpbGxpbmcudjEuTGlzdENoZWNrb3V0U2Vzc2lvbnNSZXF1ZXN0GiguYmlsbGluZy52MS5MaXN0Q2hlY2tvdXRTZXNzaW9uc1Jlc3BvbnNlIgOQAgESXwoPUmVjb3JkU2FsZUV2ZW50EiIuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXF1ZXN0GiMuYmlsbGluZy52MS5SZWNvcmRTYWxlRXZlbnRSZXNwb25zZSIDkAICElwKDkxpc3RTYWxlRXZlbnRzEiEuYmlsbGluZy52MS5MaXN0U2FsZUV2ZW50c1JlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RTYWxlRXZlbnRzUmVzcG9uc2UiA5ACARJoChJGaW5kTGljZW5jZXNPZlNhbGUSJS5iaWxsaW5nLnYxLkZpbmRMaWNlbmNlc09mU2FsZVJlcXVlc3QaJi5iaWxsaW5nLnYxLkZpbmRMaWNlbmNlc09mU2FsZVJlc3BvbnNlIgOQAgESXAoOR2V0UGF5bWVudERheXMSIS5iaWxsaW5nLnYxLkdldFBheW1lbnREYXlzUmVxdWVzdBoiLmJpbGxpbmcudjEuR2V0UGF5bWVudERheXNSZXNwb25zZSIDkAIBElYKDExpc3RQYXltZW50cxIfLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFBheW1lbnRzUmVzcG9uc2UiA5ACARJTCgtMaXN0UmVmdW5kcxIeLmJpbGxpbmcudjEuTGlzdFJlZnVuZHNSZXF1ZXN0Gh8uYmlsbGluZy52MS5MaXN0UmVmdW5kc1Jlc3BvbnNlIgOQAgESSgoITGlzdEZlZXMSGy5iaWxsaW5nLnYxLkxpc3RGZWVzUmVxdWVzdBocLmJpbGxpbmcudjEuTGlzdEZlZXNSZXNwb25zZSIDkAIBEkgKC0dldFNwZW5kQ2FwEh4uYmlsbGluZy52MS5HZXRTcGVuZENhcFJlcXVlc3QaFC5iaWxsaW5nLnYxLlNwZW5kQ2FwIgOQAgESSAoLU2V0U3BlbmRDYXASHi5iaWxsaW5nLnYxLlNldFNwZW5kQ2FwUmVxdWVzdBoULmJpbGxpbmcudjEuU3BlbmRDYXAiA5ACAmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message billing.v1.Processor
@@ -35,9 +35,11 @@ export type Processor = Message<"billing.v1.Processor"> & {
   connectedAt?: Timestamp | undefined;
 
   /**
-   * @generated from field: bool simulated = 4;
+   * Whether money moves.
+   *
+   * @generated from field: bool livemode = 5;
    */
-  simulated: boolean;
+  livemode: boolean;
 };
 
 /**
@@ -92,6 +94,176 @@ export const GetProcessorRequestSchema: GenMessage<GetProcessorRequest> = /*@__P
   messageDesc(file_billing_v1_billing, 2);
 
 /**
+ * @generated from message billing.v1.BeginProcessorAuthorizationRequest
+ */
+export type BeginProcessorAuthorizationRequest = Message<"billing.v1.BeginProcessorAuthorizationRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string processor = 2;
+   */
+  processor: string;
+
+  /**
+   * Where the processor sends the browser back to.
+   *
+   * @generated from field: string return_url = 3;
+   */
+  returnUrl: string;
+};
+
+/**
+ * Describes the message billing.v1.BeginProcessorAuthorizationRequest.
+ * Use `create(BeginProcessorAuthorizationRequestSchema)` to create a new message.
+ */
+export const BeginProcessorAuthorizationRequestSchema: GenMessage<BeginProcessorAuthorizationRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 3);
+
+/**
+ * @generated from message billing.v1.ProcessorAuthorization
+ */
+export type ProcessorAuthorization = Message<"billing.v1.ProcessorAuthorization"> & {
+  /**
+   * @generated from field: string url = 1;
+   */
+  url: string;
+};
+
+/**
+ * Describes the message billing.v1.ProcessorAuthorization.
+ * Use `create(ProcessorAuthorizationSchema)` to create a new message.
+ */
+export const ProcessorAuthorizationSchema: GenMessage<ProcessorAuthorization> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 4);
+
+/**
+ * @generated from message billing.v1.ReceiveProcessorAuthorizationRequest
+ */
+export type ReceiveProcessorAuthorizationRequest = Message<"billing.v1.ReceiveProcessorAuthorizationRequest"> & {
+  /**
+   * @generated from field: string processor = 1;
+   */
+  processor: string;
+
+  /**
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * Absent where the processor sent none.
+   *
+   * @generated from field: optional string code = 3;
+   */
+  code?: string | undefined;
+
+  /**
+   * A secret that the browser alone has from here on.
+   *
+   * @generated from field: string browser = 4;
+   */
+  browser: string;
+};
+
+/**
+ * Describes the message billing.v1.ReceiveProcessorAuthorizationRequest.
+ * Use `create(ReceiveProcessorAuthorizationRequestSchema)` to create a new message.
+ */
+export const ReceiveProcessorAuthorizationRequestSchema: GenMessage<ReceiveProcessorAuthorizationRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 5);
+
+/**
+ * @generated from message billing.v1.ReceivedProcessorAuthorization
+ */
+export type ReceivedProcessorAuthorization = Message<"billing.v1.ReceivedProcessorAuthorization"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string account_name = 2;
+   */
+  accountName: string;
+
+  /**
+   * @generated from field: string connected_account = 3;
+   */
+  connectedAccount: string;
+
+  /**
+   * What the confirmation names, once.
+   *
+   * @generated from field: string confirmation = 4;
+   */
+  confirmation: string;
+};
+
+/**
+ * Describes the message billing.v1.ReceivedProcessorAuthorization.
+ * Use `create(ReceivedProcessorAuthorizationSchema)` to create a new message.
+ */
+export const ReceivedProcessorAuthorizationSchema: GenMessage<ReceivedProcessorAuthorization> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 6);
+
+/**
+ * @generated from message billing.v1.ConfirmProcessorAuthorizationRequest
+ */
+export type ConfirmProcessorAuthorizationRequest = Message<"billing.v1.ConfirmProcessorAuthorizationRequest"> & {
+  /**
+   * @generated from field: string processor = 1;
+   */
+  processor: string;
+
+  /**
+   * @generated from field: string confirmation = 2;
+   */
+  confirmation: string;
+
+  /**
+   * @generated from field: string browser = 3;
+   */
+  browser: string;
+};
+
+/**
+ * Describes the message billing.v1.ConfirmProcessorAuthorizationRequest.
+ * Use `create(ConfirmProcessorAuthorizationRequestSchema)` to create a new message.
+ */
+export const ConfirmProcessorAuthorizationRequestSchema: GenMessage<ConfirmProcessorAuthorizationRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 7);
+
+/**
+ * @generated from message billing.v1.ConfirmedProcessorAuthorization
+ */
+export type ConfirmedProcessorAuthorization = Message<"billing.v1.ConfirmedProcessorAuthorization"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string account_name = 2;
+   */
+  accountName: string;
+
+  /**
+   * @generated from field: string connected_account = 3;
+   */
+  connectedAccount: string;
+};
+
+/**
+ * Describes the message billing.v1.ConfirmedProcessorAuthorization.
+ * Use `create(ConfirmedProcessorAuthorizationSchema)` to create a new message.
+ */
+export const ConfirmedProcessorAuthorizationSchema: GenMessage<ConfirmedProcessorAuthorization> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 8);
+
+/**
  * @generated from message billing.v1.ReceiveProcessorEventRequest
  */
 export type ReceiveProcessorEventRequest = Message<"billing.v1.ReceiveProcessorEventRequest"> & {
@@ -120,7 +292,7 @@ export type ReceiveProcessorEventRequest = Message<"billing.v1.ReceiveProcessorE
  * Use `create(ReceiveProcessorEventRequestSchema)` to create a new message.
  */
 export const ReceiveProcessorEventRequestSchema: GenMessage<ReceiveProcessorEventRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 3);
+  messageDesc(file_billing_v1_billing, 9);
 
 /**
  * @generated from message billing.v1.Price
@@ -166,7 +338,7 @@ export type Price = Message<"billing.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 4);
+  messageDesc(file_billing_v1_billing, 10);
 
 /**
  * @generated from message billing.v1.SetPriceRequest
@@ -193,7 +365,7 @@ export type SetPriceRequest = Message<"billing.v1.SetPriceRequest"> & {
  * Use `create(SetPriceRequestSchema)` to create a new message.
  */
 export const SetPriceRequestSchema: GenMessage<SetPriceRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 5);
+  messageDesc(file_billing_v1_billing, 11);
 
 /**
  * @generated from message billing.v1.GetPriceRequest
@@ -220,7 +392,7 @@ export type GetPriceRequest = Message<"billing.v1.GetPriceRequest"> & {
  * Use `create(GetPriceRequestSchema)` to create a new message.
  */
 export const GetPriceRequestSchema: GenMessage<GetPriceRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 6);
+  messageDesc(file_billing_v1_billing, 12);
 
 /**
  * @generated from message billing.v1.DeletePriceRequest
@@ -247,7 +419,7 @@ export type DeletePriceRequest = Message<"billing.v1.DeletePriceRequest"> & {
  * Use `create(DeletePriceRequestSchema)` to create a new message.
  */
 export const DeletePriceRequestSchema: GenMessage<DeletePriceRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 7);
+  messageDesc(file_billing_v1_billing, 13);
 
 /**
  * @generated from message billing.v1.CheckoutSession
@@ -318,7 +490,7 @@ export type CheckoutSession = Message<"billing.v1.CheckoutSession"> & {
  * Use `create(CheckoutSessionSchema)` to create a new message.
  */
 export const CheckoutSessionSchema: GenMessage<CheckoutSession> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 8);
+  messageDesc(file_billing_v1_billing, 14);
 
 /**
  * @generated from message billing.v1.CreateCheckoutSessionRequest
@@ -360,7 +532,7 @@ export type CreateCheckoutSessionRequest = Message<"billing.v1.CreateCheckoutSes
  * Use `create(CreateCheckoutSessionRequestSchema)` to create a new message.
  */
 export const CreateCheckoutSessionRequestSchema: GenMessage<CreateCheckoutSessionRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 9);
+  messageDesc(file_billing_v1_billing, 15);
 
 /**
  * @generated from message billing.v1.GetCheckoutSessionRequest
@@ -387,7 +559,85 @@ export type GetCheckoutSessionRequest = Message<"billing.v1.GetCheckoutSessionRe
  * Use `create(GetCheckoutSessionRequestSchema)` to create a new message.
  */
 export const GetCheckoutSessionRequestSchema: GenMessage<GetCheckoutSessionRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 10);
+  messageDesc(file_billing_v1_billing, 16);
+
+/**
+ * @generated from message billing.v1.ListCheckoutSessionsRequest
+ */
+export type ListCheckoutSessionsRequest = Message<"billing.v1.ListCheckoutSessionsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string before_id = 4;
+   */
+  beforeId: string;
+
+  /**
+   * @generated from field: optional string status = 5;
+   */
+  status?: string | undefined;
+
+  /**
+   * @generated from field: optional string external_ref = 6;
+   */
+  externalRef?: string | undefined;
+
+  /**
+   * Created at or after.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 7;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Created before.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 8;
+   */
+  until?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ListCheckoutSessionsRequest.
+ * Use `create(ListCheckoutSessionsRequestSchema)` to create a new message.
+ */
+export const ListCheckoutSessionsRequestSchema: GenMessage<ListCheckoutSessionsRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 17);
+
+/**
+ * @generated from message billing.v1.ListCheckoutSessionsResponse
+ */
+export type ListCheckoutSessionsResponse = Message<"billing.v1.ListCheckoutSessionsResponse"> & {
+  /**
+   * @generated from field: repeated billing.v1.CheckoutSession sessions = 1;
+   */
+  sessions: CheckoutSession[];
+
+  /**
+   * @generated from field: bool has_more = 2;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message billing.v1.ListCheckoutSessionsResponse.
+ * Use `create(ListCheckoutSessionsResponseSchema)` to create a new message.
+ */
+export const ListCheckoutSessionsResponseSchema: GenMessage<ListCheckoutSessionsResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 18);
 
 /**
  * @generated from message billing.v1.ReplayCheckoutSessionRequest
@@ -414,7 +664,7 @@ export type ReplayCheckoutSessionRequest = Message<"billing.v1.ReplayCheckoutSes
  * Use `create(ReplayCheckoutSessionRequestSchema)` to create a new message.
  */
 export const ReplayCheckoutSessionRequestSchema: GenMessage<ReplayCheckoutSessionRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 11);
+  messageDesc(file_billing_v1_billing, 19);
 
 /**
  * @generated from message billing.v1.RecordSaleEventRequest
@@ -483,7 +733,7 @@ export type RecordSaleEventRequest = Message<"billing.v1.RecordSaleEventRequest"
  * Use `create(RecordSaleEventRequestSchema)` to create a new message.
  */
 export const RecordSaleEventRequestSchema: GenMessage<RecordSaleEventRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 12);
+  messageDesc(file_billing_v1_billing, 20);
 
 /**
  * @generated from message billing.v1.SaleEvent
@@ -517,7 +767,7 @@ export type SaleEvent = Message<"billing.v1.SaleEvent"> & {
  * Use `create(SaleEventSchema)` to create a new message.
  */
 export const SaleEventSchema: GenMessage<SaleEvent> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 13);
+  messageDesc(file_billing_v1_billing, 21);
 
 /**
  * @generated from message billing.v1.RecordSaleEventResponse
@@ -541,7 +791,317 @@ export type RecordSaleEventResponse = Message<"billing.v1.RecordSaleEventRespons
  * Use `create(RecordSaleEventResponseSchema)` to create a new message.
  */
 export const RecordSaleEventResponseSchema: GenMessage<RecordSaleEventResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 14);
+  messageDesc(file_billing_v1_billing, 22);
+
+/**
+ * @generated from message billing.v1.ListSaleEventsRequest
+ */
+export type ListSaleEventsRequest = Message<"billing.v1.ListSaleEventsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string before_id = 4;
+   */
+  beforeId: string;
+
+  /**
+   * @generated from field: optional string status = 5;
+   */
+  status?: string | undefined;
+
+  /**
+   * Occurred at or after.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Occurred before.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 7;
+   */
+  until?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ListSaleEventsRequest.
+ * Use `create(ListSaleEventsRequestSchema)` to create a new message.
+ */
+export const ListSaleEventsRequestSchema: GenMessage<ListSaleEventsRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 23);
+
+/**
+ * @generated from message billing.v1.ListSaleEventsResponse
+ */
+export type ListSaleEventsResponse = Message<"billing.v1.ListSaleEventsResponse"> & {
+  /**
+   * @generated from field: repeated billing.v1.ListedSaleEvent sale_events = 1;
+   */
+  saleEvents: ListedSaleEvent[];
+
+  /**
+   * @generated from field: bool has_more = 2;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message billing.v1.ListSaleEventsResponse.
+ * Use `create(ListSaleEventsResponseSchema)` to create a new message.
+ */
+export const ListSaleEventsResponseSchema: GenMessage<ListSaleEventsResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 24);
+
+/**
+ * @generated from message billing.v1.ListedSaleEvent
+ */
+export type ListedSaleEvent = Message<"billing.v1.ListedSaleEvent"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string sale_id = 2;
+   */
+  saleId: string;
+
+  /**
+   * @generated from field: string external_ref = 3;
+   */
+  externalRef: string;
+
+  /**
+   * @generated from field: string plan_id = 4;
+   */
+  planId: string;
+
+  /**
+   * @generated from field: int64 amount = 5;
+   */
+  amount: bigint;
+
+  /**
+   * @generated from field: string currency = 6;
+   */
+  currency: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp occurred_at = 7;
+   */
+  occurredAt?: Timestamp | undefined;
+
+  /**
+   * A member of the closed set saleStatus.
+   *
+   * @generated from field: string status = 8;
+   */
+  status: string;
+
+  /**
+   * @generated from field: optional string licence_id = 9;
+   */
+  licenceId?: string | undefined;
+
+  /**
+   * Why provisioning failed: a code of the error catalogue.
+   *
+   * @generated from field: optional string failure_reason = 10;
+   */
+  failureReason?: string | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ListedSaleEvent.
+ * Use `create(ListedSaleEventSchema)` to create a new message.
+ */
+export const ListedSaleEventSchema: GenMessage<ListedSaleEvent> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 25);
+
+/**
+ * @generated from message billing.v1.FindLicencesOfSaleRequest
+ */
+export type FindLicencesOfSaleRequest = Message<"billing.v1.FindLicencesOfSaleRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string query = 3;
+   */
+  query: string;
+};
+
+/**
+ * Describes the message billing.v1.FindLicencesOfSaleRequest.
+ * Use `create(FindLicencesOfSaleRequestSchema)` to create a new message.
+ */
+export const FindLicencesOfSaleRequestSchema: GenMessage<FindLicencesOfSaleRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 26);
+
+/**
+ * The newest of each kind of match.
+ *
+ * @generated from message billing.v1.FindLicencesOfSaleResponse
+ */
+export type FindLicencesOfSaleResponse = Message<"billing.v1.FindLicencesOfSaleResponse"> & {
+  /**
+   * @generated from field: repeated billing.v1.LicenceOfSale licences = 1;
+   */
+  licences: LicenceOfSale[];
+};
+
+/**
+ * Describes the message billing.v1.FindLicencesOfSaleResponse.
+ * Use `create(FindLicencesOfSaleResponseSchema)` to create a new message.
+ */
+export const FindLicencesOfSaleResponseSchema: GenMessage<FindLicencesOfSaleResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 27);
+
+/**
+ * @generated from message billing.v1.LicenceOfSale
+ */
+export type LicenceOfSale = Message<"billing.v1.LicenceOfSale"> & {
+  /**
+   * @generated from field: string licence_id = 1;
+   */
+  licenceId: string;
+
+  /**
+   * charge_ref, session_id or sale_id: members of the closed set searchMatch.
+   *
+   * @generated from field: string matched = 2;
+   */
+  matched: string;
+};
+
+/**
+ * Describes the message billing.v1.LicenceOfSale.
+ * Use `create(LicenceOfSaleSchema)` to create a new message.
+ */
+export const LicenceOfSaleSchema: GenMessage<LicenceOfSale> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 28);
+
+/**
+ * @generated from message billing.v1.GetPaymentDaysRequest
+ */
+export type GetPaymentDaysRequest = Message<"billing.v1.GetPaymentDaysRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * YYYY-MM-DD of UTC, both inclusive.
+   *
+   * @generated from field: string from = 3;
+   */
+  from: string;
+
+  /**
+   * @generated from field: string to = 4;
+   */
+  to: string;
+};
+
+/**
+ * Describes the message billing.v1.GetPaymentDaysRequest.
+ * Use `create(GetPaymentDaysRequestSchema)` to create a new message.
+ */
+export const GetPaymentDaysRequestSchema: GenMessage<GetPaymentDaysRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 29);
+
+/**
+ * @generated from message billing.v1.GetPaymentDaysResponse
+ */
+export type GetPaymentDaysResponse = Message<"billing.v1.GetPaymentDaysResponse"> & {
+  /**
+   * In order of day and currency; where nothing happened there is none.
+   *
+   * @generated from field: repeated billing.v1.PaymentDay days = 1;
+   */
+  days: PaymentDay[];
+};
+
+/**
+ * Describes the message billing.v1.GetPaymentDaysResponse.
+ * Use `create(GetPaymentDaysResponseSchema)` to create a new message.
+ */
+export const GetPaymentDaysResponseSchema: GenMessage<GetPaymentDaysResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 30);
+
+/**
+ * @generated from message billing.v1.PaymentDay
+ */
+export type PaymentDay = Message<"billing.v1.PaymentDay"> & {
+  /**
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+
+  /**
+   * Payments of the day.
+   *
+   * @generated from field: int64 count = 3;
+   */
+  count: bigint;
+
+  /**
+   * @generated from field: int64 gross_minor = 4;
+   */
+  grossMinor: bigint;
+
+  /**
+   * Refunds and chargebacks of the day, whenever their payments were.
+   *
+   * @generated from field: int64 refunded_minor = 5;
+   */
+  refundedMinor: bigint;
+
+  /**
+   * Fees of the day's payments, less what has been credited of them.
+   *
+   * @generated from field: int64 fee_minor = 6;
+   */
+  feeMinor: bigint;
+};
+
+/**
+ * Describes the message billing.v1.PaymentDay.
+ * Use `create(PaymentDaySchema)` to create a new message.
+ */
+export const PaymentDaySchema: GenMessage<PaymentDay> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 31);
 
 /**
  * @generated from message billing.v1.Payment
@@ -608,7 +1168,7 @@ export type Payment = Message<"billing.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 15);
+  messageDesc(file_billing_v1_billing, 32);
 
 /**
  * @generated from message billing.v1.ListPaymentsRequest
@@ -633,6 +1193,30 @@ export type ListPaymentsRequest = Message<"billing.v1.ListPaymentsRequest"> & {
    * @generated from field: string before_id = 4;
    */
   beforeId: string;
+
+  /**
+   * Occurred at or after.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 5;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Occurred before.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 6;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional string licence_id = 7;
+   */
+  licenceId?: string | undefined;
+
+  /**
+   * @generated from field: optional string charge_ref = 8;
+   */
+  chargeRef?: string | undefined;
 };
 
 /**
@@ -640,7 +1224,7 @@ export type ListPaymentsRequest = Message<"billing.v1.ListPaymentsRequest"> & {
  * Use `create(ListPaymentsRequestSchema)` to create a new message.
  */
 export const ListPaymentsRequestSchema: GenMessage<ListPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 16);
+  messageDesc(file_billing_v1_billing, 33);
 
 /**
  * @generated from message billing.v1.ListPaymentsResponse
@@ -662,7 +1246,7 @@ export type ListPaymentsResponse = Message<"billing.v1.ListPaymentsResponse"> & 
  * Use `create(ListPaymentsResponseSchema)` to create a new message.
  */
 export const ListPaymentsResponseSchema: GenMessage<ListPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 17);
+  messageDesc(file_billing_v1_billing, 34);
 
 /**
  * @generated from message billing.v1.Refund
@@ -718,7 +1302,7 @@ export type Refund = Message<"billing.v1.Refund"> & {
  * Use `create(RefundSchema)` to create a new message.
  */
 export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 18);
+  messageDesc(file_billing_v1_billing, 35);
 
 /**
  * @generated from message billing.v1.ListRefundsRequest
@@ -743,6 +1327,30 @@ export type ListRefundsRequest = Message<"billing.v1.ListRefundsRequest"> & {
    * @generated from field: string before_id = 4;
    */
   beforeId: string;
+
+  /**
+   * Occurred at or after.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 5;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Occurred before.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 6;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional string licence_id = 7;
+   */
+  licenceId?: string | undefined;
+
+  /**
+   * @generated from field: optional string charge_ref = 8;
+   */
+  chargeRef?: string | undefined;
 };
 
 /**
@@ -750,7 +1358,7 @@ export type ListRefundsRequest = Message<"billing.v1.ListRefundsRequest"> & {
  * Use `create(ListRefundsRequestSchema)` to create a new message.
  */
 export const ListRefundsRequestSchema: GenMessage<ListRefundsRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 19);
+  messageDesc(file_billing_v1_billing, 36);
 
 /**
  * @generated from message billing.v1.ListRefundsResponse
@@ -772,7 +1380,7 @@ export type ListRefundsResponse = Message<"billing.v1.ListRefundsResponse"> & {
  * Use `create(ListRefundsResponseSchema)` to create a new message.
  */
 export const ListRefundsResponseSchema: GenMessage<ListRefundsResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 20);
+  messageDesc(file_billing_v1_billing, 37);
 
 /**
  * @generated from message billing.v1.Fee
@@ -826,7 +1434,7 @@ export type Fee = Message<"billing.v1.Fee"> & {
  * Use `create(FeeSchema)` to create a new message.
  */
 export const FeeSchema: GenMessage<Fee> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 21);
+  messageDesc(file_billing_v1_billing, 38);
 
 /**
  * @generated from message billing.v1.ListFeesRequest
@@ -858,7 +1466,7 @@ export type ListFeesRequest = Message<"billing.v1.ListFeesRequest"> & {
  * Use `create(ListFeesRequestSchema)` to create a new message.
  */
 export const ListFeesRequestSchema: GenMessage<ListFeesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 22);
+  messageDesc(file_billing_v1_billing, 39);
 
 /**
  * @generated from message billing.v1.ListFeesResponse
@@ -880,7 +1488,7 @@ export type ListFeesResponse = Message<"billing.v1.ListFeesResponse"> & {
  * Use `create(ListFeesResponseSchema)` to create a new message.
  */
 export const ListFeesResponseSchema: GenMessage<ListFeesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 23);
+  messageDesc(file_billing_v1_billing, 40);
 
 /**
  * @generated from message billing.v1.SpendCap
@@ -922,7 +1530,7 @@ export type SpendCap = Message<"billing.v1.SpendCap"> & {
  * Use `create(SpendCapSchema)` to create a new message.
  */
 export const SpendCapSchema: GenMessage<SpendCap> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 24);
+  messageDesc(file_billing_v1_billing, 41);
 
 /**
  * @generated from message billing.v1.GetSpendCapRequest
@@ -939,7 +1547,7 @@ export type GetSpendCapRequest = Message<"billing.v1.GetSpendCapRequest"> & {
  * Use `create(GetSpendCapRequestSchema)` to create a new message.
  */
 export const GetSpendCapRequestSchema: GenMessage<GetSpendCapRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 25);
+  messageDesc(file_billing_v1_billing, 42);
 
 /**
  * @generated from message billing.v1.SetSpendCapRequest
@@ -968,7 +1576,7 @@ export type SetSpendCapRequest = Message<"billing.v1.SetSpendCapRequest"> & {
  * Use `create(SetSpendCapRequestSchema)` to create a new message.
  */
 export const SetSpendCapRequestSchema: GenMessage<SetSpendCapRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 26);
+  messageDesc(file_billing_v1_billing, 43);
 
 /**
  * Processor connection, prices, checkout, sale events, payments, refunds, fee ledger, spend cap.
@@ -991,6 +1599,36 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof GetProcessorRequestSchema;
     output: typeof ProcessorSchema;
+  },
+  /**
+   * The first of three steps in which a vendor proves an account at the processor: what to open in a browser.
+   *
+   * @generated from rpc billing.v1.BillingService.BeginProcessorAuthorization
+   */
+  beginProcessorAuthorization: {
+    methodKind: "unary";
+    input: typeof BeginProcessorAuthorizationRequestSchema;
+    output: typeof ProcessorAuthorizationSchema;
+  },
+  /**
+   * The browser came back from the processor. Uses up the state.
+   *
+   * @generated from rpc billing.v1.BillingService.ReceiveProcessorAuthorization
+   */
+  receiveProcessorAuthorization: {
+    methodKind: "unary";
+    input: typeof ReceiveProcessorAuthorizationRequestSchema;
+    output: typeof ReceivedProcessorAuthorizationSchema;
+  },
+  /**
+   * The person clicked: connects the account.
+   *
+   * @generated from rpc billing.v1.BillingService.ConfirmProcessorAuthorization
+   */
+  confirmProcessorAuthorization: {
+    methodKind: "unary";
+    input: typeof ConfirmProcessorAuthorizationRequestSchema;
+    output: typeof ConfirmedProcessorAuthorizationSchema;
   },
   /**
    * Verifies, stores and answers; the work is done afterwards from the inbox.
@@ -1051,12 +1689,46 @@ export const BillingService: GenService<{
     output: typeof CheckoutSessionSchema;
   },
   /**
+   * @generated from rpc billing.v1.BillingService.ListCheckoutSessions
+   */
+  listCheckoutSessions: {
+    methodKind: "unary";
+    input: typeof ListCheckoutSessionsRequestSchema;
+    output: typeof ListCheckoutSessionsResponseSchema;
+  },
+  /**
    * @generated from rpc billing.v1.BillingService.RecordSaleEvent
    */
   recordSaleEvent: {
     methodKind: "unary";
     input: typeof RecordSaleEventRequestSchema;
     output: typeof RecordSaleEventResponseSchema;
+  },
+  /**
+   * @generated from rpc billing.v1.BillingService.ListSaleEvents
+   */
+  listSaleEvents: {
+    methodKind: "unary";
+    input: typeof ListSaleEventsRequestSchema;
+    output: typeof ListSaleEventsResponseSchema;
+  },
+  /**
+   * For the gateway's search: the licences of a charge, a checkout session or a sale.
+   *
+   * @generated from rpc billing.v1.BillingService.FindLicencesOfSale
+   */
+  findLicencesOfSale: {
+    methodKind: "unary";
+    input: typeof FindLicencesOfSaleRequestSchema;
+    output: typeof FindLicencesOfSaleResponseSchema;
+  },
+  /**
+   * @generated from rpc billing.v1.BillingService.GetPaymentDays
+   */
+  getPaymentDays: {
+    methodKind: "unary";
+    input: typeof GetPaymentDaysRequestSchema;
+    output: typeof GetPaymentDaysResponseSchema;
   },
   /**
    * @generated from rpc billing.v1.BillingService.ListPayments

@@ -11,7 +11,7 @@ import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
  * Describes the file events/v1/options.proto.
  */
 export const file_events_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChdldmVudHMvdjEvb3B0aW9ucy5wcm90bxIJZXZlbnRzLnYxOkQKDHdlYmhvb2tfdHlwZRIfLmdvb2dsZS5wcm90b2J1Zi5NZXNzYWdlT3B0aW9ucxjRhgMgASgJUgt3ZWJob29rVHlwZWIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChdldmVudHMvdjEvb3B0aW9ucy5wcm90bxIJZXZlbnRzLnYxOkQKDHdlYmhvb2tfdHlwZRIfLmdvb2dsZS5wcm90b2J1Zi5NZXNzYWdlT3B0aW9ucxjRhgMgASgJUgt3ZWJob29rVHlwZTpECgx3ZWJob29rX3doZW4SHy5nb29nbGUucHJvdG9idWYuTWVzc2FnZU9wdGlvbnMY0oYDIAEoCVILd2ViaG9va1doZW5iBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * Type of the webhook event that this domain event becomes; without it the event is internal to the system.
@@ -20,4 +20,12 @@ export const file_events_v1_options: GenFile = /*@__PURE__*/
  */
 export const webhook_type: GenExtension<MessageOptions, string> = /*@__PURE__*/
   extDesc(file_events_v1_options, 0);
+
+/**
+ * When that webhook event is sent: a sentence for vendors, in the API's document and the guide to events.
+ *
+ * @generated from extension: string webhook_when = 50002;
+ */
+export const webhook_when: GenExtension<MessageOptions, string> = /*@__PURE__*/
+  extDesc(file_events_v1_options, 1);
 

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/licensing.proto.
  */
 export const file_licensing_v1_licensing: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEidwoMUmVzdHJpY3Rpb25zEg8KB2RvbWFpbnMYASADKAkSHAoPbWF4X2FjdGl2YXRpb25zGAIgASgFSACIAQESFgoJbWF4X3NlYXRzGAMgASgFSAGIAQFCEgoQX21heF9hY3RpdmF0aW9uc0IMCgpfbWF4X3NlYXRzIuECCgdMaWNlbmNlEgoKAmlkGAEgASgJEgsKA2tleRgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHcGxhbl9pZBgEIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSMAoMcmVzdHJpY3Rpb25zGAcgASgLMhoubGljZW5zaW5nLnYxLlJlc3RyaWN0aW9ucxIuCgpleHBpcmVzX29uGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1zdGF0dXNfcmVhc29uGAsgASgJSACIAQFCEAoOX3N0YXR1c19yZWFzb24ihQIKE0lzc3VlTGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYBCABKAkSEQoJYm9keV9oYXNoGAUgASgMEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIPCgdwbGFuX2lkGAcgASgJEjAKDHJlc3RyaWN0aW9ucxgIIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUAoUSXNzdWVMaWNlbmNlUmVzcG9uc2USJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEhAKCHJlcGxheWVkGAIgASgIIkcKCkltcG9ydEl0ZW0SEgoKbGVnYWN5X2tleRgBIAEoCRIUCgxleHRlcm5hbF9yZWYYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKMAQoVSW1wb3J0TGljZW5jZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSJwoFaXRlbXMYBCADKAsyGC5saWNlbnNpbmcudjEuSW1wb3J0SXRlbRIPCgdkcnlfcnVuGAUgASgIIpMBCgxJbXBvcnRSZXN1bHQSEgoKbGVnYWN5X2tleRgBIAEoCRIOCgZyZXN1bHQYAiABKAkSFwoKbGljZW5jZV9pZBgDIAEoCUgAiAEBEi0KBWVycm9yGAQgASgLMhkubGljZW5zaW5nLnYxLkltcG9ydEVycm9ySAGIAQFCDQoLX2xpY2VuY2VfaWRCCAoGX2Vycm9yIisKC0ltcG9ydEVycm9yEgwKBGNvZGUYASABKAkSDgoGZGV0YWlsGAIgASgJInYKFkltcG9ydExpY2VuY2VzUmVzcG9uc2USKQoFaXRlbXMYASADKAsyGi5saWNlbnNpbmcudjEuSW1wb3J0UmVzdWx0Eg8KB2NyZWF0ZWQYAiABKAUSEAoIZXhpc3RpbmcYAyABKAUSDgoGZmFpbGVkGAQgASgFInUKEUdldExpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQi8gEKDUxpY2VuY2VEZXRhaWwSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEjcKDGVudGl0bGVtZW50cxgCIAMoCzIhLmxpY2Vuc2luZy52MS5TbmFwc2hvdEVudGl0bGVtZW50Ei0KC2FjdGl2YXRpb25zGAMgAygLMhgubGljZW5zaW5nLnYxLkFjdGl2YXRpb24SKQoJY2FsbF9ob21lGAQgAygLMhYubGljZW5zaW5nLnYxLkNhbGxIb21lEhcKCmxlZ2FjeV9rZXkYBSABKAlIAIgBAUINCgtfbGVnYWN5X2tleSI/ChNTbmFwc2hvdEVudGl0bGVtZW50EgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg0KBXZhbHVlGAMgASgJIrYBCgpBY3RpdmF0aW9uEgoKAmlkGAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoIQ2FsbEhvbWUSDAoEaG9zdBgBIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YAiABKAkSKwoHc2Vlbl9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAitQIKE0xpc3RMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESFAoHcGxhbl9pZBgGIAEoCUgBiAEBEhMKBmRvbWFpbhgHIAEoCUgCiAEBEhkKDGV4dGVybmFsX3JlZhgIIAEoCUgDiAEBEi4KCnNlZW5fc2luY2UYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCm5ldmVyX3NlZW4YCiABKAhCCQoHX3N0YXR1c0IKCghfcGxhbl9pZEIJCgdfZG9tYWluQg8KDV9leHRlcm5hbF9yZWYiUQoUTGlzdExpY2VuY2VzUmVzcG9uc2USJwoIbGljZW5jZXMYASADKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIQCghoYXNfbW9yZRgCIAEoCCKlAQoZTGlzdExpY2VuY2VIaXN0b3J5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhcKD2JlZm9yZV9wb3NpdGlvbhgFIAEoA0IWChRfb25seV9hcHBsaWNhdGlvbl9pZCKrAQoMSGlzdG9yeUVudHJ5EhAKCHBvc2l0aW9uGAEgASgDEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0eXBlGAMgASgJEhEKBGZyb20YBCABKAlIAIgBARIKCgJ0bxgFIAEoCRINCgVhY3RvchgGIAEoCRISCgVjYXVzZRgHIAEoCUgBiAEBQgcKBV9mcm9tQggKBl9jYXVzZSJbChpMaXN0TGljZW5jZUhpc3RvcnlSZXNwb25zZRIrCgdlbnRyaWVzGAEgAygLMhoubGljZW5zaW5nLnYxLkhpc3RvcnlFbnRyeRIQCghoYXNfbW9yZRgCIAEoCCKDAQoQTGlmZWN5Y2xlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIjcKEFN5bmNQbGFuc1JlcXVlc3QSIwoFcGxhbnMYASADKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5IjUKD1N5bmNQbGFuUmVxdWVzdBIiCgRwbGFuGAEgASgLMhQuY2F0YWxvZy52MS5QbGFuQ29weSIvChFBcmNoaXZlUGxhblJlc3VsdBIaChJzdXNwZW5kZWRfbGljZW5jZXMYASABKAMiLgoaQ291bnRBY3RpdmVMaWNlbmNlc1JlcXVlc3QSEAoIcGxhbl9pZHMYASADKAkiLQobQ291bnRBY3RpdmVMaWNlbmNlc1Jlc3BvbnNlEg4KBmNvdW50cxgBIAMoAyKxAQoXUHJvdmlzaW9uTGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtwYXltZW50X3JlZhgDIAEoCRIPCgdwbGFuX2lkGAQgASgJEhQKDGV4dGVybmFsX3JlZhgFIAEoCRIuCgpleHBpcmVzX29uGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJTChhQcm92aXNpb25MaWNlbmNlUmVzcG9uc2USJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEg8KB2NyZWF0ZWQYAiABKAgifAoTUmVuZXdMaWNlbmNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFY2F1c2UYAyABKAkSLgoKZXhwaXJlc19vbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTAoTUGF5bWVudENhdXNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFY2F1c2UYAyABKAkiYQoYU3VzcGVuZEZvclBheW1lbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVjYXVzZRgDIAEoCRIOCgZyZWFzb24YBCABKAkyvg0KEExpY2Vuc2luZ1NlcnZpY2USWgoMSXNzdWVMaWNlbmNlEiEubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlcXVlc3QaIi5saWNlbnNpbmcudjEuSXNzdWVMaWNlbmNlUmVzcG9uc2UiA5ACAhJgCg5JbXBvcnRMaWNlbmNlcxIjLmxpY2Vuc2luZy52MS5JbXBvcnRMaWNlbmNlc1JlcXVlc3QaJC5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXNwb25zZSIDkAICEk8KCkdldExpY2VuY2USHy5saWNlbnNpbmcudjEuR2V0TGljZW5jZVJlcXVlc3QaGy5saWNlbnNpbmcudjEuTGljZW5jZURldGFpbCIDkAIBEloKDExpc3RMaWNlbmNlcxIhLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXF1ZXN0GiIubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlc1Jlc3BvbnNlIgOQAgESbAoSTGlzdExpY2VuY2VIaXN0b3J5EicubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlcXVlc3QaKC5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VIaXN0b3J5UmVzcG9uc2UiA5ACARJHCg5TdXNwZW5kTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2USSgoRUmVhY3RpdmF0ZUxpY2VuY2USHi5saWNlbnNpbmcudjEuTGlmZWN5Y2xlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlEksKDVJldm9rZUxpY2VuY2USHi5saWNlbnNpbmcudjEuTGlmZWN5Y2xlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISSwoNUmV0aXJlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJICglTeW5jUGxhbnMSHi5saWNlbnNpbmcudjEuU3luY1BsYW5zUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAICElIKC0FyY2hpdmVQbGFuEh0ubGljZW5zaW5nLnYxLlN5bmNQbGFuUmVxdWVzdBofLmxpY2Vuc2luZy52MS5BcmNoaXZlUGxhblJlc3VsdCIDkAICEqgBChNDb3VudEFjdGl2ZUxpY2VuY2VzEigubGljZW5zaW5nLnYxLkNvdW50QWN0aXZlTGljZW5jZXNSZXF1ZXN0GikubGljZW5zaW5nLnYxLkNvdW50QWN0aXZlTGljZW5jZXNSZXNwb25zZSI8kAIBkrUYNWNhdGFsb2cgYXNrcyBhYm91dCBwbGFucyB3aG9zZSBhY2NvdW50IGl0IGhhcyBjaGVja2VkEmYKEFByb3Zpc2lvbkxpY2VuY2USJS5saWNlbnNpbmcudjEuUHJvdmlzaW9uTGljZW5jZVJlcXVlc3QaJi5saWNlbnNpbmcudjEuUHJvdmlzaW9uTGljZW5jZVJlc3BvbnNlIgOQAgISTQoMUmVuZXdMaWNlbmNlEiEubGljZW5zaW5nLnYxLlJlbmV3TGljZW5jZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEk4KDUV4cGlyZUxpY2VuY2USIS5saWNlbnNpbmcudjEuUGF5bWVudENhdXNlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISVwoRU3VzcGVuZEZvclBheW1lbnQSJi5saWNlbnNpbmcudjEuU3VzcGVuZEZvclBheW1lbnRSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJSChFSZXN1bWVGcm9tSW5xdWlyeRIhLmxpY2Vuc2luZy52MS5QYXltZW50Q2F1c2VSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJQCg9SZXZva2VGb3JSZWZ1bmQSIS5saWNlbnNpbmcudjEuUGF5bWVudENhdXNlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISUwoSRG93bmdyYWRlRm9yUmVmdW5kEiEubGljZW5zaW5nLnYxLlBheW1lbnRDYXVzZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICYgZwcm90bzM", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEidwoMUmVzdHJpY3Rpb25zEg8KB2RvbWFpbnMYASADKAkSHAoPbWF4X2FjdGl2YXRpb25zGAIgASgFSACIAQESFgoJbWF4X3NlYXRzGAMgASgFSAGIAQFCEgoQX21heF9hY3RpdmF0aW9uc0IMCgpfbWF4X3NlYXRzIuECCgdMaWNlbmNlEgoKAmlkGAEgASgJEgsKA2tleRgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHcGxhbl9pZBgEIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSMAoMcmVzdHJpY3Rpb25zGAcgASgLMhoubGljZW5zaW5nLnYxLlJlc3RyaWN0aW9ucxIuCgpleHBpcmVzX29uGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1zdGF0dXNfcmVhc29uGAsgASgJSACIAQFCEAoOX3N0YXR1c19yZWFzb24ihQIKE0lzc3VlTGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYBCABKAkSEQoJYm9keV9oYXNoGAUgASgMEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIPCgdwbGFuX2lkGAcgASgJEjAKDHJlc3RyaWN0aW9ucxgIIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUAoUSXNzdWVMaWNlbmNlUmVzcG9uc2USJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEhAKCHJlcGxheWVkGAIgASgIIkcKCkltcG9ydEl0ZW0SEgoKbGVnYWN5X2tleRgBIAEoCRIUCgxleHRlcm5hbF9yZWYYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKMAQoVSW1wb3J0TGljZW5jZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSJwoFaXRlbXMYBCADKAsyGC5saWNlbnNpbmcudjEuSW1wb3J0SXRlbRIPCgdkcnlfcnVuGAUgASgIIpMBCgxJbXBvcnRSZXN1bHQSEgoKbGVnYWN5X2tleRgBIAEoCRIOCgZyZXN1bHQYAiABKAkSFwoKbGljZW5jZV9pZBgDIAEoCUgAiAEBEi0KBWVycm9yGAQgASgLMhkubGljZW5zaW5nLnYxLkltcG9ydEVycm9ySAGIAQFCDQoLX2xpY2VuY2VfaWRCCAoGX2Vycm9yIisKC0ltcG9ydEVycm9yEgwKBGNvZGUYASABKAkSDgoGZGV0YWlsGAIgASgJInYKFkltcG9ydExpY2VuY2VzUmVzcG9uc2USKQoFaXRlbXMYASADKAsyGi5saWNlbnNpbmcudjEuSW1wb3J0UmVzdWx0Eg8KB2NyZWF0ZWQYAiABKAUSEAoIZXhpc3RpbmcYAyABKAUSDgoGZmFpbGVkGAQgASgFInUKEUdldExpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiywIKDUxpY2VuY2VEZXRhaWwSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEjcKDGVudGl0bGVtZW50cxgCIAMoCzIhLmxpY2Vuc2luZy52MS5TbmFwc2hvdEVudGl0bGVtZW50Ei0KC2FjdGl2YXRpb25zGAMgAygLMhgubGljZW5zaW5nLnYxLkFjdGl2YXRpb24SKQoJY2FsbF9ob21lGAQgAygLMhYubGljZW5zaW5nLnYxLkNhbGxIb21lEhcKCmxlZ2FjeV9rZXkYBSABKAlIAIgBARIZChFhY3RpdmF0aW9uc190b3RhbBgGIAEoAxIPCgdhbGxvd2VkGAcgAygJEisKCnBsYW5fZHJpZnQYCCADKAsyFy5saWNlbnNpbmcudjEuUGxhbkRyaWZ0Qg0KC19sZWdhY3lfa2V5InwKCVBsYW5EcmlmdBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRIaCg1saWNlbmNlX3ZhbHVlGAMgASgJSACIAQESFwoKcGxhbl92YWx1ZRgEIAEoCUgBiAEBQhAKDl9saWNlbmNlX3ZhbHVlQg0KC19wbGFuX3ZhbHVlIj8KE1NuYXBzaG90RW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkitgEKCkFjdGl2YXRpb24SCgoCaWQYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCghDYWxsSG9tZRIMCgRob3N0GAEgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgCIAEoCRIrCgdzZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKcAQoWTGlzdEFjdGl2YXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhEKCWJlZm9yZV9pZBgFIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJaChdMaXN0QWN0aXZhdGlvbnNSZXNwb25zZRItCgthY3RpdmF0aW9ucxgBIAMoCzIYLmxpY2Vuc2luZy52MS5BY3RpdmF0aW9uEhAKCGhhc19tb3JlGAIgASgIIp8BChVGcmVlQWN0aXZhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEhUKDWFjdGl2YXRpb25faWQYAyABKAkSDQoFYWN0b3IYBCABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgFIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIoABChVTZWFyY2hMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCRIsCghvZl9zYWxlcxgEIAMoCzIaLmxpY2Vuc2luZy52MS5MaWNlbmNlTWF0Y2giMwoMTGljZW5jZU1hdGNoEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJDChZTZWFyY2hMaWNlbmNlc1Jlc3BvbnNlEikKBWZvdW5kGAEgAygLMhoubGljZW5zaW5nLnYxLkZvdW5kTGljZW5jZSJHCgxGb3VuZExpY2VuY2USDwoHbWF0Y2hlZBgBIAEoCRImCgdsaWNlbmNlGAIgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2UiYQoZR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBGZyb20YAyABKAkSCgoCdG8YBCABKAkiXwoaR2V0QXBwbGljYXRpb25EYXlzUmVzcG9uc2USFQoNYWN0aXZlX2JlZm9yZRgBIAEoAxIqCgRkYXlzGAIgAygLMhwubGljZW5zaW5nLnYxLkFwcGxpY2F0aW9uRGF5IqQCCg5BcHBsaWNhdGlvbkRheRILCgNkYXkYASABKAkSDgoGaXNzdWVkGAIgASgDEhAKCGltcG9ydGVkGAMgASgDEg8KB2NyZWF0ZWQYBCABKAMSEQoJc3VzcGVuZGVkGAUgASgDEhMKC3JlYWN0aXZhdGVkGAYgASgDEg8KB3Jldm9rZWQYByABKAMSDwoHZXhwaXJlZBgIIAEoAxIPCgdyZXRpcmVkGAkgASgDEhIKCmRvd25ncmFkZWQYCiABKAMSFQoNYWN0aXZlX2NoYW5nZRgLIAEoAxIXCg9hY3RpdmF0aW9uc19uZXcYDCABKAMSGQoRYWN0aXZhdGlvbnNfZnJlZWQYDSABKAMSGAoQYWN0aXZhdGlvbnNfc2VlbhgOIAEoAyLjAgoTTGlzdExpY2VuY2VzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRITCgZzdGF0dXMYBSABKAlIAIgBARIUCgdwbGFuX2lkGAYgASgJSAGIAQESEwoGZG9tYWluGAcgASgJSAKIAQESGQoMZXh0ZXJuYWxfcmVmGAggASgJSAOIAQESLgoKc2Vlbl9zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKbmV2ZXJfc2VlbhgKIAEoCBIaCg1tYXlfZW5kX2Vhcmx5GAsgASgISASIAQFCCQoHX3N0YXR1c0IKCghfcGxhbl9pZEIJCgdfZG9tYWluQg8KDV9leHRlcm5hbF9yZWZCEAoOX21heV9lbmRfZWFybHkifQoUTGlzdExpY2VuY2VzUmVzcG9uc2USJwoIbGljZW5jZXMYASADKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIQCghoYXNfbW9yZRgCIAEoCBIZCgxsb29rZWRfdW50aWwYAyABKAlIAIgBAUIPCg1fbG9va2VkX3VudGlsIqUBChlMaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQESDQoFbGltaXQYBCABKAUSFwoPYmVmb3JlX3Bvc2l0aW9uGAUgASgDQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkItcBCgxIaXN0b3J5RW50cnkSEAoIcG9zaXRpb24YASABKAMSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHR5cGUYAyABKAkSEQoEZnJvbRgEIAEoCUgAiAEBEgoKAnRvGAUgASgJEg0KBWFjdG9yGAYgASgJEhIKBWNhdXNlGAcgASgJSAGIAQESGQoMY2hhbmdlc19qc29uGAggASgJSAKIAQFCBwoFX2Zyb21CCAoGX2NhdXNlQg8KDV9jaGFuZ2VzX2pzb24iWwoaTGlzdExpY2VuY2VIaXN0b3J5UmVzcG9uc2USKwoHZW50cmllcxgBIAMoCzIaLmxpY2Vuc2luZy52MS5IaXN0b3J5RW50cnkSEAoIaGFzX21vcmUYAiABKAgirAIKFFVwZGF0ZUxpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESGQoMZXh0ZXJuYWxfcmVmGAUgASgJSAGIAQESMAoMcmVzdHJpY3Rpb25zGAYgASgLMhoubGljZW5zaW5nLnYxLlJlc3RyaWN0aW9ucxIuCgpleHBpcmVzX29uGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1uZXZlcl9leHBpcmVzGAggASgIQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkQg8KDV9leHRlcm5hbF9yZWYigwEKEExpZmVjeWNsZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBWFjdG9yGAMgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCI3ChBTeW5jUGxhbnNSZXF1ZXN0EiMKBXBsYW5zGAEgAygLMhQuY2F0YWxvZy52MS5QbGFuQ29weSI1Cg9TeW5jUGxhblJlcXVlc3QSIgoEcGxhbhgBIAEoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkiLwoRQXJjaGl2ZVBsYW5SZXN1bHQSGgoSc3VzcGVuZGVkX2xpY2VuY2VzGAEgASgDIi4KGkNvdW50QWN0aXZlTGljZW5jZXNSZXF1ZXN0EhAKCHBsYW5faWRzGAEgAygJIi0KG0NvdW50QWN0aXZlTGljZW5jZXNSZXNwb25zZRIOCgZjb3VudHMYASADKAMisQEKF1Byb3Zpc2lvbkxpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLcGF5bWVudF9yZWYYAyABKAkSDwoHcGxhbl9pZBgEIAEoCRIUCgxleHRlcm5hbF9yZWYYBSABKAkSLgoKZXhwaXJlc19vbhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUwoYUHJvdmlzaW9uTGljZW5jZVJlc3BvbnNlEiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIPCgdjcmVhdGVkGAIgASgIInwKE1JlbmV3TGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBWNhdXNlGAMgASgJEi4KCmV4cGlyZXNfb24YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkwKE1BheW1lbnRDYXVzZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBWNhdXNlGAMgASgJImEKGFN1c3BlbmRGb3JQYXltZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFY2F1c2UYAyABKAkSDgoGcmVhc29uGAQgASgJMpMRChBMaWNlbnNpbmdTZXJ2aWNlEloKDElzc3VlTGljZW5jZRIhLmxpY2Vuc2luZy52MS5Jc3N1ZUxpY2VuY2VSZXF1ZXN0GiIubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlc3BvbnNlIgOQAgISYAoOSW1wb3J0TGljZW5jZXMSIy5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLkltcG9ydExpY2VuY2VzUmVzcG9uc2UiA5ACAhJPCgpHZXRMaWNlbmNlEh8ubGljZW5zaW5nLnYxLkdldExpY2VuY2VSZXF1ZXN0GhsubGljZW5zaW5nLnYxLkxpY2VuY2VEZXRhaWwiA5ACARJaCgxMaXN0TGljZW5jZXMSIS5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VzUmVxdWVzdBoiLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXNwb25zZSIDkAIBEmwKEkxpc3RMaWNlbmNlSGlzdG9yeRInLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0GigubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlIgOQAgESYwoPTGlzdEFjdGl2YXRpb25zEiQubGljZW5zaW5nLnYxLkxpc3RBY3RpdmF0aW9uc1JlcXVlc3QaJS5saWNlbnNpbmcudjEuTGlzdEFjdGl2YXRpb25zUmVzcG9uc2UiA5ACARJNCg5GcmVlQWN0aXZhdGlvbhIjLmxpY2Vuc2luZy52MS5GcmVlQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSYAoOU2VhcmNoTGljZW5jZXMSIy5saWNlbnNpbmcudjEuU2VhcmNoTGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLlNlYXJjaExpY2VuY2VzUmVzcG9uc2UiA5ACARJsChJHZXRBcHBsaWNhdGlvbkRheXMSJy5saWNlbnNpbmcudjEuR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBooLmxpY2Vuc2luZy52MS5HZXRBcHBsaWNhdGlvbkRheXNSZXNwb25zZSIDkAIBEk8KDVVwZGF0ZUxpY2VuY2USIi5saWNlbnNpbmcudjEuVXBkYXRlTGljZW5jZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkcKDlN1c3BlbmRMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJKChFSZWFjdGl2YXRlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2USSwoNUmV2b2tlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJLCg1SZXRpcmVMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkgKCVN5bmNQbGFucxIeLmxpY2Vuc2luZy52MS5TeW5jUGxhbnNSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgISUgoLQXJjaGl2ZVBsYW4SHS5saWNlbnNpbmcudjEuU3luY1BsYW5SZXF1ZXN0Gh8ubGljZW5zaW5nLnYxLkFyY2hpdmVQbGFuUmVzdWx0IgOQAgISqAEKE0NvdW50QWN0aXZlTGljZW5jZXMSKC5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1JlcXVlc3QaKS5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1Jlc3BvbnNlIjyQAgGStRg1Y2F0YWxvZyBhc2tzIGFib3V0IHBsYW5zIHdob3NlIGFjY291bnQgaXQgaGFzIGNoZWNrZWQSZgoQUHJvdmlzaW9uTGljZW5jZRIlLmxpY2Vuc2luZy52MS5Qcm92aXNpb25MaWNlbmNlUmVxdWVzdBomLmxpY2Vuc2luZy52MS5Qcm92aXNpb25MaWNlbmNlUmVzcG9uc2UiA5ACAhJNCgxSZW5ld0xpY2VuY2USIS5saWNlbnNpbmcudjEuUmVuZXdMaWNlbmNlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgISTgoNRXhwaXJlTGljZW5jZRIhLmxpY2Vuc2luZy52MS5QYXltZW50Q2F1c2VSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJXChFTdXNwZW5kRm9yUGF5bWVudBImLmxpY2Vuc2luZy52MS5TdXNwZW5kRm9yUGF5bWVudFJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICElIKEVJlc3VtZUZyb21JbnF1aXJ5EiEubGljZW5zaW5nLnYxLlBheW1lbnRDYXVzZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICElAKD1Jldm9rZUZvclJlZnVuZBIhLmxpY2Vuc2luZy52MS5QYXltZW50Q2F1c2VSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJTChJEb3duZ3JhZGVGb3JSZWZ1bmQSIS5saWNlbnNpbmcudjEuUGF5bWVudENhdXNlUmVxdWVzdBoVLmxpY2Vuc2luZy52MS5MaWNlbmNlIgOQAgJiBnByb3RvMw", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.Restrictions
@@ -405,6 +405,27 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
    * @generated from field: optional string legacy_key = 5;
    */
   legacyKey?: string | undefined;
+
+  /**
+   * Of all activations the newest 100 are in `activations`.
+   *
+   * @generated from field: int64 activations_total = 6;
+   */
+  activationsTotal: bigint;
+
+  /**
+   * Members of the closed set licenceVerb: those that would change the licence now.
+   *
+   * @generated from field: repeated string allowed = 7;
+   */
+  allowed: string[];
+
+  /**
+   * Where its snapshot differs from what its plan would grant now, sorted by key.
+   *
+   * @generated from field: repeated licensing.v1.PlanDrift plan_drift = 8;
+   */
+  planDrift: PlanDrift[];
 };
 
 /**
@@ -413,6 +434,40 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
  */
 export const LicenceDetailSchema: GenMessage<LicenceDetail> = /*@__PURE__*/
   messageDesc(file_licensing_v1_licensing, 10);
+
+/**
+ * @generated from message licensing.v1.PlanDrift
+ */
+export type PlanDrift = Message<"licensing.v1.PlanDrift"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * Absent on the side that has no such key.
+   *
+   * @generated from field: optional string licence_value = 3;
+   */
+  licenceValue?: string | undefined;
+
+  /**
+   * @generated from field: optional string plan_value = 4;
+   */
+  planValue?: string | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.PlanDrift.
+ * Use `create(PlanDriftSchema)` to create a new message.
+ */
+export const PlanDriftSchema: GenMessage<PlanDrift> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 11);
 
 /**
  * @generated from message licensing.v1.SnapshotEntitlement
@@ -439,7 +494,7 @@ export type SnapshotEntitlement = Message<"licensing.v1.SnapshotEntitlement"> & 
  * Use `create(SnapshotEntitlementSchema)` to create a new message.
  */
 export const SnapshotEntitlementSchema: GenMessage<SnapshotEntitlement> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 11);
+  messageDesc(file_licensing_v1_licensing, 12);
 
 /**
  * @generated from message licensing.v1.Activation
@@ -481,7 +536,7 @@ export type Activation = Message<"licensing.v1.Activation"> & {
  * Use `create(ActivationSchema)` to create a new message.
  */
 export const ActivationSchema: GenMessage<Activation> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 12);
+  messageDesc(file_licensing_v1_licensing, 13);
 
 /**
  * @generated from message licensing.v1.CallHome
@@ -508,7 +563,356 @@ export type CallHome = Message<"licensing.v1.CallHome"> & {
  * Use `create(CallHomeSchema)` to create a new message.
  */
 export const CallHomeSchema: GenMessage<CallHome> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 13);
+  messageDesc(file_licensing_v1_licensing, 14);
+
+/**
+ * @generated from message licensing.v1.ListActivationsRequest
+ */
+export type ListActivationsRequest = Message<"licensing.v1.ListActivationsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 3;
+   */
+  onlyApplicationId?: string | undefined;
+
+  /**
+   * @generated from field: int32 limit = 4;
+   */
+  limit: number;
+
+  /**
+   * Id of the last row of the page before; empty for the first page.
+   *
+   * @generated from field: string before_id = 5;
+   */
+  beforeId: string;
+};
+
+/**
+ * Describes the message licensing.v1.ListActivationsRequest.
+ * Use `create(ListActivationsRequestSchema)` to create a new message.
+ */
+export const ListActivationsRequestSchema: GenMessage<ListActivationsRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 15);
+
+/**
+ * @generated from message licensing.v1.ListActivationsResponse
+ */
+export type ListActivationsResponse = Message<"licensing.v1.ListActivationsResponse"> & {
+  /**
+   * @generated from field: repeated licensing.v1.Activation activations = 1;
+   */
+  activations: Activation[];
+
+  /**
+   * @generated from field: bool has_more = 2;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message licensing.v1.ListActivationsResponse.
+ * Use `create(ListActivationsResponseSchema)` to create a new message.
+ */
+export const ListActivationsResponseSchema: GenMessage<ListActivationsResponse> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 16);
+
+/**
+ * @generated from message licensing.v1.FreeActivationRequest
+ */
+export type FreeActivationRequest = Message<"licensing.v1.FreeActivationRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string activation_id = 3;
+   */
+  activationId: string;
+
+  /**
+   * @generated from field: string actor = 4;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 5;
+   */
+  onlyApplicationId?: string | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.FreeActivationRequest.
+ * Use `create(FreeActivationRequestSchema)` to create a new message.
+ */
+export const FreeActivationRequestSchema: GenMessage<FreeActivationRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 17);
+
+/**
+ * @generated from message licensing.v1.SearchLicencesRequest
+ */
+export type SearchLicencesRequest = Message<"licensing.v1.SearchLicencesRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * 2 to 255 characters.
+   *
+   * @generated from field: string query = 3;
+   */
+  query: string;
+
+  /**
+   * What billing found for the same query.
+   *
+   * @generated from field: repeated licensing.v1.LicenceMatch of_sales = 4;
+   */
+  ofSales: LicenceMatch[];
+};
+
+/**
+ * Describes the message licensing.v1.SearchLicencesRequest.
+ * Use `create(SearchLicencesRequestSchema)` to create a new message.
+ */
+export const SearchLicencesRequestSchema: GenMessage<SearchLicencesRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 18);
+
+/**
+ * @generated from message licensing.v1.LicenceMatch
+ */
+export type LicenceMatch = Message<"licensing.v1.LicenceMatch"> & {
+  /**
+   * @generated from field: string licence_id = 1;
+   */
+  licenceId: string;
+
+  /**
+   * A member of the closed set searchMatch.
+   *
+   * @generated from field: string matched = 2;
+   */
+  matched: string;
+};
+
+/**
+ * Describes the message licensing.v1.LicenceMatch.
+ * Use `create(LicenceMatchSchema)` to create a new message.
+ */
+export const LicenceMatchSchema: GenMessage<LicenceMatch> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 19);
+
+/**
+ * At most 20, a licence once, in the order in which they are shown.
+ *
+ * @generated from message licensing.v1.SearchLicencesResponse
+ */
+export type SearchLicencesResponse = Message<"licensing.v1.SearchLicencesResponse"> & {
+  /**
+   * @generated from field: repeated licensing.v1.FoundLicence found = 1;
+   */
+  found: FoundLicence[];
+};
+
+/**
+ * Describes the message licensing.v1.SearchLicencesResponse.
+ * Use `create(SearchLicencesResponseSchema)` to create a new message.
+ */
+export const SearchLicencesResponseSchema: GenMessage<SearchLicencesResponse> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 20);
+
+/**
+ * @generated from message licensing.v1.FoundLicence
+ */
+export type FoundLicence = Message<"licensing.v1.FoundLicence"> & {
+  /**
+   * A member of the closed set searchMatch.
+   *
+   * @generated from field: string matched = 1;
+   */
+  matched: string;
+
+  /**
+   * @generated from field: licensing.v1.Licence licence = 2;
+   */
+  licence?: Licence | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.FoundLicence.
+ * Use `create(FoundLicenceSchema)` to create a new message.
+ */
+export const FoundLicenceSchema: GenMessage<FoundLicence> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 21);
+
+/**
+ * @generated from message licensing.v1.GetApplicationDaysRequest
+ */
+export type GetApplicationDaysRequest = Message<"licensing.v1.GetApplicationDaysRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * YYYY-MM-DD of UTC, both inclusive.
+   *
+   * @generated from field: string from = 3;
+   */
+  from: string;
+
+  /**
+   * @generated from field: string to = 4;
+   */
+  to: string;
+};
+
+/**
+ * Describes the message licensing.v1.GetApplicationDaysRequest.
+ * Use `create(GetApplicationDaysRequestSchema)` to create a new message.
+ */
+export const GetApplicationDaysRequestSchema: GenMessage<GetApplicationDaysRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 22);
+
+/**
+ * @generated from message licensing.v1.GetApplicationDaysResponse
+ */
+export type GetApplicationDaysResponse = Message<"licensing.v1.GetApplicationDaysResponse"> & {
+  /**
+   * Licences that were active at the start of `from`.
+   *
+   * @generated from field: int64 active_before = 1;
+   */
+  activeBefore: bigint;
+
+  /**
+   * In order; a day on which nothing happened is left out.
+   *
+   * @generated from field: repeated licensing.v1.ApplicationDay days = 2;
+   */
+  days: ApplicationDay[];
+};
+
+/**
+ * Describes the message licensing.v1.GetApplicationDaysResponse.
+ * Use `create(GetApplicationDaysResponseSchema)` to create a new message.
+ */
+export const GetApplicationDaysResponseSchema: GenMessage<GetApplicationDaysResponse> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 23);
+
+/**
+ * What happened in an application on a day of UTC.
+ *
+ * @generated from message licensing.v1.ApplicationDay
+ */
+export type ApplicationDay = Message<"licensing.v1.ApplicationDay"> & {
+  /**
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * @generated from field: int64 issued = 2;
+   */
+  issued: bigint;
+
+  /**
+   * @generated from field: int64 imported = 3;
+   */
+  imported: bigint;
+
+  /**
+   * @generated from field: int64 created = 4;
+   */
+  created: bigint;
+
+  /**
+   * @generated from field: int64 suspended = 5;
+   */
+  suspended: bigint;
+
+  /**
+   * @generated from field: int64 reactivated = 6;
+   */
+  reactivated: bigint;
+
+  /**
+   * @generated from field: int64 revoked = 7;
+   */
+  revoked: bigint;
+
+  /**
+   * @generated from field: int64 expired = 8;
+   */
+  expired: bigint;
+
+  /**
+   * @generated from field: int64 retired = 9;
+   */
+  retired: bigint;
+
+  /**
+   * @generated from field: int64 downgraded = 10;
+   */
+  downgraded: bigint;
+
+  /**
+   * By how much the number of active licences changed.
+   *
+   * @generated from field: int64 active_change = 11;
+   */
+  activeChange: bigint;
+
+  /**
+   * @generated from field: int64 activations_new = 12;
+   */
+  activationsNew: bigint;
+
+  /**
+   * @generated from field: int64 activations_freed = 13;
+   */
+  activationsFreed: bigint;
+
+  /**
+   * Activations that called home, each once.
+   *
+   * @generated from field: int64 activations_seen = 14;
+   */
+  activationsSeen: bigint;
+};
+
+/**
+ * Describes the message licensing.v1.ApplicationDay.
+ * Use `create(ApplicationDaySchema)` to create a new message.
+ */
+export const ApplicationDaySchema: GenMessage<ApplicationDay> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 24);
 
 /**
  * @generated from message licensing.v1.ListLicencesRequest
@@ -567,6 +971,13 @@ export type ListLicencesRequest = Message<"licensing.v1.ListLicencesRequest"> & 
    * @generated from field: bool never_seen = 10;
    */
   neverSeen: boolean;
+
+  /**
+   * The caller reads looked_until: a page may end before it is full, or hold nothing, with more behind it.
+   *
+   * @generated from field: optional bool may_end_early = 11;
+   */
+  mayEndEarly?: boolean | undefined;
 };
 
 /**
@@ -574,7 +985,7 @@ export type ListLicencesRequest = Message<"licensing.v1.ListLicencesRequest"> & 
  * Use `create(ListLicencesRequestSchema)` to create a new message.
  */
 export const ListLicencesRequestSchema: GenMessage<ListLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 14);
+  messageDesc(file_licensing_v1_licensing, 25);
 
 /**
  * @generated from message licensing.v1.ListLicencesResponse
@@ -589,6 +1000,13 @@ export type ListLicencesResponse = Message<"licensing.v1.ListLicencesResponse"> 
    * @generated from field: bool has_more = 2;
    */
   hasMore: boolean;
+
+  /**
+   * Set where the page ended before it was full: the next one goes on before this id.
+   *
+   * @generated from field: optional string looked_until = 3;
+   */
+  lookedUntil?: string | undefined;
 };
 
 /**
@@ -596,7 +1014,7 @@ export type ListLicencesResponse = Message<"licensing.v1.ListLicencesResponse"> 
  * Use `create(ListLicencesResponseSchema)` to create a new message.
  */
 export const ListLicencesResponseSchema: GenMessage<ListLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 15);
+  messageDesc(file_licensing_v1_licensing, 26);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryRequest
@@ -635,7 +1053,7 @@ export type ListLicenceHistoryRequest = Message<"licensing.v1.ListLicenceHistory
  * Use `create(ListLicenceHistoryRequestSchema)` to create a new message.
  */
 export const ListLicenceHistoryRequestSchema: GenMessage<ListLicenceHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 16);
+  messageDesc(file_licensing_v1_licensing, 27);
 
 /**
  * @generated from message licensing.v1.HistoryEntry
@@ -674,11 +1092,18 @@ export type HistoryEntry = Message<"licensing.v1.HistoryEntry"> & {
   actor: string;
 
   /**
-   * Event id, charge, archive; absent where the actor is the whole cause.
+   * Event id, charge, archive, activation; absent where the actor is the whole cause.
    *
    * @generated from field: optional string cause = 7;
    */
   cause?: string | undefined;
+
+  /**
+   * JSON {<field>: {"from": …, "to": …}}, fields and values as REST has them; set on type changed alone.
+   *
+   * @generated from field: optional string changes_json = 8;
+   */
+  changesJson?: string | undefined;
 };
 
 /**
@@ -686,7 +1111,7 @@ export type HistoryEntry = Message<"licensing.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 17);
+  messageDesc(file_licensing_v1_licensing, 28);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryResponse
@@ -708,7 +1133,63 @@ export type ListLicenceHistoryResponse = Message<"licensing.v1.ListLicenceHistor
  * Use `create(ListLicenceHistoryResponseSchema)` to create a new message.
  */
 export const ListLicenceHistoryResponseSchema: GenMessage<ListLicenceHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 18);
+  messageDesc(file_licensing_v1_licensing, 29);
+
+/**
+ * @generated from message licensing.v1.UpdateLicenceRequest
+ */
+export type UpdateLicenceRequest = Message<"licensing.v1.UpdateLicenceRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string actor = 3;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 4;
+   */
+  onlyApplicationId?: string | undefined;
+
+  /**
+   * @generated from field: optional string external_ref = 5;
+   */
+  externalRef?: string | undefined;
+
+  /**
+   * Replaces all of them; empty: the licence is not restricted. Absent: they stay as they are.
+   *
+   * @generated from field: licensing.v1.Restrictions restrictions = 6;
+   */
+  restrictions?: Restrictions | undefined;
+
+  /**
+   * Absent: the end stays as it is, unless the licence never expires from now on.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_on = 7;
+   */
+  expiresOn?: Timestamp | undefined;
+
+  /**
+   * @generated from field: bool never_expires = 8;
+   */
+  neverExpires: boolean;
+};
+
+/**
+ * Describes the message licensing.v1.UpdateLicenceRequest.
+ * Use `create(UpdateLicenceRequestSchema)` to create a new message.
+ */
+export const UpdateLicenceRequestSchema: GenMessage<UpdateLicenceRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 30);
 
 /**
  * A verb of the vendor's: suspend, reactivate, revoke, retire.
@@ -742,7 +1223,7 @@ export type LifecycleRequest = Message<"licensing.v1.LifecycleRequest"> & {
  * Use `create(LifecycleRequestSchema)` to create a new message.
  */
 export const LifecycleRequestSchema: GenMessage<LifecycleRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 19);
+  messageDesc(file_licensing_v1_licensing, 31);
 
 /**
  * @generated from message licensing.v1.SyncPlansRequest
@@ -759,7 +1240,7 @@ export type SyncPlansRequest = Message<"licensing.v1.SyncPlansRequest"> & {
  * Use `create(SyncPlansRequestSchema)` to create a new message.
  */
 export const SyncPlansRequestSchema: GenMessage<SyncPlansRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 20);
+  messageDesc(file_licensing_v1_licensing, 32);
 
 /**
  * @generated from message licensing.v1.SyncPlanRequest
@@ -776,7 +1257,7 @@ export type SyncPlanRequest = Message<"licensing.v1.SyncPlanRequest"> & {
  * Use `create(SyncPlanRequestSchema)` to create a new message.
  */
 export const SyncPlanRequestSchema: GenMessage<SyncPlanRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 21);
+  messageDesc(file_licensing_v1_licensing, 33);
 
 /**
  * @generated from message licensing.v1.ArchivePlanResult
@@ -793,7 +1274,7 @@ export type ArchivePlanResult = Message<"licensing.v1.ArchivePlanResult"> & {
  * Use `create(ArchivePlanResultSchema)` to create a new message.
  */
 export const ArchivePlanResultSchema: GenMessage<ArchivePlanResult> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 22);
+  messageDesc(file_licensing_v1_licensing, 34);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesRequest
@@ -810,7 +1291,7 @@ export type CountActiveLicencesRequest = Message<"licensing.v1.CountActiveLicenc
  * Use `create(CountActiveLicencesRequestSchema)` to create a new message.
  */
 export const CountActiveLicencesRequestSchema: GenMessage<CountActiveLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 23);
+  messageDesc(file_licensing_v1_licensing, 35);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesResponse
@@ -827,7 +1308,7 @@ export type CountActiveLicencesResponse = Message<"licensing.v1.CountActiveLicen
  * Use `create(CountActiveLicencesResponseSchema)` to create a new message.
  */
 export const CountActiveLicencesResponseSchema: GenMessage<CountActiveLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 24);
+  messageDesc(file_licensing_v1_licensing, 36);
 
 /**
  * @generated from message licensing.v1.ProvisionLicenceRequest
@@ -873,7 +1354,7 @@ export type ProvisionLicenceRequest = Message<"licensing.v1.ProvisionLicenceRequ
  * Use `create(ProvisionLicenceRequestSchema)` to create a new message.
  */
 export const ProvisionLicenceRequestSchema: GenMessage<ProvisionLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 25);
+  messageDesc(file_licensing_v1_licensing, 37);
 
 /**
  * @generated from message licensing.v1.ProvisionLicenceResponse
@@ -897,7 +1378,7 @@ export type ProvisionLicenceResponse = Message<"licensing.v1.ProvisionLicenceRes
  * Use `create(ProvisionLicenceResponseSchema)` to create a new message.
  */
 export const ProvisionLicenceResponseSchema: GenMessage<ProvisionLicenceResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 26);
+  messageDesc(file_licensing_v1_licensing, 38);
 
 /**
  * @generated from message licensing.v1.RenewLicenceRequest
@@ -931,7 +1412,7 @@ export type RenewLicenceRequest = Message<"licensing.v1.RenewLicenceRequest"> & 
  * Use `create(RenewLicenceRequestSchema)` to create a new message.
  */
 export const RenewLicenceRequestSchema: GenMessage<RenewLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 27);
+  messageDesc(file_licensing_v1_licensing, 39);
 
 /**
  * A consequence of a payment: `cause` is its business key (charge, refund, dispute, subscription) and goes into the
@@ -961,7 +1442,7 @@ export type PaymentCauseRequest = Message<"licensing.v1.PaymentCauseRequest"> & 
  * Use `create(PaymentCauseRequestSchema)` to create a new message.
  */
 export const PaymentCauseRequestSchema: GenMessage<PaymentCauseRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 28);
+  messageDesc(file_licensing_v1_licensing, 40);
 
 /**
  * @generated from message licensing.v1.SuspendForPaymentRequest
@@ -995,7 +1476,7 @@ export type SuspendForPaymentRequest = Message<"licensing.v1.SuspendForPaymentRe
  * Use `create(SuspendForPaymentRequestSchema)` to create a new message.
  */
 export const SuspendForPaymentRequestSchema: GenMessage<SuspendForPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 29);
+  messageDesc(file_licensing_v1_licensing, 41);
 
 /**
  * Licences and their lifecycle, for the vendor (through the gateway), for catalog and for billing.
@@ -1042,6 +1523,50 @@ export const LicensingService: GenService<{
     methodKind: "unary";
     input: typeof ListLicenceHistoryRequestSchema;
     output: typeof ListLicenceHistoryResponseSchema;
+  },
+  /**
+   * @generated from rpc licensing.v1.LicensingService.ListActivations
+   */
+  listActivations: {
+    methodKind: "unary";
+    input: typeof ListActivationsRequestSchema;
+    output: typeof ListActivationsResponseSchema;
+  },
+  /**
+   * The vendor frees a place. Asked again it is NOT_FOUND.
+   *
+   * @generated from rpc licensing.v1.LicensingService.FreeActivation
+   */
+  freeActivation: {
+    methodKind: "unary";
+    input: typeof FreeActivationRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * @generated from rpc licensing.v1.LicensingService.SearchLicences
+   */
+  searchLicences: {
+    methodKind: "unary";
+    input: typeof SearchLicencesRequestSchema;
+    output: typeof SearchLicencesResponseSchema;
+  },
+  /**
+   * @generated from rpc licensing.v1.LicensingService.GetApplicationDays
+   */
+  getApplicationDays: {
+    methodKind: "unary";
+    input: typeof GetApplicationDaysRequestSchema;
+    output: typeof GetApplicationDaysResponseSchema;
+  },
+  /**
+   * Changes a licence's own fields, and what follows from its end for what it rests on.
+   *
+   * @generated from rpc licensing.v1.LicensingService.UpdateLicence
+   */
+  updateLicence: {
+    methodKind: "unary";
+    input: typeof UpdateLicenceRequestSchema;
+    output: typeof LicenceSchema;
   },
   /**
    * @generated from rpc licensing.v1.LicensingService.SuspendLicence

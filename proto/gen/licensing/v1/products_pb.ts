@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/products.proto.
  */
 export const file_licensing_v1_products: GenFile = /*@__PURE__*/
-  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSJiCg9BY3RpdmF0ZVJlcXVlc3QSEwoLbGljZW5jZV9rZXkYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiyQEKClRva2VuR3JhbnQSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBXRva2VuGAMgASgJEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXJlZnJlc2hfYWZ0ZXIYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KFmNoZWNrX2ludGVydmFsX3NlY29uZHMYBiABKAUiTAoQQWN0aXZhdGVSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50Eg8KB2NyZWF0ZWQYAiABKAgiZwoYUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiOQoRRGVhY3RpdmF0ZVJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSI+ChZDaGVja0FjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiewoVR2V0UmV2b2NhdGlvbnNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKBXNpbmNlGAIgASgDSACIAQESGgoNaWZfbm9uZV9tYXRjaBgDIAEoCUgBiAEBQggKBl9zaW5jZUIQCg5faWZfbm9uZV9tYXRjaCJmCgtSZXZvY2F0aW9ucxIPCgd2ZXJzaW9uGAEgASgDEg8KB3Jldm9rZWQYAiADKAkSEQoJc2lnbmF0dXJlGAMgASgJEgwKBGV0YWcYBCABKAkSFAoMbm90X21vZGlmaWVkGAUgASgIIi8KFUdldFNpZ25pbmdLZXlzUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSIgCgtTaWduaW5nS2V5cxIRCglqd2tzX2pzb24YASABKAkiRQoXTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoKbGVnYWN5X2tleRgCIAEoCSI7ChhNaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2USEgoKbGljZW5jZV9pZBgBIAEoCRILCgNrZXkYAiABKAkyhQkKDlByb2R1Y3RTZXJ2aWNlEnoKCEFjdGl2YXRlEh0ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVxdWVzdBoeLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlc3BvbnNlIi+QAgKStRgodGhlIGxpY2VuY2Uga2V5IHNheXMgd2hvc2UgbGljZW5jZSBpdCBpcxKSAQoRUmVmcmVzaEFjdGl2YXRpb24SJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo0BCg5SZWNvcmRDYWxsSG9tZRImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEn8KCkRlYWN0aXZhdGUSHy5saWNlbnNpbmcudjEuRGVhY3RpdmF0ZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOJK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEowBCg9DaGVja0FjdGl2YXRpb24SJC5saWNlbnNpbmcudjEuQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAIBkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjgEKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEo4BCg5HZXRTaWduaW5nS2V5cxIjLmxpY2Vuc2luZy52MS5HZXRTaWduaW5nS2V5c1JlcXVlc3QaGS5saWNlbnNpbmcudjEuU2lnbmluZ0tleXMiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKfAQoQTWlncmF0ZUxlZ2FjeUtleRIlLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVxdWVzdBomLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2UiPJACApK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSJiCg9BY3RpdmF0ZVJlcXVlc3QSEwoLbGljZW5jZV9rZXkYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiyQEKClRva2VuR3JhbnQSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBXRva2VuGAMgASgJEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXJlZnJlc2hfYWZ0ZXIYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KFmNoZWNrX2ludGVydmFsX3NlY29uZHMYBiABKAUiTAoQQWN0aXZhdGVSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50Eg8KB2NyZWF0ZWQYAiABKAgiowEKFkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtsaWNlbmNlX2tleRgDIAEoCRITCgtmaW5nZXJwcmludBgEIAEoCRIMCgRob3N0GAUgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgGIAEoCRIMCgRkYXlzGAcgASgFIpMBChdBY3RpdmF0ZU9mZmxpbmVSZXNwb25zZRIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZmlsZRgEIAEoCRIPCgdjcmVhdGVkGAUgASgIImcKGFJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJIjkKEURlYWN0aXZhdGVSZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiPgoWQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJInsKFUdldFJldm9jYXRpb25zUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgVzaW5jZRgCIAEoA0gAiAEBEhoKDWlmX25vbmVfbWF0Y2gYAyABKAlIAYgBAUIICgZfc2luY2VCEAoOX2lmX25vbmVfbWF0Y2giZgoLUmV2b2NhdGlvbnMSDwoHdmVyc2lvbhgBIAEoAxIPCgdyZXZva2VkGAIgAygJEhEKCXNpZ25hdHVyZRgDIAEoCRIMCgRldGFnGAQgASgJEhQKDG5vdF9tb2RpZmllZBgFIAEoCCIvChVHZXRTaWduaW5nS2V5c1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiIAoLU2lnbmluZ0tleXMSEQoJandrc19qc29uGAEgASgJIkUKF01pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKCmxlZ2FjeV9rZXkYAiABKAkiOwoYTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlEhIKCmxpY2VuY2VfaWQYASABKAkSCwoDa2V5GAIgASgJMuoJCg5Qcm9kdWN0U2VydmljZRJ6CghBY3RpdmF0ZRIdLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlcXVlc3QaHi5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXNwb25zZSIvkAICkrUYKHRoZSBsaWNlbmNlIGtleSBzYXlzIHdob3NlIGxpY2VuY2UgaXQgaXMSYwoPQWN0aXZhdGVPZmZsaW5lEiQubGljZW5zaW5nLnYxLkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QaJS5saWNlbnNpbmcudjEuQWN0aXZhdGVPZmZsaW5lUmVzcG9uc2UiA5ACAhKSAQoRUmVmcmVzaEFjdGl2YXRpb24SJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo0BCg5SZWNvcmRDYWxsSG9tZRImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEn8KCkRlYWN0aXZhdGUSHy5saWNlbnNpbmcudjEuRGVhY3RpdmF0ZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOJK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEowBCg9DaGVja0FjdGl2YXRpb24SJC5saWNlbnNpbmcudjEuQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAIBkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjgEKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEo4BCg5HZXRTaWduaW5nS2V5cxIjLmxpY2Vuc2luZy52MS5HZXRTaWduaW5nS2V5c1JlcXVlc3QaGS5saWNlbnNpbmcudjEuU2lnbmluZ0tleXMiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKfAQoQTWlncmF0ZUxlZ2FjeUtleRIlLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVxdWVzdBomLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2UiPJACApK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.ActivateRequest
@@ -114,6 +114,94 @@ export const ActivateResponseSchema: GenMessage<ActivateResponse> = /*@__PURE__*
   messageDesc(file_licensing_v1_products, 2);
 
 /**
+ * @generated from message licensing.v1.ActivateOfflineRequest
+ */
+export type ActivateOfflineRequest = Message<"licensing.v1.ActivateOfflineRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string licence_key = 3;
+   */
+  licenceKey: string;
+
+  /**
+   * @generated from field: string fingerprint = 4;
+   */
+  fingerprint: string;
+
+  /**
+   * @generated from field: string host = 5;
+   */
+  host: string;
+
+  /**
+   * @generated from field: string product_version = 6;
+   */
+  productVersion: string;
+
+  /**
+   * @generated from field: int32 days = 7;
+   */
+  days: number;
+};
+
+/**
+ * Describes the message licensing.v1.ActivateOfflineRequest.
+ * Use `create(ActivateOfflineRequestSchema)` to create a new message.
+ */
+export const ActivateOfflineRequestSchema: GenMessage<ActivateOfflineRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 3);
+
+/**
+ * @generated from message licensing.v1.ActivateOfflineResponse
+ */
+export type ActivateOfflineResponse = Message<"licensing.v1.ActivateOfflineResponse"> & {
+  /**
+   * @generated from field: string activation_id = 1;
+   */
+  activationId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Text for the product: the token, and the signed key sets that verify it.
+   *
+   * @generated from field: string file = 4;
+   */
+  file: string;
+
+  /**
+   * False where the fingerprint was active already.
+   *
+   * @generated from field: bool created = 5;
+   */
+  created: boolean;
+};
+
+/**
+ * Describes the message licensing.v1.ActivateOfflineResponse.
+ * Use `create(ActivateOfflineResponseSchema)` to create a new message.
+ */
+export const ActivateOfflineResponseSchema: GenMessage<ActivateOfflineResponse> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 4);
+
+/**
  * @generated from message licensing.v1.RefreshActivationRequest
  */
 export type RefreshActivationRequest = Message<"licensing.v1.RefreshActivationRequest"> & {
@@ -143,7 +231,7 @@ export type RefreshActivationRequest = Message<"licensing.v1.RefreshActivationRe
  * Use `create(RefreshActivationRequestSchema)` to create a new message.
  */
 export const RefreshActivationRequestSchema: GenMessage<RefreshActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 3);
+  messageDesc(file_licensing_v1_products, 5);
 
 /**
  * @generated from message licensing.v1.DeactivateRequest
@@ -165,7 +253,7 @@ export type DeactivateRequest = Message<"licensing.v1.DeactivateRequest"> & {
  * Use `create(DeactivateRequestSchema)` to create a new message.
  */
 export const DeactivateRequestSchema: GenMessage<DeactivateRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 4);
+  messageDesc(file_licensing_v1_products, 6);
 
 /**
  * @generated from message licensing.v1.CheckActivationRequest
@@ -187,7 +275,7 @@ export type CheckActivationRequest = Message<"licensing.v1.CheckActivationReques
  * Use `create(CheckActivationRequestSchema)` to create a new message.
  */
 export const CheckActivationRequestSchema: GenMessage<CheckActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 5);
+  messageDesc(file_licensing_v1_products, 7);
 
 /**
  * @generated from message licensing.v1.GetRevocationsRequest
@@ -218,7 +306,7 @@ export type GetRevocationsRequest = Message<"licensing.v1.GetRevocationsRequest"
  * Use `create(GetRevocationsRequestSchema)` to create a new message.
  */
 export const GetRevocationsRequestSchema: GenMessage<GetRevocationsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 6);
+  messageDesc(file_licensing_v1_products, 8);
 
 /**
  * @generated from message licensing.v1.Revocations
@@ -257,7 +345,7 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
  * Use `create(RevocationsSchema)` to create a new message.
  */
 export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 7);
+  messageDesc(file_licensing_v1_products, 9);
 
 /**
  * @generated from message licensing.v1.GetSigningKeysRequest
@@ -274,14 +362,14 @@ export type GetSigningKeysRequest = Message<"licensing.v1.GetSigningKeysRequest"
  * Use `create(GetSigningKeysRequestSchema)` to create a new message.
  */
 export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 8);
+  messageDesc(file_licensing_v1_products, 10);
 
 /**
  * @generated from message licensing.v1.SigningKeys
  */
 export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
   /**
-   * JSON Web Key Set (RFC 7517), public parts only.
+   * JSON Web Key Set (RFC 7517), public parts only, with the member `signed`: the set signed by each current root key.
    *
    * @generated from field: string jwks_json = 1;
    */
@@ -293,7 +381,7 @@ export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
  * Use `create(SigningKeysSchema)` to create a new message.
  */
 export const SigningKeysSchema: GenMessage<SigningKeys> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 9);
+  messageDesc(file_licensing_v1_products, 11);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyRequest
@@ -315,7 +403,7 @@ export type MigrateLegacyKeyRequest = Message<"licensing.v1.MigrateLegacyKeyRequ
  * Use `create(MigrateLegacyKeyRequestSchema)` to create a new message.
  */
 export const MigrateLegacyKeyRequestSchema: GenMessage<MigrateLegacyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 10);
+  messageDesc(file_licensing_v1_products, 12);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyResponse
@@ -337,10 +425,11 @@ export type MigrateLegacyKeyResponse = Message<"licensing.v1.MigrateLegacyKeyRes
  * Use `create(MigrateLegacyKeyResponseSchema)` to create a new message.
  */
 export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 11);
+  messageDesc(file_licensing_v1_products, 13);
 
 /**
- * Installed products: called with a licence key or an activation's token, never with an API key.
+ * Installed products: called with a licence key or an activation's token. ActivateOffline is the vendor's, for a product
+ * that cannot call.
  *
  * @generated from service licensing.v1.ProductService
  */
@@ -352,6 +441,14 @@ export const ProductService: GenService<{
     methodKind: "unary";
     input: typeof ActivateRequestSchema;
     output: typeof ActivateResponseSchema;
+  },
+  /**
+   * @generated from rpc licensing.v1.ProductService.ActivateOffline
+   */
+  activateOffline: {
+    methodKind: "unary";
+    input: typeof ActivateOfflineRequestSchema;
+    output: typeof ActivateOfflineResponseSchema;
   },
   /**
    * @generated from rpc licensing.v1.ProductService.RefreshActivation

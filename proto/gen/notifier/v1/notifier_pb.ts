@@ -6,13 +6,14 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_rpc_v1_idempotency } from "../../rpc/v1/idempotency_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file notifier/v1/notifier.proto.
  */
 export const file_notifier_v1_notifier: GenFile = /*@__PURE__*/
-  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEirgIKCEVuZHBvaW50EgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIZChFzdWJzY3JpYmVkX2V2ZW50cxgDIAEoCRIOCgZzdGF0dXMYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGlzYWJsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD2Rpc2FibGVkX3JlYXNvbhgHIAEoCUgAiAEBEhgKEGZhaWxpbmdfYXR0ZW1wdHMYCCABKAUSMQoNZmFpbGluZ19zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCEgoQX2Rpc2FibGVkX3JlYXNvbiJrChVDcmVhdGVFbmRwb2ludFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRILCgN1cmwYAyABKAkSGQoRc3Vic2NyaWJlZF9ldmVudHMYBCABKAkiUQoWQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRInCghlbmRwb2ludBgBIAEoCzIVLm5vdGlmaWVyLnYxLkVuZHBvaW50Eg4KBnNlY3JldBgCIAEoCSJSCg9FbmRwb2ludFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtlbmRwb2ludF9pZBgDIAEoCSJkChRMaXN0RW5kcG9pbnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCSJTChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USKAoJZW5kcG9pbnRzGAEgAygLMhUubm90aWZpZXIudjEuRW5kcG9pbnQSEAoIaGFzX21vcmUYAiABKAgiMgoUUm90YXRlU2VjcmV0UmVzcG9uc2USCgoCaWQYASABKAkSDgoGc2VjcmV0GAIgASgJIikKFVNlbmRUZXN0RXZlbnRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCSKVAgoIRGVsaXZlcnkSCgoCaWQYASABKAkSEAoIZXZlbnRfaWQYAiABKAkSEgoKZXZlbnRfdHlwZRgDIAEoCRITCgtlbmRwb2ludF9pZBgEIAEoCRIOCgZzdGF0dXMYBSABKAkSFQoNYXR0ZW1wdF9jb3VudBgGIAEoBRIzCg9uZXh0X2F0dGVtcHRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KEmxhc3RfcmVzcG9uc2VfY29kZRgJIAEoBUgAiAEBQhUKE19sYXN0X3Jlc3BvbnNlX2NvZGUi1wEKB0F0dGVtcHQSDwoHYXR0ZW1wdBgBIAEoBRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoNcmVzcG9uc2VfY29kZRgDIAEoBUgAiAEBEhIKBWVycm9yGAQgASgJSAGIAQESEwoLZHVyYXRpb25fbXMYBSABKAUSHQoQcmVzcG9uc2VfZXhjZXJwdBgGIAEoCUgCiAEBQhAKDl9yZXNwb25zZV9jb2RlQggKBl9lcnJvckITChFfcmVzcG9uc2VfZXhjZXJwdCKDAQoORGVsaXZlcnlEZXRhaWwSJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIUCgdwYXlsb2FkGAIgASgJSACIAQESJgoIYXR0ZW1wdHMYAyADKAsyFC5ub3RpZmllci52MS5BdHRlbXB0QgoKCF9wYXlsb2FkItcBChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSGAoLZW5kcG9pbnRfaWQYBSABKAlIAIgBARIXCgpldmVudF90eXBlGAYgASgJSAGIAQESEwoGc3RhdHVzGAcgASgJSAKIAQFCDgoMX2VuZHBvaW50X2lkQg0KC19ldmVudF90eXBlQgkKB19zdGF0dXMiVQoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRIpCgpkZWxpdmVyaWVzGAEgAygLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSEAoIaGFzX21vcmUYAiABKAgiUgoPRGVsaXZlcnlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLZGVsaXZlcnlfaWQYAyABKAkiggEKFVJlcGxheURlbGl2ZXJ5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2RlbGl2ZXJ5X2lkGAMgASgJEhgKC2VuZHBvaW50X2lkGAQgASgJSACIAQFCDgoMX2VuZHBvaW50X2lkIiQKFlJlcGxheURlbGl2ZXJ5UmVzcG9uc2USCgoCaWQYASABKAkifwoRTGlzdEV2ZW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAIgASgJSACIAQESDQoFYWZ0ZXIYAyABKAMSDQoFbGltaXQYBCABKAVCFgoUX29ubHlfYXBwbGljYXRpb25faWQiOwoSTGlzdEV2ZW50c1Jlc3BvbnNlEhEKCWVudmVsb3BlcxgBIAMoCRISCgpuZXh0X2FmdGVyGAIgASgDMtwGCg9Ob3RpZmllclNlcnZpY2USWQoOQ3JlYXRlRW5kcG9pbnQSIi5ub3RpZmllci52MS5DcmVhdGVFbmRwb2ludFJlcXVlc3QaIy5ub3RpZmllci52MS5DcmVhdGVFbmRwb2ludFJlc3BvbnNlEkcKC0dldEVuZHBvaW50Ehwubm90aWZpZXIudjEuRW5kcG9pbnRSZXF1ZXN0GhUubm90aWZpZXIudjEuRW5kcG9pbnQiA5ACARJbCg1MaXN0RW5kcG9pbnRzEiEubm90aWZpZXIudjEuTGlzdEVuZHBvaW50c1JlcXVlc3QaIi5ub3RpZmllci52MS5MaXN0RW5kcG9pbnRzUmVzcG9uc2UiA5ACARJGCg5EZWxldGVFbmRwb2ludBIcLm5vdGlmaWVyLnYxLkVuZHBvaW50UmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRJPCgxSb3RhdGVTZWNyZXQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaIS5ub3RpZmllci52MS5Sb3RhdGVTZWNyZXRSZXNwb25zZRJRCg1TZW5kVGVzdEV2ZW50Ehwubm90aWZpZXIudjEuRW5kcG9pbnRSZXF1ZXN0GiIubm90aWZpZXIudjEuU2VuZFRlc3RFdmVudFJlc3BvbnNlEl4KDkxpc3REZWxpdmVyaWVzEiIubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiMubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZSIDkAIBEk0KC0dldERlbGl2ZXJ5Ehwubm90aWZpZXIudjEuRGVsaXZlcnlSZXF1ZXN0Ghsubm90aWZpZXIudjEuRGVsaXZlcnlEZXRhaWwiA5ACARJZCg5SZXBsYXlEZWxpdmVyeRIiLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVxdWVzdBojLm5vdGlmaWVyLnYxLlJlcGxheURlbGl2ZXJ5UmVzcG9uc2USUgoKTGlzdEV2ZW50cxIeLm5vdGlmaWVyLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh8ubm90aWZpZXIudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgOQAgFiBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp]);
+  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEi2wIKCEVuZHBvaW50EgoKAmlkGAEgASgJEgsKA3VybBgCIAEoCRIZChFzdWJzY3JpYmVkX2V2ZW50cxgDIAEoCRIOCgZzdGF0dXMYBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGlzYWJsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhwKD2Rpc2FibGVkX3JlYXNvbhgHIAEoCUgAiAEBEhgKEGZhaWxpbmdfYXR0ZW1wdHMYCCABKAUSMQoNZmFpbGluZ19zaW5jZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoGaGVhbHRoGAogASgLMhsubm90aWZpZXIudjEuRW5kcG9pbnRIZWFsdGhCEgoQX2Rpc2FibGVkX3JlYXNvbiK+AQoORW5kcG9pbnRIZWFsdGgSDwoHcGVuZGluZxgBIAEoAxIzCg9sYXN0X3N1Y2Nlc3NfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD2xhc3RfZmFpbHVyZV9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNZmFpbGluZ19zaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiawoVQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSCwoDdXJsGAMgASgJEhkKEXN1YnNjcmliZWRfZXZlbnRzGAQgASgJIlcKFkNyZWF0ZUVuZHBvaW50UmVzcG9uc2USJwoIZW5kcG9pbnQYASABKAsyFS5ub3RpZmllci52MS5FbmRwb2ludBIUCgZzZWNyZXQYAiABKAlCBKC1GAEiUgoPRW5kcG9pbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLZW5kcG9pbnRfaWQYAyABKAkiZAoUTGlzdEVuZHBvaW50c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkiUwoVTGlzdEVuZHBvaW50c1Jlc3BvbnNlEigKCWVuZHBvaW50cxgBIAMoCzIVLm5vdGlmaWVyLnYxLkVuZHBvaW50EhAKCGhhc19tb3JlGAIgASgIIjgKFFJvdGF0ZVNlY3JldFJlc3BvbnNlEgoKAmlkGAEgASgJEhQKBnNlY3JldBgCIAEoCUIEoLUYASIpChVTZW5kVGVzdEV2ZW50UmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkivgEKFlJlY292ZXJFbmRwb2ludFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtlbmRwb2ludF9pZBgDIAEoCRIpCgVzaW5jZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXR5cGVzGAYgAygJIi0KF1JlY292ZXJFbmRwb2ludFJlc3BvbnNlEhIKCmRlbGl2ZXJpZXMYASABKAMivQIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEhIKCmV2ZW50X3R5cGUYAyABKAkSEwoLZW5kcG9pbnRfaWQYBCABKAkSDgoGc3RhdHVzGAUgASgJEhUKDWF0dGVtcHRfY291bnQYBiABKAUSMwoPbmV4dF9hdHRlbXB0X2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIfChJsYXN0X3Jlc3BvbnNlX2NvZGUYCSABKAVIAIgBARIXCgpsaWNlbmNlX2lkGAogASgJSAGIAQFCFQoTX2xhc3RfcmVzcG9uc2VfY29kZUINCgtfbGljZW5jZV9pZCLXAQoHQXR0ZW1wdBIPCgdhdHRlbXB0GAEgASgFEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1yZXNwb25zZV9jb2RlGAMgASgFSACIAQESEgoFZXJyb3IYBCABKAlIAYgBARITCgtkdXJhdGlvbl9tcxgFIAEoBRIdChByZXNwb25zZV9leGNlcnB0GAYgASgJSAKIAQFCEAoOX3Jlc3BvbnNlX2NvZGVCCAoGX2Vycm9yQhMKEV9yZXNwb25zZV9leGNlcnB0IoMBCg5EZWxpdmVyeURldGFpbBInCghkZWxpdmVyeRgBIAEoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EhQKB3BheWxvYWQYAiABKAlIAIgBARImCghhdHRlbXB0cxgDIAMoCzIULm5vdGlmaWVyLnYxLkF0dGVtcHRCCgoIX3BheWxvYWQifQoTTGlzdEF0dGVtcHRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2RlbGl2ZXJ5X2lkGAMgASgJEg0KBWxpbWl0GAQgASgFEhYKDmJlZm9yZV9hdHRlbXB0GAUgASgFIlAKFExpc3RBdHRlbXB0c1Jlc3BvbnNlEiYKCGF0dGVtcHRzGAEgAygLMhQubm90aWZpZXIudjEuQXR0ZW1wdBIQCghoYXNfbW9yZRgCIAEoCCL5AgoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhgKC2VuZHBvaW50X2lkGAUgASgJSACIAQESFwoKZXZlbnRfdHlwZRgGIAEoCUgBiAEBEhMKBnN0YXR1cxgHIAEoCUgCiAEBEhUKCGV2ZW50X2lkGAggASgJSAOIAQESFwoKbGljZW5jZV9pZBgJIAEoCUgEiAEBEikKBXNpbmNlGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX2VuZHBvaW50X2lkQg0KC19ldmVudF90eXBlQgkKB19zdGF0dXNCCwoJX2V2ZW50X2lkQg0KC19saWNlbmNlX2lkIlUKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USKQoKZGVsaXZlcmllcxgBIAMoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EhAKCGhhc19tb3JlGAIgASgIIlIKD0RlbGl2ZXJ5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhMKC2RlbGl2ZXJ5X2lkGAMgASgJIoIBChVSZXBsYXlEZWxpdmVyeVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtkZWxpdmVyeV9pZBgDIAEoCRIYCgtlbmRwb2ludF9pZBgEIAEoCUgAiAEBQg4KDF9lbmRwb2ludF9pZCIkChZSZXBsYXlEZWxpdmVyeVJlc3BvbnNlEgoKAmlkGAEgASgJIn8KEUxpc3RFdmVudHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgCIAEoCUgAiAEBEg0KBWFmdGVyGAMgASgDEg0KBWxpbWl0GAQgASgFQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIjsKEkxpc3RFdmVudHNSZXNwb25zZRIRCgllbnZlbG9wZXMYASADKAkSEgoKbmV4dF9hZnRlchgCIAEoAyIuChhHZXRMYXRlc3RTZXF1ZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSItChlHZXRMYXRlc3RTZXF1ZW5jZVJlc3BvbnNlEhAKCHNlcXVlbmNlGAEgASgDIuoBCgVBbGVydBIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEhsKDmFwcGxpY2F0aW9uX2lkGAMgASgJSACIAQESGAoLZW5kcG9pbnRfaWQYBCABKAlIAYgBARIOCgZkZXRhaWwYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJbWFpbGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fYXBwbGljYXRpb25faWRCDgoMX2VuZHBvaW50X2lkIoMBChFMaXN0QWxlcnRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAiABKAlIAIgBARINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAlCFgoUX29ubHlfYXBwbGljYXRpb25faWQiSgoSTGlzdEFsZXJ0c1Jlc3BvbnNlEiIKBmFsZXJ0cxgBIAMoCzISLm5vdGlmaWVyLnYxLkFsZXJ0EhAKCGhhc19tb3JlGAIgASgIIqcBChlHZXREZWxpdmVyeU1ldHJpY3NSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSKAoEZnJvbRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHN0ZXAYBSABKAkiTwoaR2V0RGVsaXZlcnlNZXRyaWNzUmVzcG9uc2USMQoGcG9pbnRzGAEgAygLMiEubm90aWZpZXIudjEuRGVsaXZlcnlNZXRyaWNzUG9pbnQiqgEKFERlbGl2ZXJ5TWV0cmljc1BvaW50EiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglkZWxpdmVyZWQYAiABKAMSFwoPZmFpbGVkX2F0dGVtcHRzGAMgASgDEhMKBnA1MF9tcxgEIAEoA0gAiAEBEhMKBnA5NV9tcxgFIAEoA0gBiAEBQgkKB19wNTBfbXNCCQoHX3A5NV9tczK9CgoPTm90aWZpZXJTZXJ2aWNlElkKDkNyZWF0ZUVuZHBvaW50EiIubm90aWZpZXIudjEuQ3JlYXRlRW5kcG9pbnRSZXF1ZXN0GiMubm90aWZpZXIudjEuQ3JlYXRlRW5kcG9pbnRSZXNwb25zZRJHCgtHZXRFbmRwb2ludBIcLm5vdGlmaWVyLnYxLkVuZHBvaW50UmVxdWVzdBoVLm5vdGlmaWVyLnYxLkVuZHBvaW50IgOQAgESWwoNTGlzdEVuZHBvaW50cxIhLm5vdGlmaWVyLnYxLkxpc3RFbmRwb2ludHNSZXF1ZXN0GiIubm90aWZpZXIudjEuTGlzdEVuZHBvaW50c1Jlc3BvbnNlIgOQAgESRgoORGVsZXRlRW5kcG9pbnQSHC5ub3RpZmllci52MS5FbmRwb2ludFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSTwoMUm90YXRlU2VjcmV0Ehwubm90aWZpZXIudjEuRW5kcG9pbnRSZXF1ZXN0GiEubm90aWZpZXIudjEuUm90YXRlU2VjcmV0UmVzcG9uc2USUQoNU2VuZFRlc3RFdmVudBIcLm5vdGlmaWVyLnYxLkVuZHBvaW50UmVxdWVzdBoiLm5vdGlmaWVyLnYxLlNlbmRUZXN0RXZlbnRSZXNwb25zZRJcCg9SZWNvdmVyRW5kcG9pbnQSIy5ub3RpZmllci52MS5SZWNvdmVyRW5kcG9pbnRSZXF1ZXN0GiQubm90aWZpZXIudjEuUmVjb3ZlckVuZHBvaW50UmVzcG9uc2USXgoOTGlzdERlbGl2ZXJpZXMSIi5ub3RpZmllci52MS5MaXN0RGVsaXZlcmllc1JlcXVlc3QaIy5ub3RpZmllci52MS5MaXN0RGVsaXZlcmllc1Jlc3BvbnNlIgOQAgESTQoLR2V0RGVsaXZlcnkSHC5ub3RpZmllci52MS5EZWxpdmVyeVJlcXVlc3QaGy5ub3RpZmllci52MS5EZWxpdmVyeURldGFpbCIDkAIBElgKDExpc3RBdHRlbXB0cxIgLm5vdGlmaWVyLnYxLkxpc3RBdHRlbXB0c1JlcXVlc3QaIS5ub3RpZmllci52MS5MaXN0QXR0ZW1wdHNSZXNwb25zZSIDkAIBElkKDlJlcGxheURlbGl2ZXJ5EiIubm90aWZpZXIudjEuUmVwbGF5RGVsaXZlcnlSZXF1ZXN0GiMubm90aWZpZXIudjEuUmVwbGF5RGVsaXZlcnlSZXNwb25zZRJSCgpMaXN0RXZlbnRzEh4ubm90aWZpZXIudjEuTGlzdEV2ZW50c1JlcXVlc3QaHy5ub3RpZmllci52MS5MaXN0RXZlbnRzUmVzcG9uc2UiA5ACARJnChFHZXRMYXRlc3RTZXF1ZW5jZRIlLm5vdGlmaWVyLnYxLkdldExhdGVzdFNlcXVlbmNlUmVxdWVzdBomLm5vdGlmaWVyLnYxLkdldExhdGVzdFNlcXVlbmNlUmVzcG9uc2UiA5ACARJSCgpMaXN0QWxlcnRzEh4ubm90aWZpZXIudjEuTGlzdEFsZXJ0c1JlcXVlc3QaHy5ub3RpZmllci52MS5MaXN0QWxlcnRzUmVzcG9uc2UiA5ACARJqChJHZXREZWxpdmVyeU1ldHJpY3MSJi5ub3RpZmllci52MS5HZXREZWxpdmVyeU1ldHJpY3NSZXF1ZXN0Gicubm90aWZpZXIudjEuR2V0RGVsaXZlcnlNZXRyaWNzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_idempotency]);
 
 /**
  * @generated from message notifier.v1.Endpoint
@@ -68,6 +69,11 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
    * @generated from field: google.protobuf.Timestamp failing_since = 9;
    */
   failingSince?: Timestamp | undefined;
+
+  /**
+   * @generated from field: notifier.v1.EndpointHealth health = 10;
+   */
+  health?: EndpointHealth | undefined;
 };
 
 /**
@@ -76,6 +82,40 @@ export type Endpoint = Message<"notifier.v1.Endpoint"> & {
  */
 export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 0);
+
+/**
+ * @generated from message notifier.v1.EndpointHealth
+ */
+export type EndpointHealth = Message<"notifier.v1.EndpointHealth"> & {
+  /**
+   * @generated from field: int64 pending = 1;
+   */
+  pending: bigint;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_success_at = 2;
+   */
+  lastSuccessAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_failure_at = 3;
+   */
+  lastFailureAt?: Timestamp | undefined;
+
+  /**
+   * The first failure after the last success, of any event.
+   *
+   * @generated from field: google.protobuf.Timestamp failing_since = 4;
+   */
+  failingSince?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.EndpointHealth.
+ * Use `create(EndpointHealthSchema)` to create a new message.
+ */
+export const EndpointHealthSchema: GenMessage<EndpointHealth> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 1);
 
 /**
  * @generated from message notifier.v1.CreateEndpointRequest
@@ -107,7 +147,7 @@ export type CreateEndpointRequest = Message<"notifier.v1.CreateEndpointRequest">
  * Use `create(CreateEndpointRequestSchema)` to create a new message.
  */
 export const CreateEndpointRequestSchema: GenMessage<CreateEndpointRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 1);
+  messageDesc(file_notifier_v1_notifier, 2);
 
 /**
  * @generated from message notifier.v1.CreateEndpointResponse
@@ -131,7 +171,7 @@ export type CreateEndpointResponse = Message<"notifier.v1.CreateEndpointResponse
  * Use `create(CreateEndpointResponseSchema)` to create a new message.
  */
 export const CreateEndpointResponseSchema: GenMessage<CreateEndpointResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 2);
+  messageDesc(file_notifier_v1_notifier, 3);
 
 /**
  * @generated from message notifier.v1.EndpointRequest
@@ -158,7 +198,7 @@ export type EndpointRequest = Message<"notifier.v1.EndpointRequest"> & {
  * Use `create(EndpointRequestSchema)` to create a new message.
  */
 export const EndpointRequestSchema: GenMessage<EndpointRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 3);
+  messageDesc(file_notifier_v1_notifier, 4);
 
 /**
  * @generated from message notifier.v1.ListEndpointsRequest
@@ -190,7 +230,7 @@ export type ListEndpointsRequest = Message<"notifier.v1.ListEndpointsRequest"> &
  * Use `create(ListEndpointsRequestSchema)` to create a new message.
  */
 export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 4);
+  messageDesc(file_notifier_v1_notifier, 5);
 
 /**
  * @generated from message notifier.v1.ListEndpointsResponse
@@ -212,7 +252,7 @@ export type ListEndpointsResponse = Message<"notifier.v1.ListEndpointsResponse">
  * Use `create(ListEndpointsResponseSchema)` to create a new message.
  */
 export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 5);
+  messageDesc(file_notifier_v1_notifier, 6);
 
 /**
  * @generated from message notifier.v1.RotateSecretResponse
@@ -234,7 +274,7 @@ export type RotateSecretResponse = Message<"notifier.v1.RotateSecretResponse"> &
  * Use `create(RotateSecretResponseSchema)` to create a new message.
  */
 export const RotateSecretResponseSchema: GenMessage<RotateSecretResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 6);
+  messageDesc(file_notifier_v1_notifier, 7);
 
 /**
  * @generated from message notifier.v1.SendTestEventResponse
@@ -251,7 +291,70 @@ export type SendTestEventResponse = Message<"notifier.v1.SendTestEventResponse">
  * Use `create(SendTestEventResponseSchema)` to create a new message.
  */
 export const SendTestEventResponseSchema: GenMessage<SendTestEventResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 7);
+  messageDesc(file_notifier_v1_notifier, 8);
+
+/**
+ * @generated from message notifier.v1.RecoverEndpointRequest
+ */
+export type RecoverEndpointRequest = Message<"notifier.v1.RecoverEndpointRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string endpoint_id = 3;
+   */
+  endpointId: string;
+
+  /**
+   * Of the event's created_at: from `since`, before `until`, which is now where it is absent.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 4;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp until = 5;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * None: all that the endpoint is subscribed to.
+   *
+   * @generated from field: repeated string types = 6;
+   */
+  types: string[];
+};
+
+/**
+ * Describes the message notifier.v1.RecoverEndpointRequest.
+ * Use `create(RecoverEndpointRequestSchema)` to create a new message.
+ */
+export const RecoverEndpointRequestSchema: GenMessage<RecoverEndpointRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 9);
+
+/**
+ * @generated from message notifier.v1.RecoverEndpointResponse
+ */
+export type RecoverEndpointResponse = Message<"notifier.v1.RecoverEndpointResponse"> & {
+  /**
+   * @generated from field: int64 deliveries = 1;
+   */
+  deliveries: bigint;
+};
+
+/**
+ * Describes the message notifier.v1.RecoverEndpointResponse.
+ * Use `create(RecoverEndpointResponseSchema)` to create a new message.
+ */
+export const RecoverEndpointResponseSchema: GenMessage<RecoverEndpointResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 10);
 
 /**
  * @generated from message notifier.v1.Delivery
@@ -303,6 +406,13 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
    * @generated from field: optional int32 last_response_code = 9;
    */
   lastResponseCode?: number | undefined;
+
+  /**
+   * Absent where the event is about no licence, and in what earlier releases recorded.
+   *
+   * @generated from field: optional string licence_id = 10;
+   */
+  licenceId?: string | undefined;
 };
 
 /**
@@ -310,7 +420,7 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema: GenMessage<Delivery> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 8);
+  messageDesc(file_notifier_v1_notifier, 11);
 
 /**
  * @generated from message notifier.v1.Attempt
@@ -352,7 +462,7 @@ export type Attempt = Message<"notifier.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 9);
+  messageDesc(file_notifier_v1_notifier, 12);
 
 /**
  * @generated from message notifier.v1.DeliveryDetail
@@ -371,6 +481,8 @@ export type DeliveryDetail = Message<"notifier.v1.DeliveryDetail"> & {
   payload?: string | undefined;
 
   /**
+   * The newest 100, in their order; ListAttempts has all.
+   *
    * @generated from field: repeated notifier.v1.Attempt attempts = 3;
    */
   attempts: Attempt[];
@@ -381,7 +493,70 @@ export type DeliveryDetail = Message<"notifier.v1.DeliveryDetail"> & {
  * Use `create(DeliveryDetailSchema)` to create a new message.
  */
 export const DeliveryDetailSchema: GenMessage<DeliveryDetail> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 10);
+  messageDesc(file_notifier_v1_notifier, 13);
+
+/**
+ * @generated from message notifier.v1.ListAttemptsRequest
+ */
+export type ListAttemptsRequest = Message<"notifier.v1.ListAttemptsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string delivery_id = 3;
+   */
+  deliveryId: string;
+
+  /**
+   * @generated from field: int32 limit = 4;
+   */
+  limit: number;
+
+  /**
+   * Number of the last attempt of the page before; 0 for the first page.
+   *
+   * @generated from field: int32 before_attempt = 5;
+   */
+  beforeAttempt: number;
+};
+
+/**
+ * Describes the message notifier.v1.ListAttemptsRequest.
+ * Use `create(ListAttemptsRequestSchema)` to create a new message.
+ */
+export const ListAttemptsRequestSchema: GenMessage<ListAttemptsRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 14);
+
+/**
+ * @generated from message notifier.v1.ListAttemptsResponse
+ */
+export type ListAttemptsResponse = Message<"notifier.v1.ListAttemptsResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated notifier.v1.Attempt attempts = 1;
+   */
+  attempts: Attempt[];
+
+  /**
+   * @generated from field: bool has_more = 2;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message notifier.v1.ListAttemptsResponse.
+ * Use `create(ListAttemptsResponseSchema)` to create a new message.
+ */
+export const ListAttemptsResponseSchema: GenMessage<ListAttemptsResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 15);
 
 /**
  * @generated from message notifier.v1.ListDeliveriesRequest
@@ -421,6 +596,28 @@ export type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesRequest">
    * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
+
+  /**
+   * @generated from field: optional string event_id = 8;
+   */
+  eventId?: string | undefined;
+
+  /**
+   * @generated from field: optional string licence_id = 9;
+   */
+  licenceId?: string | undefined;
+
+  /**
+   * Of created_at: from `since`, before `until`.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 10;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp until = 11;
+   */
+  until?: Timestamp | undefined;
 };
 
 /**
@@ -428,7 +625,7 @@ export type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesRequest">
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 11);
+  messageDesc(file_notifier_v1_notifier, 16);
 
 /**
  * @generated from message notifier.v1.ListDeliveriesResponse
@@ -450,7 +647,7 @@ export type ListDeliveriesResponse = Message<"notifier.v1.ListDeliveriesResponse
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 12);
+  messageDesc(file_notifier_v1_notifier, 17);
 
 /**
  * @generated from message notifier.v1.DeliveryRequest
@@ -477,7 +674,7 @@ export type DeliveryRequest = Message<"notifier.v1.DeliveryRequest"> & {
  * Use `create(DeliveryRequestSchema)` to create a new message.
  */
 export const DeliveryRequestSchema: GenMessage<DeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 13);
+  messageDesc(file_notifier_v1_notifier, 18);
 
 /**
  * @generated from message notifier.v1.ReplayDeliveryRequest
@@ -511,7 +708,7 @@ export type ReplayDeliveryRequest = Message<"notifier.v1.ReplayDeliveryRequest">
  * Use `create(ReplayDeliveryRequestSchema)` to create a new message.
  */
 export const ReplayDeliveryRequestSchema: GenMessage<ReplayDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 14);
+  messageDesc(file_notifier_v1_notifier, 19);
 
 /**
  * @generated from message notifier.v1.ReplayDeliveryResponse
@@ -528,7 +725,7 @@ export type ReplayDeliveryResponse = Message<"notifier.v1.ReplayDeliveryResponse
  * Use `create(ReplayDeliveryResponseSchema)` to create a new message.
  */
 export const ReplayDeliveryResponseSchema: GenMessage<ReplayDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 15);
+  messageDesc(file_notifier_v1_notifier, 20);
 
 /**
  * @generated from message notifier.v1.ListEventsRequest
@@ -560,7 +757,7 @@ export type ListEventsRequest = Message<"notifier.v1.ListEventsRequest"> & {
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 16);
+  messageDesc(file_notifier_v1_notifier, 21);
 
 /**
  * @generated from message notifier.v1.ListEventsResponse
@@ -584,7 +781,256 @@ export type ListEventsResponse = Message<"notifier.v1.ListEventsResponse"> & {
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 17);
+  messageDesc(file_notifier_v1_notifier, 22);
+
+/**
+ * @generated from message notifier.v1.GetLatestSequenceRequest
+ */
+export type GetLatestSequenceRequest = Message<"notifier.v1.GetLatestSequenceRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+};
+
+/**
+ * Describes the message notifier.v1.GetLatestSequenceRequest.
+ * Use `create(GetLatestSequenceRequestSchema)` to create a new message.
+ */
+export const GetLatestSequenceRequestSchema: GenMessage<GetLatestSequenceRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 23);
+
+/**
+ * @generated from message notifier.v1.GetLatestSequenceResponse
+ */
+export type GetLatestSequenceResponse = Message<"notifier.v1.GetLatestSequenceResponse"> & {
+  /**
+   * 0 where the account has no event.
+   *
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+};
+
+/**
+ * Describes the message notifier.v1.GetLatestSequenceResponse.
+ * Use `create(GetLatestSequenceResponseSchema)` to create a new message.
+ */
+export const GetLatestSequenceResponseSchema: GenMessage<GetLatestSequenceResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 24);
+
+/**
+ * @generated from message notifier.v1.Alert
+ */
+export type Alert = Message<"notifier.v1.Alert"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * A member of the closed set alertKind.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * Absent where it is about the account as a whole.
+   *
+   * @generated from field: optional string application_id = 3;
+   */
+  applicationId?: string | undefined;
+
+  /**
+   * @generated from field: optional string endpoint_id = 4;
+   */
+  endpointId?: string | undefined;
+
+  /**
+   * @generated from field: string detail = 5;
+   */
+  detail: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 6;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Absent until an e-mail was sent.
+   *
+   * @generated from field: google.protobuf.Timestamp mailed_at = 7;
+   */
+  mailedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.Alert.
+ * Use `create(AlertSchema)` to create a new message.
+ */
+export const AlertSchema: GenMessage<Alert> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 25);
+
+/**
+ * @generated from message notifier.v1.ListAlertsRequest
+ */
+export type ListAlertsRequest = Message<"notifier.v1.ListAlertsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 2;
+   */
+  onlyApplicationId?: string | undefined;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string before_id = 4;
+   */
+  beforeId: string;
+};
+
+/**
+ * Describes the message notifier.v1.ListAlertsRequest.
+ * Use `create(ListAlertsRequestSchema)` to create a new message.
+ */
+export const ListAlertsRequestSchema: GenMessage<ListAlertsRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 26);
+
+/**
+ * @generated from message notifier.v1.ListAlertsResponse
+ */
+export type ListAlertsResponse = Message<"notifier.v1.ListAlertsResponse"> & {
+  /**
+   * @generated from field: repeated notifier.v1.Alert alerts = 1;
+   */
+  alerts: Alert[];
+
+  /**
+   * @generated from field: bool has_more = 2;
+   */
+  hasMore: boolean;
+};
+
+/**
+ * Describes the message notifier.v1.ListAlertsResponse.
+ * Use `create(ListAlertsResponseSchema)` to create a new message.
+ */
+export const ListAlertsResponseSchema: GenMessage<ListAlertsResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 27);
+
+/**
+ * @generated from message notifier.v1.GetDeliveryMetricsRequest
+ */
+export type GetDeliveryMetricsRequest = Message<"notifier.v1.GetDeliveryMetricsRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string application_id = 2;
+   */
+  applicationId: string;
+
+  /**
+   * Inclusive, and the start of a step.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 3;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Exclusive, and the start of a step.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 4;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * `day` or `hour`, of UTC.
+   *
+   * @generated from field: string step = 5;
+   */
+  step: string;
+};
+
+/**
+ * Describes the message notifier.v1.GetDeliveryMetricsRequest.
+ * Use `create(GetDeliveryMetricsRequestSchema)` to create a new message.
+ */
+export const GetDeliveryMetricsRequestSchema: GenMessage<GetDeliveryMetricsRequest> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 28);
+
+/**
+ * @generated from message notifier.v1.GetDeliveryMetricsResponse
+ */
+export type GetDeliveryMetricsResponse = Message<"notifier.v1.GetDeliveryMetricsResponse"> & {
+  /**
+   * In order of time; a step in which nothing happened is left out.
+   *
+   * @generated from field: repeated notifier.v1.DeliveryMetricsPoint points = 1;
+   */
+  points: DeliveryMetricsPoint[];
+};
+
+/**
+ * Describes the message notifier.v1.GetDeliveryMetricsResponse.
+ * Use `create(GetDeliveryMetricsResponseSchema)` to create a new message.
+ */
+export const GetDeliveryMetricsResponseSchema: GenMessage<GetDeliveryMetricsResponse> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 29);
+
+/**
+ * What became of first deliveries and their retries in a step, by the end of each attempt. Replays and recovered
+ * deliveries are not counted.
+ *
+ * @generated from message notifier.v1.DeliveryMetricsPoint
+ */
+export type DeliveryMetricsPoint = Message<"notifier.v1.DeliveryMetricsPoint"> & {
+  /**
+   * Start of the step.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * @generated from field: int64 delivered = 2;
+   */
+  delivered: bigint;
+
+  /**
+   * @generated from field: int64 failed_attempts = 3;
+   */
+  failedAttempts: bigint;
+
+  /**
+   * From the event's created_at to the first 2xx, of those delivered in the step; absent where none was.
+   *
+   * @generated from field: optional int64 p50_ms = 4;
+   */
+  p50Ms?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 p95_ms = 5;
+   */
+  p95Ms?: bigint | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.DeliveryMetricsPoint.
+ * Use `create(DeliveryMetricsPointSchema)` to create a new message.
+ */
+export const DeliveryMetricsPointSchema: GenMessage<DeliveryMetricsPoint> = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 30);
 
 /**
  * Webhook endpoints, events and their sequence, deliveries and their attempts.
@@ -641,6 +1087,16 @@ export const NotifierService: GenService<{
     output: typeof SendTestEventResponseSchema;
   },
   /**
+   * Makes deliveries of what the endpoint missed. Repeating it makes none twice.
+   *
+   * @generated from rpc notifier.v1.NotifierService.RecoverEndpoint
+   */
+  recoverEndpoint: {
+    methodKind: "unary";
+    input: typeof RecoverEndpointRequestSchema;
+    output: typeof RecoverEndpointResponseSchema;
+  },
+  /**
    * @generated from rpc notifier.v1.NotifierService.ListDeliveries
    */
   listDeliveries: {
@@ -657,6 +1113,14 @@ export const NotifierService: GenService<{
     output: typeof DeliveryDetailSchema;
   },
   /**
+   * @generated from rpc notifier.v1.NotifierService.ListAttempts
+   */
+  listAttempts: {
+    methodKind: "unary";
+    input: typeof ListAttemptsRequestSchema;
+    output: typeof ListAttemptsResponseSchema;
+  },
+  /**
    * @generated from rpc notifier.v1.NotifierService.ReplayDelivery
    */
   replayDelivery: {
@@ -671,6 +1135,32 @@ export const NotifierService: GenService<{
     methodKind: "unary";
     input: typeof ListEventsRequestSchema;
     output: typeof ListEventsResponseSchema;
+  },
+  /**
+   * Where a reader of ListEvents starts that wants only what is recorded from now on.
+   *
+   * @generated from rpc notifier.v1.NotifierService.GetLatestSequence
+   */
+  getLatestSequence: {
+    methodKind: "unary";
+    input: typeof GetLatestSequenceRequestSchema;
+    output: typeof GetLatestSequenceResponseSchema;
+  },
+  /**
+   * @generated from rpc notifier.v1.NotifierService.ListAlerts
+   */
+  listAlerts: {
+    methodKind: "unary";
+    input: typeof ListAlertsRequestSchema;
+    output: typeof ListAlertsResponseSchema;
+  },
+  /**
+   * @generated from rpc notifier.v1.NotifierService.GetDeliveryMetrics
+   */
+  getDeliveryMetrics: {
+    methodKind: "unary";
+    input: typeof GetDeliveryMetricsRequestSchema;
+    output: typeof GetDeliveryMetricsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_notifier_v1_notifier, 0);

@@ -1,0 +1,178 @@
+import type { DescService } from '@bufbuild/protobuf'
+import { BillingService } from '../gen/billing/v1/billing_pb.ts'
+import { BillingOperationsService } from '../gen/billing/v1/operations_pb.ts'
+import { CatalogService } from '../gen/catalog/v1/catalog_pb.ts'
+import { MissedEventsService } from '../gen/events/v1/missed_events_pb.ts'
+import { LicensingService } from '../gen/licensing/v1/licensing_pb.ts'
+import { ProductService } from '../gen/licensing/v1/products_pb.ts'
+import { PurchaseService } from '../gen/licensing/v1/purchases_pb.ts'
+import { RootKeyService } from '../gen/licensing/v1/root_keys_pb.ts'
+import { NotifierService } from '../gen/notifier/v1/notifier_pb.ts'
+import { QuotaService } from '../gen/quotas/v1/quotas_pb.ts'
+import { SecretsService } from '../gen/secrets/v1/secrets_pb.ts'
+
+export type Callee = 'catalog' | 'licensing' | 'billing' | 'notifier'
+export type Caller = Callee | 'gateway'
+
+/** What one component may call of a service of another. */
+interface Grant {
+  on: Callee
+  service: DescService
+  methods: readonly string[]
+}
+
+function grant<S extends DescService>(
+  on: Callee,
+  service: S,
+  ...methods: (keyof S['method'] & string)[]
+): Grant {
+  return { on, service, methods }
+}
+
+/** Every call between the components that is made, and so every one that is let in. `licensing-admin` is catalog's. */
+export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
+  gateway: [
+    grant(
+      'catalog',
+      CatalogService,
+      'authenticateKey',
+      'authenticateKeys',
+      'getAccount',
+      'updateAccount',
+      'createApplication',
+      'getApplication',
+      'findApplicationOwner',
+      'listApplications',
+      'createApiKey',
+      'getApiKey',
+      'listApiKeys',
+      'revokeApiKey',
+      'createEntitlementDefinition',
+      'getEntitlementDefinition',
+      'listEntitlementDefinitions',
+      'updateEntitlementDefinition',
+      'deleteEntitlementDefinition',
+      'createPlan',
+      'getPlan',
+      'listPlans',
+      'updatePlan',
+      'archivePlan',
+      'restorePlan',
+    ),
+    grant(
+      'licensing',
+      LicensingService,
+      'issueLicence',
+      'importLicences',
+      'getLicence',
+      'listLicences',
+      'listLicenceHistory',
+      'listActivations',
+      'freeActivation',
+      'searchLicences',
+      'getApplicationDays',
+      'updateLicence',
+      'suspendLicence',
+      'reactivateLicence',
+      'revokeLicence',
+      'retireLicence',
+    ),
+    grant(
+      'licensing',
+      ProductService,
+      'activate',
+      'activateOffline',
+      'refreshActivation',
+      'recordCallHome',
+      'deactivate',
+      'checkActivation',
+      'getRevocations',
+      'getSigningKeys',
+      'migrateLegacyKey',
+    ),
+    grant('licensing', RootKeyService, 'getRootKeys'),
+    grant(
+      'billing',
+      BillingService,
+      'connectProcessor',
+      'getProcessor',
+      'beginProcessorAuthorization',
+      'receiveProcessorAuthorization',
+      'confirmProcessorAuthorization',
+      'receiveProcessorEvent',
+      'setPrice',
+      'getPrice',
+      'deletePrice',
+      'createCheckoutSession',
+      'getCheckoutSession',
+      'replayCheckoutSession',
+      'listCheckoutSessions',
+      'recordSaleEvent',
+      'listSaleEvents',
+      'findLicencesOfSale',
+      'getPaymentDays',
+      'listPayments',
+      'listRefunds',
+      'listFees',
+      'getSpendCap',
+      'setSpendCap',
+    ),
+    grant(
+      'notifier',
+      NotifierService,
+      'createEndpoint',
+      'getEndpoint',
+      'listEndpoints',
+      'deleteEndpoint',
+      'rotateSecret',
+      'sendTestEvent',
+      'recoverEndpoint',
+      'listDeliveries',
+      'getDelivery',
+      'listAttempts',
+      'replayDelivery',
+      'listEvents',
+      'getLatestSequence',
+      'listAlerts',
+      'getDeliveryMetrics',
+    ),
+  ],
+  catalog: [
+    grant('licensing', LicensingService, 'syncPlans', 'archivePlan', 'countActiveLicences'),
+    grant('licensing', RootKeyService, 'getRootKeys', 'rotateRootKey', 'retireRootKeys'),
+    grant('licensing', MissedEventsService, 'listMissedEvents', 'consumeMissedEvents'),
+    grant('licensing', QuotaService, 'setQuota'),
+    grant('licensing', SecretsService, 'reEncrypt'),
+    grant('notifier', MissedEventsService, 'listMissedEvents', 'consumeMissedEvents'),
+    grant('notifier', QuotaService, 'setQuota'),
+    grant('notifier', SecretsService, 'reEncrypt'),
+    grant(
+      'billing',
+      BillingOperationsService,
+      'listProcessorEvents',
+      'retryProcessorEvent',
+      'discardProcessorEvent',
+      'describeProcessorWebhook',
+      'createProcessorWebhook',
+    ),
+  ],
+  licensing: [grant('catalog', CatalogService, 'getPlanCopy', 'listPlanCopies')],
+  billing: [
+    grant('catalog', CatalogService, 'getAccount', 'getPlanCopy', 'listApplications'),
+    grant('licensing', PurchaseService, 'applyPurchaseEffects'),
+  ],
+  notifier: [grant('catalog', CatalogService, 'getAccount')],
+}
+
+const allowed = new Set(
+  Object.entries(grants).flatMap(([caller, all]) =>
+    all.flatMap(({ on, service, methods }) =>
+      methods.map((method) => [caller, on, service.typeName, method].join(' ')),
+    ),
+  ),
+)
+
+/** Whether a component may call an RPC of another. */
+export function mayCall(caller: string, on: Callee, service: string, method: string): boolean {
+  return allowed.has([caller, on, service, method].join(' '))
+}

@@ -1,0 +1,68 @@
+import { natsRights, natsSubjectsAmongReplicas, natsUsers, type NatsUser } from './nats-rights.ts'
+
+/** The account that has the streams; its user `operator` may do everything with them. */
+const streamsAccount = 'EVENTS'
+
+/**
+ * The accounts of the NATS servers, for their configuration. Each service has an account of its own, with exactly what
+ * it may ask of the streams imported: permissions within one account would not do, since JetStream sends its answers
+ * without them to any `reply` that a request names, so that an empty answer to `STREAM.DELETE` deletes a stream.
+ *
+ * @param password what stands for the password of a user
+ */
+export function natsAccounts(password: (user: NatsUser | 'operator') => string): string {
+  const lines = [
+    'accounts {',
+    `  ${streamsAccount} {`,
+    '    jetstream: enabled',
+    `    users: [{ user: operator, password: ${password('operator')} }]`,
+    '    exports: [',
+    ...exportLines(),
+    '    ]',
+    '  }',
+    ...natsUsers.flatMap((user) => accountLines(user, password(user))),
+    '}',
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function exportLines(): string[] {
+  const subjects = new Map<string, { users: NatsUser[]; stream: boolean }>()
+  for (const user of natsUsers) {
+    for (const { subject, stream = false } of natsRights(user)) {
+      const { users } = subjects.get(subject) ?? { users: [] }
+      subjects.set(subject, { users: [...users, user], stream })
+    }
+  }
+  return [...subjects].map(([subject, { users, stream }]) => {
+    const answers = stream ? ', response_type: stream' : ''
+    return `      { service: "${subject}", accounts: [${users.map(accountOf).join(', ')}]${answers} }`
+  })
+}
+
+function accountLines(user: NatsUser, password: string): string[] {
+  const rights = natsRights(user).map(({ subject }) => subject)
+  const among = natsSubjectsAmongReplicas(user)
+  const quoted = (subjects: string[]) => subjects.map((subject) => `            "${subject}"`)
+  return [
+    `  ${accountOf(user)} {`,
+    '    users: [',
+    `      { user: ${user}, password: ${password}, permissions: {`,
+    '          publish: { allow: [',
+    ...quoted([...rights, ...among]),
+    '          ] }',
+    '          subscribe: { allow: [',
+    ...quoted(['_INBOX.>', ...among]),
+    '          ] }',
+    '      } }',
+    '    ]',
+    '    imports: [',
+    ...rights.map((subject) => `      { service: { account: ${streamsAccount}, subject: "${subject}" } }`),
+    '    ]',
+    '  }',
+  ]
+}
+
+function accountOf(user: NatsUser): string {
+  return user.toUpperCase()
+}
