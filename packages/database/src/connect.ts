@@ -9,6 +9,9 @@ export type Database = postgres.Sql<{ bigint: bigint }>
 /** A running transaction. */
 export type Transaction = postgres.TransactionSql<{ bigint: bigint }>
 
+/** A statement, or a part of one. */
+export type Statement<R extends postgres.Row = postgres.Row> = postgres.PendingQuery<R[]>
+
 export interface ConnectOptions {
   /** Shown in pg_stat_activity. */
   name: string

@@ -1,4 +1,5 @@
-import { typeidUnboxed } from 'typeid-js'
+import { fromUUID, toUUID, typeidUnboxed } from 'typeid-js'
+import type { TypeId } from 'typeid-js'
 
 /** The prefixes of all ids. */
 export type IdPrefix =
@@ -17,6 +18,7 @@ export type IdPrefix =
   | 'rfd'
   | 'sale'
   | 'fee'
+  | 'alrt'
 
 /**
  * A new id: prefix, underscore, UUIDv7 in 26 characters of lower-case base 32. Ids made by one process grow.
@@ -25,6 +27,26 @@ export type IdPrefix =
  */
 export function newId(prefix: IdPrefix): string {
   return typeidUnboxed(prefix)
+}
+
+/**
+ * The id of a numbered row, made of its time and number; with number 0 the least id that `newId` can make from that
+ * time on.
+ *
+ * @param number under 2^62
+ */
+export function idOf(prefix: IdPrefix, at: Date, number: bigint): string {
+  const time = Math.max(0, at.getTime()).toString(16).padStart(12, '0').slice(-12)
+  const low = (number | (1n << 63n)).toString(16)
+  return fromUUID(`${time.slice(0, 8)}-${time.slice(8)}-7000-${low.slice(0, 4)}-${low.slice(4)}`, prefix)
+}
+
+/** The number in an id made by `idOf`. */
+export function numberOf(id: string): bigint {
+  const low = toUUID(id as TypeId<string>)
+    .slice(19)
+    .replace('-', '')
+  return BigInt(`0x${low}`) & ((1n << 62n) - 1n)
 }
 
 /** Whether a string has the form of an id with this prefix; what has not cannot exist. */

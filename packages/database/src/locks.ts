@@ -11,6 +11,12 @@ export const locks = {
   relay: 7_162_002,
   /** One catalog at a time makes the demo account. */
   bootstrap: 7_162_101,
+  /** One licensing at a time adds up what happened on a day. */
+  applicationDays: 7_162_301,
+  /** One billing at a time adds up the money of a day. */
+  paymentDays: 7_162_401,
   /** One notifier at a time makes or drops partitions of events. */
   eventPartitions: 7_162_201,
+  /** One notifier at a time adds tallies to counts. */
+  tallies: 7_162_202,
 } as const

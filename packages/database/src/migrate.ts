@@ -35,7 +35,7 @@ export async function migrate(
   step: (name: string) => void = () => {},
 ): Promise<string[]> {
   const migrations = (await Promise.all(folders.map(read))).flat()
-  const known = await readApplied(sql)
+  const known = await listApplied(sql)
   const missing = migrations.filter((migration) => !isKnown(migration, known.get(migration.name)))
   const applied: string[] = []
   for (const migration of missing) {
@@ -45,7 +45,7 @@ export async function migrate(
 }
 
 /** @returns checksums by name */
-async function readApplied(sql: Database): Promise<Map<string, string>> {
+async function listApplied(sql: Database): Promise<Map<string, string>> {
   const [table] = await sql<{ exists: boolean }[]>`select to_regclass('migrations') is not null as exists`
   if (!table?.exists) return new Map()
   const rows = await sql<{ name: string; checksum: string }[]>`select name, checksum from migrations`

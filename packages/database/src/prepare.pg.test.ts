@@ -145,3 +145,17 @@ test('a long migration reports progress while the server works on it, and none o
   await prepared
   expect(given.lines).toEqual([])
 })
+
+test('a pool whose connections are all in use is ready: the probe has one of its own', async () => {
+  await using given = await givenStart(startFaultyProxy)
+  await using folder = await givenFolder('create table first (id int)')
+  const { sql, start, probe } = given
+  await prepareDatabase(start, () => migrate(sql, [folder], start.step))
+  const held = await Promise.all([1, 2, 3].map(() => sql.reserve()))
+  try {
+    expect(await probe()).toBeNull()
+  } finally {
+    for (const connection of held) connection.release()
+  }
+  given.stop()
+})

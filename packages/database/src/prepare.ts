@@ -1,6 +1,7 @@
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { oneConnection } from './connect.ts'
 import type { Database } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 
@@ -28,9 +29,12 @@ export async function prepareDatabase(
   work: () => Promise<unknown>,
 ): Promise<void> {
   let problem: string | null = 'is not prepared yet'
+  // Of its own: a pool whose connections are all in use is busy, and not unavailable.
+  const probing = oneConnection(sql)
+  stopping.addEventListener('abort', () => void probing.end({ timeout: 1 }))
   health.add('database', async () => {
     if (problem !== null) throw new Error(problem)
-    await sql`select 1`
+    await probing`select 1`
   })
   for (let waiting = false; problem !== null;) {
     step(waiting ? 'waiting for the database' : 'database')

@@ -32,6 +32,11 @@ export function isRetryable(error: unknown): boolean {
   return retryableStates.has(codeOf(error) ?? '')
 }
 
+/** Whether a lock was waited for too long. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === '55P03'
+}
+
 /** Whether the error means that the database cannot be reached, does not serve, or is too slow at the moment. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   return isDatabaseOutage(error) || timeoutStates.has(codeOf(error) ?? '')

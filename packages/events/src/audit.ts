@@ -1,11 +1,11 @@
 import type { JetStreamManager, JsMsg } from 'nats'
+import { pause } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { openFeed } from './feed.ts'
-import { countMissed, readAuditRange, recordAudited } from './missed-queries.ts'
-import { pause } from './pause.ts'
+import { countMissed, findAuditRange, recordAudited } from './missed-queries.ts'
 import { eventIdOf } from './received.ts'
-import { streamOf } from './streams.ts'
+import { streamOf } from '@licensing/proto/event-streams'
 
 const chunkSize = 1_000
 // The whole of a large stream is compared once, after an upgrade: not faster than this process can spare.
@@ -32,7 +32,7 @@ export async function auditPartition(
   const stream = streamOf(source)
   const manager = await nats.connection.jetstreamManager()
   const { created } = await manager.streams.info(stream)
-  const { after, upTo } = await readAuditRange(sql, stream, partition, created)
+  const { after, upTo } = await findAuditRange(sql, stream, partition, created)
   if (after >= upTo) return
   const feed = await openFeed({
     nats,

@@ -1,9 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
 import type { JetStreamManager } from 'nats'
-import { readPositions } from './consumer-queries.ts'
+import { listPositions } from './consumer-queries.ts'
 import { partitionCount } from './partitions.ts'
-import { isNotFound, streamOf, subjectOf } from './streams.ts'
-import type { Source } from './streams.ts'
+import { streamOf, subjectOf } from '@licensing/proto/event-streams'
+import type { Source } from '@licensing/proto/event-streams'
+import { isNotFound } from './streams.ts'
 
 /** Where each partition of a stream ends now. */
 export async function streamEnds(jsm: JetStreamManager, source: Source): Promise<Map<number, bigint>> {
@@ -25,6 +26,6 @@ export async function streamEnds(jsm: JetStreamManager, source: Source): Promise
 
 /** Whether this service, with all its replicas, has consumed everything up to these ends. */
 export async function hasReached(sql: Sql, source: Source, ends: Map<number, bigint>): Promise<boolean> {
-  const positions = await readPositions(sql, streamOf(source))
+  const positions = await listPositions(sql, streamOf(source))
   return [...ends].every(([partition, end]) => (positions.get(partition) ?? 0n) >= end)
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, DebugEvents, Events } from 'nats'
 import type { ConnectionOptions, NatsConnection } from 'nats'
 import type { Logger } from '@licensing/process/log'
-import { pause } from './pause.ts'
+import { pause } from '@licensing/process/loop'
 
 /** A NATS connection that is kept until it is closed: it waits for the first server and reconnects by itself. */
 export interface Nats {
@@ -30,9 +30,12 @@ const retryMs = 250
  * Connects to NATS. Resolves at once, also when no server answers yet: events then wait in the outbox.
  *
  * @param urls one or several, separated by commas: nats://host:4222; user and password of the first count for all
+ * @param name of the service
+ * @param password of the user of that name, where the addresses have no user
  */
-export async function connectNats(urls: string, name: string, log: Logger): Promise<Nats> {
+export async function connectNats(urls: string, name: string, log: Logger, password?: string): Promise<Nats> {
   const options: ConnectionOptions = {
+    ...(password !== undefined && { user: name, pass: password }),
     ...serversOf(urls),
     name,
     waitOnFirstConnect: true,

@@ -5,7 +5,8 @@ import { recordConsumed } from './consumer-queries.ts'
 import { listMissed, removeMissed } from './missed-queries.ts'
 import type { MissedEvent } from './missed-queries.ts'
 import { decode } from './received.ts'
-import { isNotFound, streamOf } from './streams.ts'
+import { streamOf } from '@licensing/proto/event-streams'
+import { isNotFound } from './streams.ts'
 
 /** What became of a missed event; `failure` says why it was not consumed. */
 export interface MissedOutcome {

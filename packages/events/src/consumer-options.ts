@@ -2,13 +2,25 @@ import type { Database, Transaction } from '@licensing/database/connect'
 import type { Logger } from '@licensing/process/log'
 import type { Event } from '@licensing/proto/events'
 import type { Nats } from './connection.ts'
-import type { Source } from './streams.ts'
+import type { Source } from '@licensing/proto/event-streams'
 
 /** An event as a consumer gets it. */
 export interface Received {
   event: Event
   /** W3C trace context of the change, where it was traced. */
   traceParent: string | undefined
+}
+
+/** Thrown by a handler whose work on all that it was given would be too much for one transaction. */
+export class BatchTooLarge extends Error {
+  override name = 'BatchTooLarge'
+  /** How many of the events it is to be given at a time instead. */
+  readonly mostTogether: number
+
+  constructor(mostTogether: number) {
+    super(`at most ${mostTogether} of these events can be consumed together`)
+    this.mostTogether = mostTogether
+  }
 }
 
 export interface ConsumerOptions {
@@ -20,9 +32,9 @@ export interface ConsumerOptions {
   streamReplicas: number
   log: Logger
   /**
-   * Takes in events of one partition, in order, in the transaction that records them as consumed. Events that were
+   * Consumes events of one partition, in order, in the transaction that records them as consumed. Events that were
    * consumed before are not among them. May run again after a rollback. What it returns, if anything, is called after
-   * the commit of what it did.
+   * the commit of what it did. Where it throws `BatchTooLarge`, it is given fewer at a time.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
   /** Milliseconds between comparisons of what the stream holds with what was consumed; a minute when absent. */

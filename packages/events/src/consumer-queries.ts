@@ -62,7 +62,7 @@ export async function releasePartitions(sql: Sql, stream: string, member: string
 }
 
 /** The position after which to read; 0 where the stream was recreated since. */
-export async function readPosition(
+export async function findPosition(
   sql: Sql,
   stream: string,
   partition: number,
@@ -107,7 +107,7 @@ export async function recordDeadLettered(sql: Sql, eventId: string): Promise<voi
 }
 
 /** Positions of all partitions, by partition. */
-export async function readPositions(sql: Sql, stream: string): Promise<Map<number, bigint>> {
+export async function listPositions(sql: Sql, stream: string): Promise<Map<number, bigint>> {
   const rows = await sql<{ partition: number; position: bigint }[]>`
     select partition, position from consumer_positions where stream = ${stream}`
   return new Map(rows.map((row) => [row.partition, row.position]))

@@ -3,28 +3,38 @@ import { withRequestContext } from '@licensing/process/context'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hasReached, streamEnds } from './caught-up.ts'
-import { connectNats } from './connection.ts'
 import { startConsumer } from './consumer.ts'
 import { append } from './outbox.ts'
 import { partitionCount } from './partitions.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
-import { byAccount, effectsOf, givenServers, log, startWorker, upTo, whenChanged } from './testing/given.ts'
+import {
+  byAccount,
+  effectsOf,
+  givenConnections,
+  givenServers,
+  log,
+  startWorker,
+  upTo,
+  whenChanged,
+} from './testing/given.ts'
 
 const accounts = Array.from({ length: 12 }, (_, at) => `acct_${at}`)
 
 async function givenSender() {
   const given = await givenServers()
-  const nats = await connectNats(given.server.url, 'test', log)
-  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const connections = await givenConnections(given)
+  const { sender, receiver, nats } = connections
+  const relay = startRelay({ sql: given.sql, nats: sender, source: 'licensing', streamReplicas: 1, log })
   return {
     ...given,
     nats,
+    receiver,
     consumer: () =>
       startConsumer({
         sql: given.sql,
-        nats,
-        service: 'test',
+        nats: receiver,
+        service: 'notifier',
         source: 'licensing',
         streamReplicas: 1,
         log,
@@ -33,7 +43,7 @@ async function givenSender() {
       }),
     [Symbol.asyncDispose]: async () => {
       await relay.stop()
-      await nats.close()
+      await connections[Symbol.asyncDispose]()
       await given[Symbol.asyncDispose]()
     },
   }
@@ -59,7 +69,7 @@ test('consumers killed between effect and acknowledgement take every event in on
   await using given = await givenSender()
   const each = 150
   const changes = Promise.all(accounts.map((account) => whenChanged(given.sql, account, 1, each)))
-  const start = () => startWorker('consumer', given.databaseUrl, given.server.url)
+  const start = () => startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
   const workers = [await start(), await start()]
   for (let round = 0; round < 4; round += 1) {
     const before = (await effectsOf(given.sql)).length
@@ -114,7 +124,7 @@ test('the log of an event that cannot be consumed names the request that caused 
       }),
     ),
   )
-  await using worker = await startWorker('consumer', given.databaseUrl, given.server.url)
+  await using worker = await startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
   const line = await eventually(() => {
     const found = worker
       .output()
@@ -148,8 +158,8 @@ test('what a consumer returns is called after the commit of its own batch, and n
   let failures = 1
   const consumer = startConsumer({
     sql: given.sql,
-    nats: given.nats,
-    service: 'test',
+    nats: given.receiver,
+    service: 'notifier',
     source: 'licensing',
     streamReplicas: 1,
     log,

@@ -7,12 +7,12 @@ import { consumeMissed } from './consume-missed.ts'
 import type { MissedOutcome } from './consume-missed.ts'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { leasePartitions, pruneConsumed, releasePartitions } from './consumer-queries.ts'
-import { leaseMs } from './lease.ts'
 import { countMissed, listMissed } from './missed-queries.ts'
 import type { MissedEvent } from './missed-queries.ts'
-import { partitionCount } from './partitions.ts'
+import { leaseMs, partitionCount } from './partitions.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { consumedKeptDays, ensureDeadLetterStream, ensureStream, streamOf } from './streams.ts'
+import { streamOf } from '@licensing/proto/event-streams'
+import { consumedKeptDays, ensureDeadLetterStream, hasStream } from './streams.ts'
 
 export interface Consumer {
   /** The stream that it consumes. */
@@ -27,6 +27,7 @@ export interface Consumer {
 }
 
 const renewMs = 1_500
+const noStreamMs = 250
 const auditEveryMs = 60_000
 const pruneEveryMs = 3_600_000
 
@@ -43,7 +44,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
-    if (signal.aborted) return
+    if (signal.aborted) return renewMs
     const leased = await leasePartitions(sql, { stream, member, leaseMs, partitionCount })
     for (const [partition, reader] of readers) {
       if (leased.includes(partition)) continue
@@ -51,13 +52,15 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       await reader.stop()
     }
     const missing = leased.filter((partition) => !readers.has(partition))
-    if (missing.length === 0) return
+    if (missing.length === 0) return renewMs
     const jsm = await nats.connection.jetstreamManager()
-    await ensureStream(jsm, options.source, options.streamReplicas)
+    // Its sender creates it.
+    if (!(await hasStream(jsm, options.source))) return noStreamMs
     await ensureDeadLetterStream(jsm, options.streamReplicas)
     for (const partition of missing) {
       readers.set(partition, new PartitionReader(options, partition, member))
     }
+    return renewMs
   }
   const auditMs = options.auditEveryMs ?? auditEveryMs
   const auditHeld = async (signal: AbortSignal) => {

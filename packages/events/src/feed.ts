@@ -1,10 +1,10 @@
 import { AckPolicy, ConsumerEvents, DeliverPolicy, nanos } from 'nats'
 import type { ConsumerMessages, JetStreamManager, JsMsg } from 'nats'
 import { randomUUID } from 'node:crypto'
+import { pause } from '@licensing/process/loop'
 import type { Nats } from './connection.ts'
-import { pause } from './pause.ts'
-import { streamOf, subjectOf } from './streams.ts'
-import type { Source } from './streams.ts'
+import { streamOf, subjectOf } from '@licensing/proto/event-streams'
+import type { Source } from '@licensing/proto/event-streams'
 
 /** The connection ended, or JetStream no longer sends: what was on its way may be lost. */
 export class Interrupted extends Error {}

@@ -30,7 +30,7 @@ async function givenThief() {
   const thief = starting.adopt(await connect({ servers: server.url }), (open) => open.close())
   const manager = await thief.jetstreamManager()
   const consumers = await manager.consumers.list('LICENSING_EVENTS').next()
-  const { name } = consumers.find((each) => each.name.startsWith(`test-${partitionOf(account)}-`))!
+  const { name } = consumers.find((each) => each.name.startsWith(`notifier-${partitionOf(account)}-`))!
   let stolen = 0
   thief.subscribe('stolen', { callback: (_, { reply }) => void (stolen += reply ? 1 : 0) })
   const running = starting.move()

@@ -2,6 +2,7 @@ import type { Database } from '@licensing/database/connect'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { startNatsCluster } from '@licensing/test-support/nats-cluster'
+import { natsPasswordOf } from '@licensing/test-support/nats-users'
 import { eventually } from '@licensing/test-support/poll'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -107,15 +108,15 @@ describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => 
       if (!place) return skip('nats-server runs out of an image alone here')
       await using running = new AsyncDisposableStack()
       const { sql, replicas } = place
-      const connect = async (urls: string) =>
-        running.adopt(await connectNats(urls, 'test', log), (nats) => nats.close())
-      const sender = await connect(place.direct)
+      const connect = async (urls: string, user: string) =>
+        running.adopt(await connectNats(urls, user, log, natsPasswordOf(user)), (nats) => nats.close())
+      const sender = await connect(place.direct, 'licensing')
       running.adopt(
         startRelay({ sql, nats: sender, source: 'licensing', streamReplicas: replicas, log }),
         (relay) => relay.stop(),
       )
       for (const urls of place.proxied) {
-        const nats = await connect(urls)
+        const nats = await connect(urls, 'notifier')
         const consumer = consume({ sql, nats, streamReplicas: replicas })
         running.defer(() => consumer.stop())
       }
@@ -138,7 +139,10 @@ describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => 
       await using running = new AsyncDisposableStack()
       const { sql, replicas } = place
       for (const urls of place.proxied) {
-        const nats = running.adopt(await connectNats(urls, 'test', log), (open) => open.close())
+        const nats = running.adopt(
+          await connectNats(urls, 'licensing', log, natsPasswordOf('licensing')),
+          (open) => open.close(),
+        )
         const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: replicas, log })
         running.defer(() => relay.stop())
       }

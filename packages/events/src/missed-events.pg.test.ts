@@ -5,12 +5,20 @@ import { MissedEventsService } from '@licensing/proto/missed-events'
 import { eventually } from '@licensing/test-support/poll'
 import { register } from 'prom-client'
 import { expect, test } from 'vitest'
-import { connectNats } from './connection.ts'
 import type { Consumer } from './consumer.ts'
 import { missedEventsService } from './missed-events-service.ts'
 import { append } from './outbox.ts'
 import { startRelay } from './relay.ts'
-import { byAccount, consume, effectsOf, givenServers, log, upTo, whenChanged } from './testing/given.ts'
+import {
+  byAccount,
+  consume,
+  effectsOf,
+  givenConnections,
+  givenServers,
+  log,
+  upTo,
+  whenChanged,
+} from './testing/given.ts'
 
 const account = 'acct_a'
 const fromTheStart = { afterStream: '', afterSequence: 0n }
@@ -19,12 +27,13 @@ const fromTheStart = { afterStream: '', afterSequence: 0n }
 async function givenConsumers() {
   await using started = new AsyncDisposableStack()
   const given = started.use(await givenServers())
-  const nats = started.adopt(await connectNats(given.server.url, 'test', log), (open) => open.close())
-  started.adopt(startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log }), (relay) =>
-    relay.stop(),
+  const { sender, receiver, nats } = started.use(await givenConnections(given))
+  started.adopt(
+    startRelay({ sql: given.sql, nats: sender, source: 'licensing', streamReplicas: 1, log }),
+    (relay) => relay.stop(),
   )
   const startComparing = (isTransient = true) =>
-    consume({ sql: given.sql, nats, auditEveryMs: 50, isTransient: () => isTransient })
+    consume({ sql: given.sql, nats: receiver, auditEveryMs: 50, isTransient: () => isTransient })
   const operator = async (consumer: Consumer) => {
     const server = await serve({
       address: { host: '127.0.0.1', port: 0 },

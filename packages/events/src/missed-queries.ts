@@ -12,7 +12,7 @@ export interface MissedEvent {
  * The part of a partition that was consumed and not compared yet. What was found in a stream that was recreated since
  * is forgotten: it cannot be read any more.
  */
-export async function readAuditRange(
+export async function findAuditRange(
   sql: Sql,
   stream: string,
   partition: number,
@@ -25,10 +25,10 @@ export async function readAuditRange(
       returning stream, partition
     )
     delete from missed_events m using recreated r where m.stream = r.stream and m.partition = r.partition`
-  const [row] = await sql<{ after: bigint; upTo: bigint }[]>`
-    select audited as after, case when stream_created = ${streamCreated} then position else 0 end as "upTo"
+  const [row] = await sql<{ audited: bigint; up_to: bigint }[]>`
+    select audited, case when stream_created = ${streamCreated} then position else 0 end as up_to
     from consumer_positions where stream = ${stream} and partition = ${partition}`
-  return row ?? { after: 0n, upTo: 0n }
+  return { after: row?.audited ?? 0n, upTo: row?.up_to ?? 0n }
 }
 
 /** Records which of these had no effect, and how far the comparison has come. @returns how many were found now */

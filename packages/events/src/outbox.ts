@@ -8,6 +8,7 @@ import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
 import { eventName } from '@licensing/proto/webhook-events'
+import { insertEvents } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 
 /** An event about to be appended: its id and time are given by `append`. */
@@ -46,22 +47,12 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
       id,
       partition: partitionOf(accountId),
       name: eventName(event),
-      bytes: toBinary(EventSchema, event),
+      payload: toBinary(EventSchema, event),
     }
   })
-  const ids = rows.map((row) => row.id)
-  await tx`
-    insert into outbox (event_id, partition, name, payload, trace_parent)
-    select event_id, partition, name, decode(payload, 'base64'), ${traceHeaders().traceparent ?? null}
-    from unnest(
-      ${ids}::text[],
-      ${rows.map((row) => row.partition)}::smallint[],
-      ${rows.map((row) => row.name)}::text[],
-      ${rows.map((row) => Buffer.from(row.bytes).toString('base64'))}::text[]
-    ) with ordinality as event (event_id, partition, name, payload, place)
-    order by place`
+  await insertEvents(tx, rows, traceHeaders().traceparent ?? null)
   appended.add(tx)
-  return ids
+  return rows.map((row) => row.id)
 }
 
 /** Transactions whose events are on their way as soon as they are committed. */

@@ -1,17 +1,18 @@
 import { Outage } from '@licensing/database/outage'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
-import { startLoop } from '@licensing/process/loop'
+import { pause, startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import type { JsMsg } from 'nats'
 import { Counter } from 'prom-client'
+import { BatchTooLarge } from './consumer-options.ts'
 import type { ConsumerOptions } from './consumer-options.ts'
-import { movePosition, readPosition, recordConsumed, recordDeadLettered } from './consumer-queries.ts'
+import { movePosition, findPosition, recordConsumed, recordDeadLettered } from './consumer-queries.ts'
 import { Hole, Interrupted, openFeed } from './feed.ts'
-import { leaseMs } from './lease.ts'
-import { pause } from './pause.ts'
+import { leaseMs } from './partitions.ts'
 import { decode, eventIdOf, logFieldsOf } from './received.ts'
-import { isNotFound, streamOf } from './streams.ts'
+import { streamOf } from '@licensing/proto/event-streams'
+import { isNotFound } from './streams.ts'
 
 const batchSize = 500
 const poisonTries = 5
@@ -89,7 +90,7 @@ export class PartitionReader {
     const { nats, service, source, sql } = this.#options
     const manager = await nats.connection.jetstreamManager()
     const { created } = await manager.streams.info(this.#stream)
-    let position = await readPosition(sql, this.#stream, this.#partition, created)
+    let position = await findPosition(sql, this.#stream, this.#partition, created)
     // An earlier release had one durable consumer a partition.
     await manager.consumers.delete(this.#stream, `${service}-${this.#partition}`).catch((error: unknown) => {
       if (!isNotFound(error)) throw error
@@ -124,8 +125,11 @@ export class PartitionReader {
         return BigInt(last.seq)
       } catch (error) {
         if (error instanceof PartitionLost) throw error
+        if (error instanceof BatchTooLarge && batch.length > error.mostTogether) {
+          return await this.#takeInParts(batch, error.mostTogether, position, signal)
+        }
         const transient = this.#options.isTransient(error)
-        if (!transient && batch.length > 1) return await this.#takeOneByOne(batch, position, signal)
+        if (!transient && batch.length > 1) return await this.#takeInParts(batch, 1, position, signal)
         if (this.#outage.isNews(error)) {
           const which = batch.length === 1 ? logFieldsOf(last) : {}
           this.#options.log.warn(
@@ -140,9 +144,11 @@ export class PartitionReader {
     return position
   }
 
-  async #takeOneByOne(batch: JsMsg[], position: bigint, signal: AbortSignal): Promise<bigint> {
+  async #takeInParts(batch: JsMsg[], size: number, position: bigint, signal: AbortSignal): Promise<bigint> {
     let reached = position
-    for (const message of batch) reached = await this.#take([message], reached, signal)
+    for (let from = 0; from < batch.length && !signal.aborted; from += size) {
+      reached = await this.#take(batch.slice(from, from + size), reached, signal)
+    }
     return reached
   }
 

@@ -1,6 +1,9 @@
 /** How many partitions a stream has. An account's events are all in one, which one consumer at a time reads. */
 export const partitionCount = 8
 
+/** A replica that died gives its partitions up after this long. */
+export const leaseMs = 6_000
+
 /** The partition of an account's events (FNV-1a). */
 export function partitionOf(accountId: string): number {
   let hash = 0x811c9dc5

@@ -5,7 +5,8 @@ import { connect } from 'nats'
 import type { JetStreamManager, NatsConnection } from 'nats'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { publishInOrder } from './publish.ts'
-import { ensureStream, streamOf } from './streams.ts'
+import { streamOf } from '@licensing/proto/event-streams'
+import { ensureStream } from './streams.ts'
 
 const server = await startOwnNats()
 const cluster = await startNatsCluster()

@@ -94,3 +94,30 @@ test('a process starts while NATS is unavailable, and publishes when it comes', 
   await relay.stop()
   await nats.close()
 })
+
+test('a stream that is full makes events wait, and once it may hold more all of them arrive, in order', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const start = (streamBytes: number) =>
+    startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, streamBytes, log })
+  const streamBytes = 32 * 1024
+  const small = start(streamBytes)
+  await whenChanged(given.sql, 'acct_a', 1, 300)
+  const jsm = await nats.connection.jetstreamManager()
+  const stored = async () => (await jsm.streams.info('LICENSING_EVENTS')).state
+  await eventually(async () => expect((await stored()).bytes).toBeGreaterThan(streamBytes - 1_000))
+  const { messages, bytes } = await stored()
+  expect(bytes).toBeLessThanOrEqual(streamBytes)
+  expect(messages).toBeLessThan(300)
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: upTo(messages) })
+  const [waiting] = await given.sql<{ count: number }[]>`select count(*)::int as count from outbox`
+  expect(waiting!.count).toBeGreaterThanOrEqual(300 - messages)
+  await small.stop()
+
+  // As after a restart with another STREAM_MAX_BYTES.
+  const large = start(1024 * 1024)
+  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: upTo(300) })
+  await large.stop()
+  await nats.close()
+})

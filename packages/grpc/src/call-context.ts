@@ -5,6 +5,17 @@ export interface CallContext {
   /** Point in time, in milliseconds since the epoch. */
   deadlineMs: number
   signal: AbortSignal
+  /** Where its caller may repeat it. */
+  idempotencyKey?: ServedKey | undefined
+}
+
+/** The idempotency key of a call, and whether it is answered as an earlier call with that key was. */
+export interface ServedKey {
+  readonly accountId: string
+  readonly path: string
+  readonly key: string
+  readonly bodyHash: Uint8Array
+  replayed: boolean
 }
 
 const storage = new AsyncLocalStorage<CallContext>()

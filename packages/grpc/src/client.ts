@@ -14,8 +14,10 @@ import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
 import { service as healthService } from 'grpc-health-check'
+import type { SignCall } from './callers.ts'
 import { callContext } from './call-context.ts'
 import { fromWire, notAnswered } from './errors.ts'
+import { sendKey } from './idempotency-key.ts'
 import { reachability, reconnectOptions } from './reachable.ts'
 
 export interface CallOptions {
@@ -68,7 +70,7 @@ const defaultTimeoutMs = 5_000
 export function connectTo<S extends DescService>(
   service: S,
   address: string,
-  options: { timeoutMs?: number } = {},
+  options: { timeoutMs?: number; sign?: SignCall } = {},
 ): Connection<S> {
   const target = /^[a-z][a-z0-9]*:\/\//.test(address) ? address : `dns:///${address}`
   const client = new Client(target, credentials.createInsecure(), {
@@ -84,7 +86,7 @@ export function connectTo<S extends DescService>(
   const calls: Record<string, unknown> = {}
   for (const method of service.methods) {
     calls[method.localName] = (request: MessageInitShape<typeof method.input>, call: CallOptions = {}) =>
-      unary({ client, reachable }, method, request, {
+      unary({ client, reachable, sign: options.sign }, method, request, {
         timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
         ...call,
       })
@@ -115,7 +117,11 @@ function checkHealth(client: Client, timeoutMs: number): Promise<void> {
 }
 
 function unary(
-  { client, reachable }: { client: Client; reachable: ReturnType<typeof reachability> },
+  {
+    client,
+    reachable,
+    sign,
+  }: { client: Client; reachable: ReturnType<typeof reachability>; sign: SignCall | undefined },
   method: DescMethod,
   request: MessageInitShape<DescMethod['input']>,
   options: CallOptions & { timeoutMs: number },
@@ -127,6 +133,8 @@ function unary(
     const waiting = reachable(deadline)
     if (waiting && !(await waiting)) throw notAnswered()
     const metadata = outgoingMetadata()
+    sign?.(metadata)
+    const readAnswer = sendKey(method, metadata)
     return await new Promise((resolve, reject) => {
       const call = client.makeUnaryRequest(
         `/${name}`,
@@ -141,6 +149,7 @@ function unary(
           else resolve(answer)
         },
       )
+      if (readAnswer) call.on('metadata', readAnswer)
       const cancel = () => call.cancel()
       const signals = [options.signal, served?.signal].filter((signal) => signal !== undefined)
       for (const signal of signals) {

@@ -12,11 +12,13 @@ export interface FieldError {
   message: string
 }
 
+type Members = Record<string, string | string[] | number>
+
 export interface ErrorExtras {
   /** For `validation_failed`: each field that breaks a rule. */
   errors?: FieldError[]
   /** Members beside `detail` that the answer carries, such as `current` and `allowed` of a conflict. */
-  members?: Record<string, string | string[]>
+  members?: Members
   /** What really happened; logged, never sent. */
   cause?: unknown
 }
@@ -30,7 +32,7 @@ export class ServiceError extends Error {
   override name = 'ServiceError'
   readonly code: ErrorCode
   readonly errors: FieldError[]
-  readonly members: Record<string, string | string[]>
+  readonly members: Members
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
     super(detail, { cause: extras.cause })
@@ -94,7 +96,7 @@ export function fromWire(error: GrpcError): ServiceError {
           message: description,
         })),
         members: Object.fromEntries(
-          Object.entries(info.metadata).map(([name, json]) => [name, JSON.parse(json) as string | string[]]),
+          Object.entries(info.metadata).map(([name, json]) => [name, JSON.parse(json) as Members[string]]),
         ),
         cause: error,
       })
@@ -105,7 +107,7 @@ export function fromWire(error: GrpcError): ServiceError {
 
 /** A call that got no answer of the service itself. */
 export function notAnswered(cause?: GrpcError): ServiceError {
-  const code = cause ? codeOfStatus(cause.code) : 'unavailable'
+  const code = !cause || isTransient(cause) ? 'unavailable' : 'internal'
   return new ServiceError(code, 'a dependency did not answer: try again', { cause })
 }
 
@@ -122,6 +124,9 @@ const transient: ReadonlySet<number> = new Set([
   Status.RESOURCE_EXHAUSTED,
 ])
 
-function codeOfStatus(code: number): ErrorCode {
-  return transient.has(code) ? 'unavailable' : 'internal'
+// How grpc-js reports, as INTERNAL, a stream that ended without a status: no service has said anything.
+const brokenStream = /^Received RST_STREAM /
+
+function isTransient({ code, details }: GrpcError): boolean {
+  return transient.has(code) || (code === Status.INTERNAL && brokenStream.test(details))
 }

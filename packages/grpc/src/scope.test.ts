@@ -38,8 +38,16 @@ test('every RPC of every service names an account in its request, or is one of t
   for (const method of methods) expect(() => missingScope(method), nameOf(method)).not.toThrow()
   const without = methods.filter((method) => getOption(method, no_account) !== '')
   expect(without.map(nameOf).sort()).toEqual([
+    'billing.v1.BillingOperationsService/CreateProcessorWebhook',
+    'billing.v1.BillingOperationsService/DescribeProcessorWebhook',
+    'billing.v1.BillingOperationsService/DiscardProcessorEvent',
+    'billing.v1.BillingOperationsService/ListProcessorEvents',
+    'billing.v1.BillingOperationsService/RetryProcessorEvent',
+    'billing.v1.BillingService/ConfirmProcessorAuthorization',
+    'billing.v1.BillingService/ReceiveProcessorAuthorization',
     'billing.v1.BillingService/ReceiveProcessorEvent',
     'catalog.v1.CatalogService/AuthenticateKey',
+    'catalog.v1.CatalogService/AuthenticateKeys',
     'catalog.v1.CatalogService/FindApplicationOwner',
     'catalog.v1.CatalogService/ListPlanCopies',
     'events.v1.MissedEventsService/ConsumeMissedEvents',
@@ -53,6 +61,10 @@ test('every RPC of every service names an account in its request, or is one of t
     'licensing.v1.ProductService/MigrateLegacyKey',
     'licensing.v1.ProductService/RecordCallHome',
     'licensing.v1.ProductService/RefreshActivation',
+    'licensing.v1.RootKeyService/GetRootKeys',
+    'licensing.v1.RootKeyService/RetireRootKeys',
+    'licensing.v1.RootKeyService/RotateRootKey',
+    'secrets.v1.SecretsService/ReEncrypt',
   ])
 })
 

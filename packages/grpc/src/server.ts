@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
-import { Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
+import { Metadata, Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
 import type {
   sendUnaryData,
   ServerUnaryCall,
@@ -15,8 +15,10 @@ import { SpanKind } from '@opentelemetry/api'
 import { HealthImplementation } from 'grpc-health-check'
 import { randomUUID } from 'node:crypto'
 import { Histogram } from 'prom-client'
+import type { CheckCaller } from './callers.ts'
 import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
+import { markReplayed, servedKey } from './idempotency-key.ts'
 import { missingScope } from './scope.ts'
 
 /** A service's handlers, typed from its descriptor: each takes the request and returns a plain init object. */
@@ -39,12 +41,15 @@ export interface ServeOptions {
   services: ((settings: HandlerSettings) => Implementation)[]
   log: Logger
   health: Health
+  /** Who may call what; anyone all of it where absent. */
+  checkCaller?: CheckCaller | undefined
   /** Whether an error that is no ServiceError means that a dependency is unavailable, such as the database. */
   isUnavailable?: (error: unknown) => boolean
 }
 
 interface HandlerSettings {
   log: Logger
+  checkCaller?: CheckCaller | undefined
   isUnavailable: (error: unknown) => boolean
 }
 
@@ -89,7 +94,7 @@ export function implement<S extends DescService>(
       }
       const handler = handlers[method.localName as keyof Handlers<S>] as unknown as UntypedHandler
       const scoped = withinScope(method, handler)
-      bound[method.localName] = unary(`${service.typeName}/${method.name}`, output, scoped, settings)
+      bound[method.localName] = unary(method, output, scoped, settings)
     }
     return { definition, handlers: bound, name: service.typeName }
   }
@@ -104,7 +109,13 @@ function withinScope(method: DescMethod, handler: UntypedHandler): UntypedHandle
   }
 }
 
-function unary(name: string, output: DescMessage, handler: UntypedHandler, settings: HandlerSettings) {
+function unary(
+  { parent, name: rpc, localName }: DescMethod,
+  output: DescMessage,
+  handler: UntypedHandler,
+  settings: HandlerSettings,
+) {
+  const name = `${parent.typeName}/${rpc}`
   return (
     call: ServerUnaryCall<MessageShape<DescMessage>, unknown>,
     callback: sendUnaryData<unknown>,
@@ -119,6 +130,7 @@ function unary(name: string, output: DescMessage, handler: UntypedHandler, setti
     const deadline = call.getDeadline()
     const latestMs = Date.now() + longestCallMs
     const deadlineMs = Math.min(deadline instanceof Date ? deadline.getTime() : deadline, latestMs)
+    const idempotencyKey = servedKey(call.metadata, call.request)
     let answered = false
     const finish = (code: number) => {
       answered = true
@@ -128,8 +140,13 @@ function unary(name: string, output: DescMessage, handler: UntypedHandler, setti
       )
     }
 
+    const refusal = settings.checkCaller?.(call.metadata, parent.typeName, localName)
+    if (refusal) {
+      callback(refusal)
+      return finish(refusal.code)
+    }
     void withRequestContext(context, () =>
-      withCallContext({ deadlineMs, signal: cancellation.signal }, () =>
+      withCallContext({ deadlineMs, signal: cancellation.signal, idempotencyKey }, () =>
         inSpan(
           name,
           { kind: SpanKind.SERVER },
@@ -137,6 +154,7 @@ function unary(name: string, output: DescMessage, handler: UntypedHandler, setti
           async () => create(output, await handler(call.request)),
         ).then(
           (answer) => {
+            if (idempotencyKey?.replayed) call.sendMetadata(markReplayed(new Metadata()))
             callback(null, answer)
             finish(Status.OK)
           },
@@ -171,7 +189,11 @@ function publicError(error: unknown, method: string, { log, isUnavailable }: Han
  * @returns the port taken, and `stop`, which lets calls in hand finish
  */
 export async function serve(options: ServeOptions): Promise<{ port: number; stop(): Promise<void> }> {
-  const settings = { log: options.log, isUnavailable: options.isUnavailable ?? (() => false) }
+  const settings = {
+    log: options.log,
+    checkCaller: options.checkCaller,
+    isUnavailable: options.isUnavailable ?? (() => false),
+  }
   const server = new Server({
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,

@@ -22,6 +22,8 @@ export interface NatsOptions {
   durable: boolean
   /** TCP port on 127.0.0.1; a free one when absent. */
   port?: number
+  /** More of its configuration, such as its accounts. */
+  configuration?: string
   /** Gives up fetching a program, with the signal's reason. */
   signal?: AbortSignal
 }
@@ -55,7 +57,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const program = await findNatsProgram(options.signal)
   await makePassableFolder(dataDir)
   const name = `licensing-nats-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`
-  const launch = (port: number) => launchNats(program, name, dataDir, options.durable, port)
+  const launch = (port: number) => launchNats(program, name, dataDir, options, port)
   let { port, started: server } = await startOnPort(options.port, launch)
   return {
     get port() {
@@ -87,7 +89,7 @@ async function launchNats(
   program: NatsProgram,
   name: string,
   dataDir: string,
-  durable: boolean,
+  { durable, configuration = '' }: NatsOptions,
   port: number,
 ): Promise<ServerProcess | undefined> {
   const pidFile = join(dataDir, 'nats-server.pid')
@@ -97,14 +99,18 @@ async function launchNats(
   if (program.kind === 'docker') await removeContainer(name)
   const config = join(dataDir, 'nats-server.conf')
   // `always` would sync each message by itself: measured, a fifth of the throughput and PostgreSQL's disk busy.
-  await writeFile(config, durable ? 'jetstream { sync_interval: 1s }\n' : '')
+  const hasSyncInterval = program.kind === 'docker' || program.hasSyncInterval
+  await writeFile(
+    config,
+    (durable && hasSyncInterval ? 'jetstream { sync_interval: 1s }\n' : '') + configuration,
+  )
   const flags = ['-a', '127.0.0.1', '-p', String(port), '-js', '-sd', store, '-P', pidFile, '-n', name]
   const command =
     program.kind === 'docker'
       ? dockerNats(program.image, name, port, store, config)
       : {
           command: program.path,
-          args: [...flags, ...(program.hasSyncInterval ? ['-c', config] : [])],
+          args: [...flags, '-c', config],
         }
   const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })

@@ -10,10 +10,14 @@ const BASE_62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 export interface StackSecrets {
   /** In the names of its databases and roles. */
   suffix: string
+  /** `ENCRYPTION_KEY` of licensing. */
   encryptionKey: string
+  /** And of the notifier: `NEW,OLD` in a folder from when both had one key. */
+  notifierEncryptionKey: string
   bootstrapKey: string
   databasePasswords: Record<DatabaseService, string>
   stripeWebhookSecret: string
+  portalSessionKey: string
 }
 
 /**
@@ -28,10 +32,17 @@ export async function loadSecrets(dataDir: string, bootstrapKey: string | undefi
     if (error.code === 'ENOENT') return undefined
     throw error
   })
-  const found = text === undefined ? undefined : (JSON.parse(text) as StackSecrets)
-  if (found !== undefined && (bootstrapKey ?? found.bootstrapKey) === found.bootstrapKey) return found
-  const secrets = { ...(found ?? newSecrets()), ...(bootstrapKey !== undefined && { bootstrapKey }) }
-  await writeSecretFile(file, JSON.stringify(secrets, undefined, 2))
+  const found = text === undefined ? {} : (JSON.parse(text) as Partial<StackSecrets>)
+  // The folder may be of a release that had fewer.
+  const former = found.encryptionKey
+  const secrets = {
+    ...newSecrets(),
+    ...(former !== undefined && { notifierEncryptionKey: `${newEncryptionKey()},${former}` }),
+    ...found,
+    ...(bootstrapKey !== undefined && { bootstrapKey }),
+  }
+  const written = JSON.stringify(secrets, undefined, 2)
+  if (written !== text) await writeSecretFile(file, written)
   return secrets
 }
 
@@ -75,9 +86,11 @@ function newSecrets(): StackSecrets {
   return {
     suffix: randomBytes(4).toString('hex'),
     encryptionKey: newEncryptionKey(),
+    notifierEncryptionKey: newEncryptionKey(),
     bootstrapKey: newApiKey(),
     databasePasswords: Object.fromEntries(passwords) as Record<DatabaseService, string>,
     stripeWebhookSecret: `whsec_${newPassword()}`,
+    portalSessionKey: newEncryptionKey(),
   }
 }
 

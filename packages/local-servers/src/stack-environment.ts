@@ -12,9 +12,11 @@ export interface StackSettings {
   addresses: StackAddresses
   databaseUrls: Record<DatabaseService, string>
   natsUrl: string
-  /** 32 bytes, base64url. */
-  encryptionKey: string
+  /** What `ENCRYPTION_KEY` is of each that has secrets. */
+  encryptionKeys: Record<'licensing' | 'notifier', string>
   bootstrapKey: string
+  /** 32 bytes, base64url. */
+  portalSessionKey: string
   /** The operator's environment; what each service knows of it, it takes. */
   operator: Record<string, string | undefined>
 }
@@ -24,6 +26,7 @@ const ONE_SERVICE_ALONE: Record<string, ServiceName> = {
   STRIPE_SECRET_KEY: 'billing',
   STRIPE_WEBHOOK_SECRET: 'billing',
   SMTP_URL: 'notifier',
+  PORTAL_SESSION_KEY: 'gateway',
 }
 
 // Of the shell, the package manager or a test runner: would change how the libraries in a service behave.
@@ -58,17 +61,26 @@ export async function freeAddresses(gatewayPort?: number): Promise<StackAddresse
 
 /** The whole environment of one process of the stack. */
 export function serviceEnvironment(service: ServiceName, settings: StackSettings): Record<string, string> {
-  const { addresses, databaseUrls, encryptionKey, bootstrapKey } = settings
+  const { addresses, databaseUrls, encryptionKeys, bootstrapKey, portalSessionKey, operator } = settings
   const own: Record<ServiceName, Record<string, string>> = {
-    gateway: { HTTP_ADDRESS: addresses.gateway },
+    gateway: {
+      HTTP_ADDRESS: addresses.gateway,
+      PORTAL_SESSION_KEY: operator['PORTAL_SESSION_KEY'] || portalSessionKey,
+    },
     catalog: { BOOTSTRAP_API_KEY: bootstrapKey },
-    licensing: { ENCRYPTION_KEY: encryptionKey },
+    licensing: { ENCRYPTION_KEY: encryptionKeys.licensing },
     billing: {},
-    notifier: { ENCRYPTION_KEY: encryptionKey },
+    notifier: { ENCRYPTION_KEY: encryptionKeys.notifier },
   }
   return {
     PUBLIC_URL: `http://${addresses.gateway}`,
-    ...passedThrough(service, settings.operator),
+    CALLER_CHECK: 'off',
+    // NATS sets as much aside for each stream, of what this machine’s disk has left.
+    STREAM_MAX_BYTES: String(1024 ** 3),
+    ...(service === 'billing' && { PROCESSOR_CLAIM: 'direct' }),
+    // All of it is one release.
+    ...(service === 'catalog' && { PLAN_EVENTS: 'versions' }),
+    ...passedThrough(service, operator),
     METRICS_ADDRESS: addresses.metrics[service],
     NATS_URL: settings.natsUrl,
     CATALOG_ADDRESS: addresses.grpc.catalog,

@@ -1,3 +1,4 @@
+import { platformApplication } from '@licensing/stripe-simulator/ids'
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
@@ -29,6 +30,7 @@ export function simulatorSettings(address: string, webhookSecret: string): Recor
     STRIPE_API_BASE: `http://${address}`,
     // Not a key of Stripe's; the name says so wherever it turns up.
     STRIPE_SECRET_KEY: 'sk_test_simulated',
+    STRIPE_CLIENT_ID: platformApplication,
     STRIPE_WEBHOOK_SECRET: webhookSecret,
   }
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { parsePeerKeys } from './peer-keys.ts'
 
 /** The environment is invalid: `message` lists every variable that is wrong, one a line, with what it means. */
 export class ConfigError extends Error {
@@ -47,6 +48,28 @@ export const wholeNumber = (least = 0) =>
     .transform(Number)
     .refine((value) => value >= least, `must be at least ${least}`)
 
+const peerKeys = z.string().transform((text, context) => {
+  try {
+    return parsePeerKeys(text)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message })
+    return z.NEVER
+  }
+})
+
+/** What a process needs to call the services. */
+export const callConfig = {
+  CALL_KEYS: peerKeys
+    .optional()
+    .describe('name:key of each service that this one calls, separated by commas'),
+  CALLER_CHECK: z
+    .enum(['off', 'accept', 'require'])
+    .default('require')
+    .describe(
+      'require: calls between the services carry the name of their caller, signed; accept: those without one pass too, during an upgrade; off: nothing is checked',
+    ),
+}
+
 /** What every process reads from its environment. */
 export const processConfig = {
   METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
@@ -57,15 +80,28 @@ export const processConfig = {
   START_LIMIT_SECONDS: wholeNumber(2)
     .default(60)
     .describe('most seconds that a start may go without progress before the process ends'),
+  ...callConfig,
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('OTLP/HTTP collector that traces are sent to'),
 }
 
 /** What every service takes beside it. */
 export const serviceConfig = {
   ...processConfig,
+  CALLER_KEYS: peerKeys
+    .optional()
+    .describe(
+      'name:key of each process that calls this one, separated by commas; two of a name while it is changed',
+    ),
   GRPC_ADDRESS: address.describe('host:port to serve gRPC on'),
   DATABASE_URL: z.url().describe('postgres://… of this service’s own database'),
   DATABASE_CONNECTIONS: wholeNumber(2).default(20).describe('most connections to PostgreSQL'),
   NATS_URL: z.string().describe('nats://host:port, several separated by commas'),
+  NATS_PASSWORD: z
+    .string()
+    .optional()
+    .describe('password of the NATS user that has the name of this service, where NATS_URL names no user'),
+  STREAM_MAX_BYTES: wholeNumber(1024 * 1024)
+    .default(2 * 1024 ** 3)
+    .describe('most bytes that the stream of this service’s events may hold; NATS reserves them'),
   STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
 }

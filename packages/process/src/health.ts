@@ -29,6 +29,10 @@ export class Health {
     this.#stopping = true
   }
 
+  get isStopping(): boolean {
+    return this.#stopping
+  }
+
   /** Outcome by probe: null when well, else what is wrong. Each probe has `timeoutMs` milliseconds. */
   async check(timeoutMs = 2000): Promise<{ ready: boolean; probes: Record<string, string | null> }> {
     const outcomes = await Promise.all(

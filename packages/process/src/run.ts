@@ -77,7 +77,7 @@ export async function runProcess<C extends ProcessSettings>(
   }
 
   try {
-    const telemetry = startTelemetry(name, config.OTEL_EXPORTER_OTLP_ENDPOINT)
+    const telemetry = await startTelemetry(name, config.OTEL_EXPORTER_OTLP_ENDPOINT)
     onStop('telemetry', () => telemetry.stop())
     if (config.METRICS_ADDRESS) {
       const operations = await startOperationsServer(config.METRICS_ADDRESS, health)

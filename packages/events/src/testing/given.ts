@@ -8,6 +8,7 @@ import { startOwnNats } from '@licensing/test-support/nats'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ConsumerOptions } from '../consumer-options.ts'
+import { connectNats } from '../connection.ts'
 import { startConsumer } from '../consumer.ts'
 import type { Consumer } from '../consumer.ts'
 import { append } from '../outbox.ts'
@@ -49,6 +50,18 @@ export async function givenServers() {
   }
 }
 
+/** Connections to a server as the sender, as a consumer, and as a test that looks at all. */
+export async function givenConnections({ server }: Awaited<ReturnType<typeof givenServers>>) {
+  await using started = new AsyncDisposableStack()
+  const open = async (url: string, name: string) =>
+    started.adopt(await connectNats(url, name, log), (nats) => nats.close())
+  const sender = await open(server.urlOf('licensing'), 'licensing')
+  const receiver = await open(server.urlOf('notifier'), 'notifier')
+  const nats = await open(server.url, 'test')
+  const running = started.move()
+  return { sender, receiver, nats, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
 /** Appends the events `from`…`to` of an account, a transaction each, as changes of one aggregate would. */
 export async function whenChanged(sql: Database, accountId: string, from: number, to: number): Promise<void> {
   for (let number = from; number <= to; number += 1) {
@@ -70,7 +83,7 @@ export function suspended(accountId: string, number: number) {
 /** A consumer whose effects tests look at. */
 export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial<ConsumerOptions>): Consumer {
   return startConsumer({
-    service: 'test',
+    service: 'notifier',
     source: 'licensing',
     streamReplicas: 1,
     log,
@@ -107,10 +120,10 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
 
 /** What is in the sender's stream, in its order. */
 export async function streamContents(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
-  const { connect: connectNats } = await import('nats')
+  const { connect: connectToNats } = await import('nats')
   const { fromBinary } = await import('@bufbuild/protobuf')
   const { EventSchema } = await import('@licensing/proto/events')
-  const connection = await connectNats({ servers: natsUrl.split(',') })
+  const connection = await connectToNats({ servers: natsUrl.split(',') })
   const manager = await connection.jetstreamManager()
   const { state } = await manager.streams.info('LICENSING_EVENTS')
   const contents: { accountId: string; number: number }[] = []

@@ -16,7 +16,7 @@ else {
   startConsumer({
     sql,
     nats,
-    service: 'test',
+    service: 'notifier',
     source: 'licensing',
     streamReplicas: 1,
     log,

@@ -71,12 +71,19 @@ function valuesOf(message: DescMessage): Values {
 }
 
 function valueOf(field: DescField): unknown {
-  if (field.fieldKind === 'list') return field.listKind === 'message' ? [valuesOf(field.message)] : ['x']
+  if (field.fieldKind === 'list') {
+    if (field.listKind === 'enum') throw new Error(`no value is made up for ${field.toString()}`)
+    return [field.listKind === 'message' ? valuesOf(field.message) : scalarOf(field.scalar, field.name)]
+  }
   if (field.fieldKind === 'message') return valuesOf(field.message)
   if (field.fieldKind !== 'scalar') throw new Error(`no value is made up for ${field.toString()}`)
-  switch (field.scalar) {
+  return scalarOf(field.scalar, field.name)
+}
+
+function scalarOf(scalar: ScalarType, name: string): unknown {
+  switch (scalar) {
     case ScalarType.STRING:
-      return known[field.name] ?? 'x'
+      return known[name] ?? 'x'
     case ScalarType.BYTES:
       return new Uint8Array(32)
     case ScalarType.BOOL:
@@ -86,6 +93,6 @@ function valueOf(field: DescField): unknown {
     case ScalarType.INT64:
       return 1n
     default:
-      throw new Error(`no value is made up for ${field.toString()}`)
+      throw new Error(`no value is made up for ${name}`)
   }
 }

@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+import { CsvReader, type CsvRecord } from './csv-reader.ts'
+
+function read(text: string, pieceLength = text.length || 1): CsvRecord[] {
+  const reader = new CsvReader()
+  const records: CsvRecord[] = []
+  for (let at = 0; at < text.length; at += pieceLength)
+    records.push(...reader.push(text.slice(at, at + pieceLength)))
+  return [...records, ...reader.end()]
+}
+
+const fieldsOf = (text: string) => read(text).map(({ fields }) => fields)
+
+test('values may be quoted and hold separators, quotes and lines; the last line needs no end', () => {
+  expect(fieldsOf('a,b\r\n"1,""x""",2\n"two\nlines",\r,last')).toEqual([
+    ['a', 'b'],
+    ['1,"x"', '2'],
+    ['two\nlines', ''],
+    ['', 'last'],
+  ])
+  expect(fieldsOf('\uFEFFa,b')).toEqual([['a', 'b']])
+  expect(fieldsOf('a,b\n1,')).toEqual([
+    ['a', 'b'],
+    ['1', ''],
+  ])
+  expect(fieldsOf('')).toEqual([])
+})
+
+test('the first line says what separates values', () => {
+  expect(fieldsOf('a;b\n1,5;2')).toEqual([
+    ['a', 'b'],
+    ['1,5', '2'],
+  ])
+  expect(fieldsOf('a\tb\n1,5\t2;3')).toEqual([
+    ['a', 'b'],
+    ['1,5', '2;3'],
+  ])
+})
+
+test('a record is named by the line where it begins, empty lines and lines within values counted', () => {
+  expect(read('a\n\n"x\r\ny"\r\n\nz\n').map(({ line }) => line)).toEqual([1, 3, 6])
+})
+
+test('a quote out of place spoils one record and not the next', () => {
+  expect(read('a,b\n1,x"y"\n"1"2,3\nfine,4\n')).toEqual([
+    { line: 1, fields: ['a', 'b'] },
+    { line: 2, fields: ['1'], flaw: 'a quote stands inside a value' },
+    { line: 3, fields: [], flaw: 'a quoted value is not closed, or text follows it' },
+    { line: 4, fields: ['fine', '4'] },
+  ])
+  expect(read('a\n"open').map(({ flaw }) => flaw)).toEqual([
+    undefined,
+    'a quoted value is not closed, or text follows it',
+  ])
+})
+
+test('a quote that is never closed does not swallow the rest of a large file', () => {
+  const rest = 'k,customer,pro\n'.repeat(10_000)
+  const records = read(`a,b,c\n"open,\n${rest}`)
+  expect(records[1]).toMatchObject({ line: 2, flaw: 'a value is too long' })
+  expect(records.length).toBeGreaterThan(5_000)
+  expect(records.at(-1)).toMatchObject({ line: 10_002, fields: ['k', 'customer', 'pro'] })
+})
+
+test('where a file is cut into pieces changes nothing', () => {
+  const text = '\uFEFFa,b\r\n"1,""x""\r\nt",2\r\n\r\nü€😀,"b"c\n"","é"'
+  const whole = read(text)
+  for (let length = 1; length < text.length; length += 1) expect(read(text, length)).toEqual(whole)
+})

@@ -1,0 +1,124 @@
+/** One record of a CSV file. */
+export interface CsvRecord {
+  /** The line where it begins, from 1. */
+  readonly line: number
+  readonly fields: readonly string[]
+  /** What is wrong with its quoting. */
+  readonly flaw?: string
+}
+
+/** Longer is no value, but a quote that is never closed. */
+const MOST_CHARACTERS = 65_536
+
+const unclosed = 'a quoted value is not closed, or text follows it'
+const misplaced = 'a quote stands inside a value'
+const separators = [',', ';', '\t']
+
+/**
+ * Reads CSV (RFC 4180) piece by piece; for browsers too. The first line says what separates values: a comma, semicolon or tab. Empty lines
+ * are skipped. A flaw spoils its own record alone.
+ */
+export class CsvReader {
+  #separator = ''
+  #line = 1
+  #start = 1
+  #fields: string[] = []
+  #value = ''
+  #at: 'begin' | 'plain' | 'quoted' | 'closed' | 'spoiled' = 'begin'
+  #flaw: string | undefined
+  #afterReturn = false
+  #isFirst = true;
+
+  /** The records that this piece completes. */
+  *push(text: string): Generator<CsvRecord, void, void> {
+    for (const character of this.#isFirst ? text.replace(/^\uFEFF/, '') : text) {
+      const wasReturn = this.#afterReturn
+      this.#afterReturn = character === '\r'
+      if (character === '\n' && wasReturn) continue
+      if (character === '\n' || character === '\r') {
+        this.#line += 1
+        if (this.#at !== 'quoted') yield* this.#endRecord()
+        else this.#add('\n')
+      } else this.#take(character)
+    }
+    if (text !== '') this.#isFirst = false
+  }
+
+  /** The last record, which no line's end has completed. */
+  *end(): Generator<CsvRecord, void, void> {
+    if (this.#at === 'quoted') this.#spoil(unclosed)
+    yield* this.#endRecord()
+  }
+
+  #take(character: string): void {
+    switch (this.#at) {
+      case 'spoiled':
+        return
+      case 'begin':
+        if (character === '"') this.#at = 'quoted'
+        else if (this.#separates(character)) this.#endValue()
+        else {
+          this.#at = 'plain'
+          this.#add(character)
+        }
+        return
+      case 'plain':
+        if (this.#separates(character)) this.#endValue()
+        else if (character === '"') this.#spoil(misplaced)
+        else this.#add(character)
+        return
+      case 'quoted':
+        if (character === '"') this.#at = 'closed'
+        else this.#add(character)
+        return
+      case 'closed':
+        if (character === '"') {
+          this.#at = 'quoted'
+          this.#add(character)
+        } else if (this.#separates(character)) this.#endValue()
+        else this.#spoil(unclosed)
+    }
+  }
+
+  #separates(character: string): boolean {
+    if (this.#separator !== '') return character === this.#separator
+    if (!separators.includes(character)) return false
+    this.#separator = character
+    return true
+  }
+
+  #add(character: string): void {
+    this.#value += character
+    if (this.#value.length > MOST_CHARACTERS) this.#spoil('a value is too long')
+  }
+
+  #endValue(): void {
+    this.#fields.push(this.#value)
+    this.#value = ''
+    this.#at = 'begin'
+  }
+
+  #spoil(flaw: string): void {
+    this.#flaw = flaw
+    this.#value = ''
+    this.#at = 'spoiled'
+  }
+
+  *#endRecord(): Generator<CsvRecord, void, void> {
+    const isEmpty = this.#at === 'begin' && this.#fields.length === 0
+    if (this.#at !== 'spoiled') this.#endValue()
+    const record = { line: this.#start, fields: this.#fields, ...(this.#flaw && { flaw: this.#flaw }) }
+    this.#fields = []
+    this.#flaw = undefined
+    this.#at = 'begin'
+    this.#start = this.#line
+    if (!isEmpty) yield record
+  }
+}
+
+/** The records of a whole text. */
+export function* readCsv(text: string): Generator<CsvRecord, void, void> {
+  const reader = new CsvReader()
+  yield* reader.push(text)
+  yield* reader.end()
+}

@@ -1,0 +1,64 @@
+import { decrypt, encrypt, isUnderCurrentKey } from './encryption.ts'
+import type { EncryptionKeys } from './encryption.ts'
+
+/** A table with a column of secrets, each bound to the id of its row. */
+export interface SecretTable {
+  /** Rows after this id, by id. */
+  list(afterId: string, limit: number): Promise<{ id: string; secret: Uint8Array }[]>
+  /** Writes the bytes where the row still has the former ones. @returns whether it had */
+  replace(id: string, former: Uint8Array, next: Buffer): Promise<boolean>
+}
+
+export interface ReEncryption {
+  /** Of the key that they are under now. */
+  keyId: string
+  reEncrypted: number
+  /** Under a key that is not there. */
+  unreadable: number
+  /** False where the time ran out first. */
+  done: boolean
+}
+
+const atOnce = 500
+
+/**
+ * Brings all secrets of a service under its current key, while it runs: a secret that is changed meanwhile stays as it
+ * was changed, under the key of the replica that changed it.
+ *
+ * @param budgetMs how long to go on, in milliseconds; called again, it does the rest
+ */
+export async function reEncryptTables(
+  tables: SecretTable[],
+  keys: EncryptionKeys,
+  budgetMs: number,
+): Promise<ReEncryption> {
+  const until = performance.now() + budgetMs
+  const result = { keyId: keys.current, reEncrypted: 0, unreadable: 0, done: true }
+  for (const table of tables) {
+    for (let afterId = ''; ;) {
+      const rows = await table.list(afterId, atOnce)
+      for (const row of rows) {
+        if (isUnderCurrentKey(row.secret, keys)) continue
+        const next = underCurrentKey(row, keys)
+        if (!next) result.unreadable += 1
+        else if (await table.replace(row.id, row.secret, next)) result.reEncrypted += 1
+      }
+      const last = rows.at(-1)
+      if (!last || rows.length < atOnce) break
+      if (performance.now() > until) return { ...result, done: false }
+      afterId = last.id
+    }
+  }
+  return result
+}
+
+function underCurrentKey(
+  { id, secret }: { id: string; secret: Uint8Array },
+  keys: EncryptionKeys,
+): Buffer | undefined {
+  try {
+    return encrypt(decrypt(secret, id, keys), id, keys)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,44 @@
+import { ProductService } from '@licensing/proto/products'
+import { once } from 'node:events'
+import { constants, createServer } from 'node:http2'
+import type { ServerHttp2Stream } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { connectTo } from './client.ts'
+
+/** A server that accepts a call and then does this with its stream. */
+async function givenServer(end: (stream: ServerHttp2Stream) => void) {
+  const server = createServer()
+  server.on('stream', (stream: ServerHttp2Stream) => {
+    stream.on('error', () => {})
+    end(stream)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { calls, close } = connectTo(ProductService, `127.0.0.1:${(server.address() as AddressInfo).port}`)
+  return {
+    calls,
+    [Symbol.asyncDispose]: async () => {
+      close()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+const begun = (stream: ServerHttp2Stream) =>
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc+proto' })
+
+test.each([
+  ['after its headers, without a status', (stream: ServerHttp2Stream) => (begun(stream), stream.end())],
+  ['without an answer', (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_NO_ERROR)],
+  ['with a protocol error', (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_PROTOCOL_ERROR)],
+  ['with an internal error', (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_INTERNAL_ERROR)],
+  ['as cancelled', (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_CANCEL)],
+  ['with its connection', (stream: ServerHttp2Stream) => stream.session!.destroy()],
+  ['with its connection reset', (stream: ServerHttp2Stream) => stream.session!.socket.destroy()],
+])('a call whose stream ends %s is unavailable, not a defect of the service', async (_how, end) => {
+  await using server = await givenServer(end)
+  const call = server.calls.deactivate({ activationId: 'act_1', token: 'x' }, { timeoutMs: 2_000 })
+  await expect(call).rejects.toMatchObject({ code: 'unavailable' })
+})

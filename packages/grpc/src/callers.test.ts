@@ -1,0 +1,249 @@
+import { Metadata, status as Status } from '@grpc/grpc-js'
+import type { DescService } from '@bufbuild/protobuf'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
+import { parsePeerKeys } from '@licensing/process/peer-keys'
+import { BillingService } from '@licensing/proto/billing'
+import { BillingOperationsService } from '@licensing/proto/billing-operations'
+import { grants, mayCall } from '@licensing/proto/callers'
+import type { Callee, Caller } from '@licensing/proto/callers'
+import { CatalogService } from '@licensing/proto/catalog'
+import { LicensingService } from '@licensing/proto/licensing'
+import { MissedEventsService } from '@licensing/proto/missed-events'
+import { NotifierService } from '@licensing/proto/notifier'
+import { ProductService } from '@licensing/proto/products'
+import { PurchaseService } from '@licensing/proto/purchases'
+import { QuotaService } from '@licensing/proto/quota-service'
+import { RootKeyService } from '@licensing/proto/root-keys'
+import { SecretsService } from '@licensing/proto/secrets'
+import { newCallerKeys } from '@licensing/test-support/caller-keys'
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { checkCallers, signCalls } from './callers.ts'
+import type { CallerMode, SignCall } from './callers.ts'
+import { connectTo } from './client.ts'
+import { implement, serve } from './server.ts'
+import type { Handlers } from './server.ts'
+
+const log = createLogger('test', 'silent')
+const keys = newCallerKeys()
+const callers = Object.keys(keys) as Caller[]
+
+const served: Record<Callee, DescService[]> = {
+  catalog: [CatalogService],
+  licensing: [
+    LicensingService,
+    ProductService,
+    PurchaseService,
+    RootKeyService,
+    MissedEventsService,
+    QuotaService,
+    SecretsService,
+  ],
+  billing: [BillingService, BillingOperationsService],
+  notifier: [NotifierService, MissedEventsService, QuotaService, SecretsService],
+}
+const callees = Object.keys(served) as Callee[]
+
+// For billing of a release that is long gone: nobody calls them any more.
+const former =
+  /^(provisionLicence|renewLicence|expireLicence|suspendForPayment|resumeFromInquiry|(revoke|downgrade)ForRefund)$/
+
+/** RPCs whose handler was reached. */
+let reached: string[] = []
+
+async function startCallee(
+  self: Callee,
+  mode: CallerMode = 'require',
+  keysOfCallers = keys[self].CALLER_KEYS,
+) {
+  const config = { CALLER_KEYS: parsePeerKeys(keysOfCallers), CALLER_CHECK: mode }
+  const services = served[self].map((service) => {
+    const handlers = service.methods.map(({ localName, parent }) => [
+      localName,
+      async () => {
+        reached.push(`${parent.typeName}/${localName}`)
+        return {}
+      },
+    ])
+    return implement(service, Object.fromEntries(handlers) as Handlers<DescService>)
+  })
+  const address = { host: '127.0.0.1', port: 0 }
+  const checkCaller = checkCallers(self, config, log)
+  return serve({ address, services, log, health: new Health(), checkCaller })
+}
+
+const servers = new Map<Callee, Awaited<ReturnType<typeof startCallee>>>()
+beforeAll(async () => {
+  for (const callee of callees) servers.set(callee, await startCallee(callee))
+})
+afterAll(async () => {
+  for (const server of servers.values()) await server.stop()
+})
+beforeEach(() => void (reached = []))
+
+const addressOf = (callee: Callee) => `127.0.0.1:${servers.get(callee)!.port}`
+const signAs = (caller: Caller, callee: Callee, pairs = keys[caller].CALL_KEYS) =>
+  signCalls(caller, callee, { CALL_KEYS: parsePeerKeys(pairs), CALLER_CHECK: 'require' })
+
+const channels = new Map<string, { calls: unknown; close(): void }>()
+afterAll(() => channels.forEach((channel) => channel.close()))
+/** What the call that is made next carries. */
+let carried: SignCall | undefined
+
+/** How a call ends: `let in`, or the status it is refused with. */
+async function outcome(service: DescService, method: string, address: string, sign?: SignCall) {
+  const name = `${service.typeName} ${address}`
+  const channel =
+    channels.get(name) ??
+    connectTo(service, address, { sign: (metadata) => carried?.(metadata), timeoutMs: 20_000 })
+  channels.set(name, channel)
+  const calls = channel.calls as Record<string, (request: object) => Promise<unknown>>
+  carried = sign
+  try {
+    await calls[method]!({})
+    return 'let in'
+  } catch (error) {
+    const { code = Status.UNKNOWN } = (error as { cause?: { code?: Status } }).cause ?? {}
+    // What gets past the check is refused as it names no account.
+    if (code === Status.INTERNAL) return 'let in'
+    if (code === Status.UNAUTHENTICATED || code === Status.PERMISSION_DENIED) return Status[code]
+    throw error
+  }
+}
+
+/** A token as it was sent, however it came about. */
+const sending =
+  (token: string): SignCall =>
+  (metadata) =>
+    metadata.set('x-caller', token)
+
+function tokenOf(sign: SignCall): string {
+  const metadata = new Metadata()
+  sign(metadata)
+  return String(metadata.get('x-caller')[0])
+}
+
+describe.each(callees)('of %s', (callee) => {
+  const rpcs = served[callee].flatMap((service) => service.methods.map((method) => ({ service, method })))
+
+  test('every RPC is let in from those that need it alone, and from none without a name', async () => {
+    for (const { service, method } of rpcs) {
+      const name = method.localName
+      expect(await outcome(service, name, addressOf(callee)), name).toBe('UNAUTHENTICATED')
+      for (const caller of callers) {
+        const allowed = mayCall(caller, callee, service.typeName, name)
+        expect(
+          await outcome(service, name, addressOf(callee), signAs(caller, callee)),
+          `${caller} calls ${name}`,
+        ).toBe(allowed ? 'let in' : 'PERMISSION_DENIED')
+      }
+    }
+  })
+
+  test('every RPC is one that some component calls, and nothing else is granted', () => {
+    const called = new Set(
+      callers.flatMap((caller) =>
+        grants[caller].flatMap(({ on, service, methods }) =>
+          on === callee ? methods.map((method) => `${service.typeName}/${method}`) : [],
+        ),
+      ),
+    )
+    const there = rpcs.filter(
+      ({ service, method }) => !(service === LicensingService && former.test(method.localName)),
+    )
+    expect([...called].toSorted()).toEqual(
+      there.map(({ service, method }) => `${service.typeName}/${method.localName}`).toSorted(),
+    )
+  })
+})
+
+test('a notifier that is taken over makes no API key, whatever it sends', async () => {
+  const at = addressOf('catalog')
+  const own = signAs('notifier', 'catalog')
+  const [, until, mac] = tokenOf(own).split('.')
+  const attempts = {
+    'its own name': own,
+    'the gateway’s name': sending(`gateway.${until}.${mac}`),
+    'the gateway’s name under its own key': signAs('gateway', 'catalog', keys.notifier.CALL_KEYS),
+    'what the gateway sent it': sending(tokenOf(signAs('gateway', 'notifier'))),
+    'no name': undefined,
+    nonsense: sending('gateway'),
+  }
+  for (const [what, sign] of Object.entries(attempts)) {
+    expect(await outcome(CatalogService, 'createApiKey', at, sign), what).not.toBe('let in')
+  }
+  expect(reached).toEqual([])
+})
+
+test('a name is good for a minute or so, also of a clock that is somewhat off', async () => {
+  const at = addressOf('catalog')
+  const sentAfter = async (seconds: number) => {
+    const now = Date.now()
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(now - seconds * 1000)
+    const token = tokenOf(signAs('notifier', 'catalog'))
+    clock.mockRestore()
+    return outcome(CatalogService, 'getAccount', at, sending(token))
+  }
+  expect(await sentAfter(80)).toBe('let in')
+  expect(await sentAfter(-20)).toBe('let in')
+  expect(await sentAfter(100)).toBe('UNAUTHENTICATED')
+  expect(await sentAfter(-40)).toBe('UNAUTHENTICATED')
+})
+
+test('a signer renews in time, also after the clock was turned back', async () => {
+  const sign = signAs('notifier', 'catalog')
+  const start = Date.now()
+  const clock = vi.spyOn(Date, 'now')
+  const tokens = [0, 20, 31, 3_600, -3_600].map((seconds) => {
+    clock.mockReturnValue(start + seconds * 1000)
+    return tokenOf(sign)
+  })
+  clock.mockRestore()
+  expect(tokens[1]).toBe(tokens[0])
+  expect(new Set(tokens).size).toBe(4)
+})
+
+test('while a key is changed both are good, and the former is not after it', async () => {
+  const [former, next] = ['a', 'b'].map((letter) => letter.repeat(43))
+  const pair = (key: string) => `notifier:${key}`
+  const call = async (callerKeys: string, key: string) => {
+    const server = await startCallee('catalog', 'require', callerKeys)
+    const sign = signAs('notifier', 'catalog', `catalog:${key}`)
+    const ended = await outcome(CatalogService, 'getAccount', `127.0.0.1:${server.port}`, sign)
+    await server.stop()
+    return ended
+  }
+  const both = `${pair(next!)},${pair(former!)}`
+  expect([await call(both, former!), await call(both, next!)]).toEqual(['let in', 'let in'])
+  expect(await call(pair(next!), former!)).toBe('UNAUTHENTICATED')
+})
+
+test('during an upgrade calls without a name pass, and those with one are checked', async () => {
+  const server = await startCallee('catalog', 'accept')
+  const at = `127.0.0.1:${server.port}`
+  expect(await outcome(CatalogService, 'createApiKey', at)).toBe('let in')
+  const notifier = signAs('notifier', 'catalog')
+  expect(await outcome(CatalogService, 'createApiKey', at, notifier)).toBe('PERMISSION_DENIED')
+  expect(await outcome(CatalogService, 'createApiKey', at, sending('gateway.1.x'))).toBe('UNAUTHENTICATED')
+  await server.stop()
+})
+
+test('without keys a process does not start, unless it is set to check nothing', () => {
+  const none = { CALL_KEYS: undefined, CALLER_KEYS: undefined }
+  for (const mode of ['accept', 'require'] as const) {
+    expect(() => checkCallers('catalog', { ...none, CALLER_CHECK: mode }, log)).toThrow('CALLER_KEYS')
+    expect(() => signCalls('notifier', 'catalog', { ...none, CALLER_CHECK: mode })).toThrow('CALL_KEYS')
+  }
+  expect(checkCallers('catalog', { ...none, CALLER_CHECK: 'off' }, log)).toBeUndefined()
+  for (const wrong of ['catalog', 'catalog:short', 'catalog=x', '', `catalog:${'a'.repeat(43)},`]) {
+    expect(() => parsePeerKeys(wrong)).toThrow('name:key')
+  }
+})
+
+test('compose makes a key for each pair that calls, and for no other', async () => {
+  const script = await readFile(new URL('../../../deploy/compose/make-secrets', import.meta.url), 'utf8')
+  const [, list = ''] = /for pair in ([^;]+);/.exec(script) ?? []
+  const needed = callers.flatMap((caller) => grants[caller].map(({ on }) => `${caller}:${on}`))
+  expect(list.split(/[\s\\]+/).toSorted()).toEqual([...new Set(needed)].toSorted())
+})

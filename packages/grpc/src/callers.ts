@@ -1,0 +1,114 @@
+import { status as Status } from '@grpc/grpc-js'
+import type { Metadata } from '@grpc/grpc-js'
+import type { Logger } from '@licensing/process/log'
+import { ConfigError } from '@licensing/process/config'
+import type { PeerKeys } from '@licensing/process/peer-keys'
+import { mayCall } from '@licensing/proto/callers'
+import type { Callee, Caller } from '@licensing/proto/callers'
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { Counter } from 'prom-client'
+
+/** Puts the name of this process, signed for its callee, into the metadata of a call. */
+export type SignCall = (metadata: Metadata) => void
+
+/** @returns what a call is refused with */
+export type CheckCaller = (
+  metadata: Metadata,
+  service: string,
+  method: string,
+) => { code: Status; details: string } | undefined
+
+/** `accept` lets calls without a name in, as those of the release before; a name that is given has to be right. */
+export type CallerMode = 'off' | 'accept' | 'require'
+
+interface CallerConfig {
+  CALL_KEYS?: PeerKeys | undefined
+  CALLER_KEYS?: PeerKeys | undefined
+  CALLER_CHECK: CallerMode
+}
+
+const header = 'x-caller'
+const lifeSeconds = 60
+// How far the clocks of two machines may be apart.
+const skewSeconds = 30
+
+const unnamed = new Counter({
+  name: 'grpc_unnamed_calls_total',
+  help: 'Calls without the name of their caller that were let in: 0 before CALLER_CHECK is set to require',
+})
+const refused = new Counter({
+  name: 'grpc_refused_callers_total',
+  help: 'Calls that their caller may not make',
+})
+
+/** Signs calls of `self` for one peer. Nothing is added where there is no key for it. */
+export function signCalls(
+  self: Caller,
+  peer: Callee,
+  { CALL_KEYS: keys, CALLER_CHECK: mode }: Omit<CallerConfig, 'CALLER_KEYS'>,
+): SignCall {
+  const key = keys?.get(peer)?.[0]
+  if (!key && mode !== 'off') throw new ConfigError(`CALL_KEYS has no key for calls of ${peer}`)
+  let token = ''
+  let renewAt = 0
+  return (metadata) => {
+    if (!key) return
+    const now = Date.now() / 1000
+    // Also where the clock was turned back.
+    if (now >= renewAt || now < renewAt - lifeSeconds) {
+      token = newToken(self, peer, Math.floor(now) + lifeSeconds, key)
+      renewAt = now + lifeSeconds / 2
+    }
+    metadata.set(header, token)
+  }
+}
+
+/** Who may call what of `self`: the table in `@licensing/proto/callers`. */
+export function checkCallers(
+  self: Callee,
+  { CALLER_KEYS: keys, CALLER_CHECK: mode }: Omit<CallerConfig, 'CALL_KEYS'>,
+  log: Logger,
+): CheckCaller | undefined {
+  if (mode === 'off') return undefined
+  if (!keys) throw new ConfigError('CALLER_KEYS is missing, and CALLER_CHECK is not off')
+  return (metadata, service, method) => {
+    const token = metadata.get(header)[0]?.toString()
+    if (token === undefined && mode === 'accept') {
+      unnamed.inc()
+      return undefined
+    }
+    const caller = token === undefined ? undefined : verifiedCaller(self, token, keys)
+    if (caller !== undefined && mayCall(caller, self, service, method)) return undefined
+    refused.inc()
+    log.warn(
+      { caller: caller ?? 'unknown', service, method },
+      'a call is refused: its caller may not make it',
+    )
+    return caller === undefined
+      ? { code: Status.UNAUTHENTICATED, details: 'the caller is not known' }
+      : { code: Status.PERMISSION_DENIED, details: `${caller} may not call ${service}/${method}` }
+  }
+}
+
+function newToken(caller: string, callee: string, until: number, key: Buffer): string {
+  return `${caller}.${until}.${mac(caller, callee, until, key).toString('base64url')}`
+}
+
+// For one callee alone: what one is sent is of no use at another.
+function mac(caller: string, callee: string, until: number, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(`licensing call\n${caller}\n${callee}\n${until}`).digest()
+}
+
+function verifiedCaller(callee: string, token: string, keys: PeerKeys): string | undefined {
+  const [, caller = '', text = '', sent = ''] =
+    /^([a-z]{1,32})\.([0-9]{1,12})\.([A-Za-z0-9_-]{43})$/.exec(token) ?? []
+  const until = Number(text)
+  const now = Date.now() / 1000
+  if (until < now - skewSeconds || until > now + lifeSeconds + skewSeconds) return undefined
+  const bytes = Buffer.from(sent, 'base64url')
+  const isRight = (keys.get(caller) ?? []).some((key) => {
+    const expected = mac(caller, callee, until, key)
+    return bytes.length === expected.length && timingSafeEqual(bytes, expected)
+  })
+  return isRight ? caller : undefined
+}

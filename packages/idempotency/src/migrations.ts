@@ -1,0 +1,5 @@
+/** Tables of a service whose calls may carry an idempotency key. */
+export const idempotencyMigrations = {
+  name: 'idempotency',
+  path: new URL('../migrations/idempotency', import.meta.url).pathname,
+}

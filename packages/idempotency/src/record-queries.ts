@@ -1,0 +1,71 @@
+import type { Sql } from '@licensing/database/connect'
+import type { ServedKey } from '@licensing/grpc/call-context'
+
+export interface KeptRecord {
+  body_hash: Buffer
+  answer: Buffer
+  is_finished: boolean
+}
+
+// Decisions, section 1: for this long a key is answered as before.
+const retention = '24 hours'
+
+/**
+ * Makes the record of a key in the transaction of the change, and waits for another transaction that is doing so.
+ *
+ * @param waitMs longest wait for any lock of the transaction from here on, in milliseconds
+ * @returns whether the key is this call's: no call before it, of the last 24 hours, has changed anything
+ */
+export async function claimKey(tx: Sql, record: ServedKey, waitMs: number): Promise<boolean> {
+  const { accountId, path, key, bodyHash } = record
+  const claimed = await tx`
+    insert into idempotency_keys as held (account_id, path, key, body_hash)
+    select ${accountId}, ${path}, ${key}, ${Buffer.from(bodyHash)}::bytea
+    where set_config('lock_timeout', least(${waitMs}::int, coalesce(
+        nullif((extract(epoch from current_setting('lock_timeout')::interval) * 1000)::int, 0), ${waitMs}::int
+      ))::text, true) is not null
+    on conflict (account_id, path, key) do update
+    set body_hash = excluded.body_hash, answer = null, is_finished = false, created_at = now()
+    where held.created_at <= now() - ${retention}::interval
+    returning true`
+  return claimed.count === 1
+}
+
+/** The answer of the call that claimed the key, where that is less than 24 hours ago. */
+export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecord | undefined> {
+  const { accountId, path, key } = record
+  const [row] = await sql<KeptRecord[]>`
+    select body_hash, answer, is_finished from idempotency_keys
+    where account_id = ${accountId} and path = ${path} and key = ${key}
+      and created_at > now() - ${retention}::interval`
+  return row
+}
+
+/** A finished answer stays as it is. */
+export async function keepAnswer(
+  sql: Sql,
+  { accountId, path, key }: ServedKey,
+  kept: { answer: Uint8Array; isFinished: boolean },
+): Promise<void> {
+  await sql`
+    update idempotency_keys set answer = ${Buffer.from(kept.answer)}, is_finished = ${kept.isFinished}
+    where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
+}
+
+/** A finished answer stays. */
+export async function forgetRecord(sql: Sql, { accountId, path, key }: ServedKey): Promise<void> {
+  await sql`
+    delete from idempotency_keys
+    where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
+}
+
+/** @returns how many records older than 24 hours it deleted, `most` where there may be more */
+export async function deleteOldRecords(sql: Sql, most: number): Promise<number> {
+  const deleted = await sql`
+    delete from idempotency_keys
+    where ctid = any(array(
+      select ctid from idempotency_keys where created_at <= now() - ${retention}::interval
+      order by created_at limit ${most} for update skip locked
+    ))`
+  return deleted.count
+}

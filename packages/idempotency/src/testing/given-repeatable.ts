@@ -1,0 +1,98 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { connect } from '@licensing/database/connect'
+import type { Database, Transaction } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { transaction } from '@licensing/database/transaction'
+import { withCallContext } from '@licensing/grpc/call-context'
+import type { ServedKey } from '@licensing/grpc/call-context'
+import { createLogger } from '@licensing/process/log'
+import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { hash } from 'node:crypto'
+import { idempotencyMigrations } from '../migrations.ts'
+import { once } from '../once.ts'
+import { createRepeatable } from '../repeatable.ts'
+
+interface CallOptions {
+  key?: string
+  body?: string
+  path?: string
+  accountId?: string
+  deadlineMs?: number
+}
+
+interface Steps {
+  /** Runs in the transaction, after the row is inserted. */
+  during: (tx: Transaction) => Promise<unknown>
+  /** Runs after the commit; where it is absent nothing follows. */
+  after?: () => Promise<unknown>
+}
+
+const kept = {
+  schema: CreateApiKeyResponseSchema,
+  answer: (row: { id: number }) => ({ apiKey: { id: String(row.id) }, key: 'a secret' }),
+}
+
+/** A table that calls insert into, by way of replicas that share its database. */
+export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
+  await using starting = new AsyncDisposableStack()
+  const database = starting.use(await createTestDatabase())
+  const sql = connect(database.url, { name: 'repeatable', max: 10 })
+  starting.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, [idempotencyMigrations])
+  await sql`create table made (id int generated always as identity primary key)`
+  const steps: Steps = { during: () => Promise.resolve() }
+  const pools = Array.from({ length: replicas }, () =>
+    connect(database.url, { name: 'replica', max: connections }),
+  )
+  for (const pool of pools) starting.defer(() => pool.end({ timeout: 5 }))
+  const handlers = pools.map((pool) => handlerOf(pool, steps))
+  const running = starting.move()
+  let calls = 0
+  return {
+    sql,
+    steps,
+    /** Calls the replicas in turn. */
+    call: (options: CallOptions = {}) => call(handlers[calls++ % replicas]!, options),
+    made: async () => (await sql`select id from made`).length,
+    records: async () =>
+      sql<{ answer: Buffer; is_finished: boolean }[]>`select answer, is_finished from idempotency_keys`,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+function handlerOf(pool: Database, steps: Steps) {
+  const repeatable = createRepeatable({ sql: pool, log: createLogger('test', 'silent') })
+  return repeatable(CreateApiKeyResponseSchema, async (_request: object, begun) => {
+    const isUnfinished = steps.after !== undefined
+    const insert = () =>
+      transaction(pool, (tx) =>
+        once(tx, { ...kept, isUnfinished }, async () => {
+          const [row] = await tx<{ id: number }[]>`insert into made default values returning id`
+          await steps.during(tx)
+          return row!
+        }),
+      )
+    const answer = begun ?? kept.answer(await insert())
+    await steps.after?.()
+    return answer
+  })
+}
+
+/** Calls a handler as the server does. */
+export async function call(
+  handler: (request: object) => Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>>,
+  { key, body = '', path = '/v1/things', accountId = 'acct_1', deadlineMs = 20_000 }: CallOptions,
+) {
+  const served: ServedKey | undefined =
+    key === undefined
+      ? undefined
+      : { key, path, accountId, bodyHash: hash('sha256', body, 'buffer'), replayed: false }
+  const context = {
+    deadlineMs: Date.now() + deadlineMs,
+    signal: new AbortController().signal,
+    idempotencyKey: served,
+  }
+  const answer = await withCallContext(context, () => handler({}))
+  return { id: answer.apiKey?.id, secret: answer.key, replayed: served?.replayed ?? false }
+}

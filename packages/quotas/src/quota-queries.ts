@@ -1,0 +1,24 @@
+import type { Sql } from '@licensing/database/connect'
+import type { Quota } from '@licensing/proto/closed-sets'
+import { quotas } from '@licensing/proto/quotas'
+
+/** How many the account may have, as a value in a query. */
+export function quotaValue(sql: Sql, accountId: string, quota: Quota) {
+  return sql`coalesce(
+    (select most from account_quotas where account_id = ${accountId} and quota = ${quota}),
+    ${quotas[quota].usual}
+  )::int`
+}
+
+/** How many the account may have. */
+export async function findQuota(sql: Sql, accountId: string, quota: Quota): Promise<number> {
+  const [row] = await sql<{ most: number }[]>`select ${quotaValue(sql, accountId, quota)} as most`
+  return row!.most
+}
+
+/** Changes how many the account may have. What it has already stays, also where that is more. */
+export async function setQuota(sql: Sql, accountId: string, quota: Quota, most: number): Promise<void> {
+  await sql`
+    insert into account_quotas (account_id, quota, most) values (${accountId}, ${quota}, ${most})
+    on conflict (account_id, quota) do update set most = excluded.most`
+}

@@ -1,0 +1,26 @@
+import type { Sql } from '@licensing/database/connect'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { Quota } from '@licensing/proto/closed-sets'
+import { quotas } from '@licensing/proto/quotas'
+import { findQuota } from './quota-queries.ts'
+
+/**
+ * Refuses one more than the account may have. Called in the transaction that has made it, under a lock that everything
+ * which makes one takes first: so of those that race for the last place one gets it.
+ *
+ * @param count how many there are now
+ * @throws ServiceError `quota_exceeded`
+ */
+export async function checkQuota(sql: Sql, accountId: string, quota: Quota, count: number): Promise<void> {
+  const most = await findQuota(sql, accountId, quota)
+  if (count > most) throw quotaExceeded(quota, most)
+}
+
+/** The refusal of one more. */
+export function quotaExceeded(quota: Quota, limit: number): ServiceError {
+  const { noun, per, remedy } = quotas[quota]
+  const owner = per === 'application' ? 'an application of this account' : `this ${per}`
+  return new ServiceError('quota_exceeded', `${owner} may have ${limit} ${noun}: ${remedy}`, {
+    members: { limit },
+  })
+}
