@@ -148,13 +148,13 @@ test('a refusal of the state is remembered under the key, a refusal of the param
   const unknown = { ...asVendor, idempotencyKey: 'chk_unknown_price' }
   const create = () => stripe.checkout.sessions.create(checkout('price_new'), unknown)
   await expect(create()).rejects.toThrow('No such price')
-  await simulator.control('prices', {
+  await simulator.control('set-price', {
     id: 'price_new',
     account: asVendor.stripeAccount,
-    unit_amount: 1,
+    unit_amount: 50,
     currency: 'usd',
   })
-  expect(await create()).toMatchObject({ amount_total: 1 })
+  expect(await create()).toMatchObject({ amount_total: 50 })
 
   const { charge } = await givenPayment(world)
   const refund = { ...asVendor, idempotencyKey: 'ref_refused' }
@@ -166,7 +166,9 @@ test('a refusal of the state is remembered under the key, a refusal of the param
 })
 
 test.each([
+  ['403', Stripe.errors.StripePermissionError, 403],
   ['429', Stripe.errors.StripeRateLimitError, 429],
+  ['lock_timeout', Stripe.errors.StripeRateLimitError, 429],
   ['409', Stripe.errors.StripeAPIError, 409],
   ['500', Stripe.errors.StripeAPIError, 500],
   ['503', Stripe.errors.StripeAPIError, 503],

@@ -159,10 +159,10 @@ test('prices are made through the API, through control, and inline', async () =>
   expect(inline).toMatchObject({ amount_total: 500, currency: 'eur' })
 
   const mapping = { id: 'price_mine', account: vendor, unit_amount: 100, currency: 'usd', recurring: null }
-  const first = await simulator.control('prices', mapping)
-  expect(await simulator.control('prices', mapping)).toEqual(first)
+  const first = await simulator.control('set-price', mapping)
+  expect(await simulator.control('set-price', mapping)).toEqual(first)
   const open = await givenSession(world, { price: 'price_mine' })
-  await simulator.control('prices', { ...mapping, unit_amount: 200 })
+  await simulator.control('set-price', { ...mapping, unit_amount: 200 })
   expect(open.amount_total).toBe(100)
   expect((await givenSession(world, { price: 'price_mine' })).amount_total).toBe(200)
   const paid = await simulator.control('pay', { session: open.id })

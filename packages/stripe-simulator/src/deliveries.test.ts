@@ -39,6 +39,7 @@ test('only the types that the endpoint is subscribed to are sent; all are listed
   expect(listed.data.map(({ type }) => type).toSorted()).toEqual([
     'charge.succeeded',
     'checkout.session.completed',
+    'payment_intent.created',
     'payment_intent.succeeded',
   ])
 })

@@ -111,3 +111,49 @@ test('another site cannot press the buttons', async () => {
   const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
   expect(session.status).toBe('open')
 })
+
+const consentQuery = {
+  response_type: 'code',
+  client_id: 'ca_simLicensingPlatform',
+  redirect_uri: 'http://127.0.0.1/back?a=b',
+  state: 'state "1"',
+  scope: 'read_write',
+}
+
+test('consent leads back with a code that is exchanged for the account once, by the official client', async () => {
+  const page = await read(`/oauth/authorize?${new URLSearchParams(consentQuery).toString()}`)
+  expect(page).toContain('value="state &quot;1&quot;"')
+  const fields = { ...consentQuery, account: 'acct_simConsenting', consent: 'given' }
+  const back = new URL((await submit('/oauth/authorize', fields)).headers.get('location') ?? '')
+  expect(back.origin + back.pathname).toBe('http://127.0.0.1/back')
+  expect(back.searchParams.get('state')).toBe('state "1"')
+  const exchange = { grant_type: 'authorization_code' as const, code: back.searchParams.get('code') ?? '' }
+  expect(await world.stripe.oauth.token(exchange)).toMatchObject({ stripe_user_id: 'acct_simConsenting' })
+  await expect(world.stripe.oauth.token(exchange)).rejects.toMatchObject({ type: 'StripeInvalidGrantError' })
+})
+
+test('refusing leads back without a code, and another client or address is refused', async () => {
+  const back = new URL(
+    (await submit('/oauth/authorize', { ...consentQuery, consent: 'denied' })).headers.get('location') ?? '',
+  )
+  expect(back.searchParams.get('error')).toBe('access_denied')
+  expect(back.searchParams.has('code')).toBe(false)
+  const given = { ...consentQuery, account: 'acct_simA', consent: 'given' }
+  for (const wrong of [
+    { client_id: 'ca_other' },
+    { redirect_uri: 'javascript:alert(1)' },
+    { account: 'acct_missing' },
+  ]) {
+    expect((await submit('/oauth/authorize', { ...given, ...wrong })).status).toBe(400)
+  }
+})
+
+test('consent connects an account that had withdrawn, and deauthorizing ends it', async () => {
+  const account = 'acct_simBack'
+  const client = { client_id: 'ca_simLicensingPlatform', stripe_user_id: account }
+  await world.stripe.oauth.deauthorize(client)
+  await expect(world.stripe.accounts.retrieve(account)).rejects.toMatchObject({ code: 'account_invalid' })
+  await submit('/oauth/authorize', { ...consentQuery, account, consent: 'given' })
+  expect(await world.stripe.accounts.retrieve(account)).toMatchObject({ id: account })
+  await expect(world.stripe.accounts.retrieve('acct_missing1')).rejects.toMatchObject({ statusCode: 403 })
+})

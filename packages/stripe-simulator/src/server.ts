@@ -5,6 +5,7 @@ import { serveApi } from './api/serve-api.ts'
 import { serveControl } from './control/routes.ts'
 import type { Control } from './control/control.ts'
 import { parseForm } from './http/form.ts'
+import { serveOauth } from './pages/oauth.ts'
 import { servePages } from './pages/routes.ts'
 
 export function newServer(logLevel: string): FastifyInstance {
@@ -47,4 +48,5 @@ export function serve(server: FastifyInstance, control: Control): void {
   serveApi(server, control, apiRoutes(undelivered))
   serveControl(server, control)
   servePages(server, control)
+  serveOauth(server, control)
 }

@@ -1,8 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
+import { createdEndpointsFor } from './delivery/created-endpoints.ts'
 import { Deliveries } from './delivery/deliveries.ts'
 import type { Delivery } from './delivery/deliveries.ts'
-import { expireDueSessions } from './flows/expire-session.ts'
+import { runDue } from './flows/run-due.ts'
 import { Faults } from './http/faults.ts'
 import { IdempotencyKeys } from './http/idempotency.ts'
 import type { SavedAnswers } from './http/idempotency.ts'
@@ -78,7 +79,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   world.publicUrl = options.publicUrl?.replace(/\/$/, '') ?? url
   renewUrls(world)
   const expiry = setInterval(() => {
-    if (expireDueSessions(world) > 0) control.changed()
+    if (runDue(world, { unattended: true }) > 0) control.changed()
   }, expiryCheckMs)
 
   const stop = async (): Promise<void> => {
@@ -122,6 +123,7 @@ function assemble(
   const deliveries = new Deliveries({
     endpoint: webhookUrl === undefined ? null : { url: webhookUrl, secret: webhookSecret, enabledEvents },
     retryDelaysMs: retryDelaysMs ?? defaultRetryDelaysMs,
+    createdEndpointsFor: (event) => createdEndpointsFor(world, event),
     findEvent: (id) => world.events.findAnywhere(id)?.object,
     log: (event, attempt) => server.log.info({ event: event.id, type: event.type, ...attempt }, 'webhook'),
     changed,

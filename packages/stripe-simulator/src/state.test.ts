@@ -3,7 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startSimulator } from './simulator.ts'
-import { asVendor, clientOf, givenPayment, givenSession, startReceiver, startWorld } from './test-support.ts'
+import {
+  asVendor,
+  clientOf,
+  givenPayment,
+  givenSession,
+  startReceiver,
+  startWorld,
+  saleEvents,
+} from './test-support.ts'
 
 type Folder = AsyncDisposable & { path: string }
 
@@ -25,6 +33,7 @@ test('a restart keeps objects, keys and the clock, and goes on delivering', asyn
     stateFile,
     webhookUrl: 'http://127.0.0.1:9/',
     retryDelaysMs: [60_000],
+    enabledEvents: saleEvents,
   })
   await first.control('clock', { now: 1_793_700_000 })
   const stripe = clientOf(first)
@@ -35,7 +44,12 @@ test('a restart keeps objects, keys and the clock, and goes on delivering', asyn
   expect(await readdir(folder.path)).toEqual(['stripe.json'])
 
   await using receiver = await startReceiver()
-  await using second = await startSimulator({ stateFile, webhookUrl: receiver.url, retryDelaysMs: [10] })
+  await using second = await startSimulator({
+    stateFile,
+    webhookUrl: receiver.url,
+    retryDelaysMs: [10],
+    enabledEvents: saleEvents,
+  })
   const again = clientOf(second)
   const replayed = await again.checkout.sessions.create({ ...params, line_items }, options)
   expect(replayed.id).toBe(session.id)

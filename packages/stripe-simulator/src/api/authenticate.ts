@@ -1,4 +1,5 @@
-import { apiVersion } from '../objects/event.ts'
+import { isConnected } from '../flows/connect-account.ts'
+import { apiVersion } from '../objects/api-version.ts'
 import { StripeError, invalidRequest } from '../http/stripe-error.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -19,7 +20,7 @@ export function authenticate(world: World, headers: Headers): Owner {
   const account = headers['stripe-account']
   if (account === undefined || account === '') return null
   const id = String(account)
-  if (!id.startsWith('acct_') || world.deauthorized.has(id)) throw noAccess(id)
+  if (!isConnected(world, id)) throw noAccess(id)
   return id
 }
 

@@ -1,3 +1,4 @@
+import { priceOfLine } from '../flows/agreed-price.ts'
 import { expireSession } from '../flows/expire-session.ts'
 import { findOwned } from '../flows/find.ts'
 import { openCheckout } from '../flows/open-checkout.ts'
@@ -7,26 +8,23 @@ import type { Params } from '../http/params.ts'
 import { listOf } from '../objects/wire.ts'
 import type { Price } from '../objects/wire.ts'
 import type { Call } from './call.ts'
+import {
+  paymentIntentData,
+  sessionCreate,
+  sessionLine,
+  sessionLineList,
+  sessionList,
+  subscriptionData,
+} from './checkout-parameters.ts'
 import { linesOf } from './checkout-lines.ts'
-import { page, pageParams } from './page.ts'
+import { page } from './page.ts'
+import { noParameters } from './parameters.ts'
 import { addPrice, readInlinePrice } from './prices.ts'
 
 const url = '/v1/checkout/sessions'
 
 export function createCheckoutSession({ world, account, params }: Call): object {
-  params.only(
-    'cancel_url',
-    'client_reference_id',
-    'customer_email',
-    'expires_at',
-    'line_items',
-    'metadata',
-    'mode',
-    'payment_intent_data',
-    'subscription_data',
-    'success_url',
-    'ui_mode',
-  )
+  params.accept(sessionCreate)
   const mode = params.oneOf('mode', ['payment', 'subscription'])
   if (mode === undefined) throw params.missing('mode')
   params.oneOf('ui_mode', ['hosted_page'])
@@ -52,12 +50,12 @@ export function createCheckoutSession({ world, account, params }: Call): object 
 }
 
 export function getCheckoutSession({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.sessions, 'checkout.session', account, id)
 }
 
 export function listCheckoutSessions({ world, account, params }: Call): object {
-  params.only(...pageParams, 'payment_intent', 'subscription', 'status')
+  params.accept(sessionList)
   const intent = params.string('payment_intent')
   const subscription = params.string('subscription')
   const status = params.oneOf('status', ['open', 'complete', 'expired'])
@@ -72,7 +70,7 @@ export function listCheckoutSessions({ world, account, params }: Call): object {
 }
 
 export function listCheckoutLines({ world, account, id, params }: Call): object {
-  params.only('limit')
+  params.accept(sessionLineList)
   const limit = params.integer('limit', 1) ?? 10
   const lines = linesOf(world, account, id)
   return {
@@ -82,7 +80,7 @@ export function listCheckoutLines({ world, account, id, params }: Call): object 
 }
 
 export function expireCheckoutSession({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return expireSession(world, account, findOwned(world.sessions, 'checkout.session', account, id))
 }
 
@@ -93,14 +91,14 @@ function readLines(
   const lines = params.list('line_items')
   if (lines.length === 0) throw params.missing('line_items')
   return lines.map((line) => {
-    line.only('price', 'price_data', 'quantity')
+    line.accept(sessionLine)
     const quantity = line.integer('quantity', 1) ?? 1
     const inline = line.object('price_data')
     if (inline !== undefined) {
       return { quantity, price: addPrice(world, account, readInlinePrice(inline)) }
     }
     const id = line.required('price')
-    const price = world.prices.find(account, id)
+    const price = priceOfLine(world, account, id, params.metadata('metadata'))
     if (price !== undefined) return { quantity, price }
     throw invalidRequest(`No such price: '${id}'`, { code: 'resource_missing', param: line.name('price') })
   })
@@ -118,7 +116,7 @@ function readPaymentData(
     throw invalidRequest(`You can not pass \`${other}\` in \`${mode}\` mode.`, { param: other })
   }
   const fee = mode === 'payment' ? 'application_fee_amount' : 'application_fee_percent'
-  const data = params.object(name)?.only('metadata', 'description', fee)
+  const data = params.object(name)?.accept(mode === 'payment' ? paymentIntentData : subscriptionData)
   return {
     paymentMetadata: data?.metadata('metadata') ?? {},
     description: data?.string('description') ?? null,

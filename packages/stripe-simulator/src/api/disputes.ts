@@ -1,14 +1,15 @@
 import { findOwned } from '../flows/find.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { disputeList, noParameters } from './parameters.ts'
+import { page } from './page.ts'
 
 export function getDispute({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.disputes, 'dispute', account, id)
 }
 
 export function listDisputes({ world, account, params }: Call): object {
-  params.only(...pageParams, 'charge', 'payment_intent')
+  params.accept(disputeList)
   const charge = params.string('charge')
   const intent = params.string('payment_intent')
   const found = world.disputes.list(

@@ -2,7 +2,8 @@ import { findOwned } from '../flows/find.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import type { SimulatedEvent } from '../objects/event.ts'
 import type { Call, Handler } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { eventList, noParameters } from './parameters.ts'
+import { page } from './page.ts'
 
 const mostTypes = 20
 
@@ -13,12 +14,12 @@ export function eventHandlers(undelivered: (eventId: string) => boolean): {
 } {
   return {
     getEvent({ world, account, id, params }: Call): object {
-      params.only()
+      params.accept(noParameters)
       return withPending(findOwned(world.events, 'event', account, id))
     },
 
     listEvents({ world, account, params }: Call): object {
-      params.only(...pageParams, 'type', 'types', 'delivery_success')
+      params.accept(eventList)
       const types = params.strings('types')
       if (types.length > mostTypes) {
         throw invalidRequest(`At most ${mostTypes} types.`, { param: 'types' })

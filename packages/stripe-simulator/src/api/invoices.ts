@@ -1,14 +1,15 @@
 import { findOwned } from '../flows/find.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { invoiceList, invoicePaymentList, noParameters } from './parameters.ts'
+import { page } from './page.ts'
 
 export function getInvoice({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.invoices, 'invoice', account, id)
 }
 
 export function listInvoices({ world, account, params }: Call): object {
-  params.only(...pageParams, 'subscription', 'status', 'customer')
+  params.accept(invoiceList)
   const subscription = params.string('subscription')
   const status = params.string('status')
   const customer = params.string('customer')
@@ -23,12 +24,12 @@ export function listInvoices({ world, account, params }: Call): object {
 }
 
 export function getInvoicePayment({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.invoicePayments, 'invoice_payment', account, id)
 }
 
 export function listInvoicePayments({ world, account, params }: Call): object {
-  params.only(...pageParams, 'invoice', 'payment', 'status')
+  params.accept(invoicePaymentList)
   const payment = params.object('payment')?.only('type', 'payment_intent')
   payment?.oneOf('type', ['payment_intent'])
   const intent = payment?.string('payment_intent')

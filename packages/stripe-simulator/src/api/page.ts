@@ -2,8 +2,6 @@ import { invalidRequest } from '../http/stripe-error.ts'
 import type { Params } from '../http/params.ts'
 import type { List } from '../objects/wire.ts'
 
-export const pageParams = ['limit', 'starting_after', 'ending_before', 'created']
-
 /** One page of a list that is sorted newest first, with Stripe's cursors and `created` filter. */
 export function page<T extends { id: string; created: number }>(
   url: string,
@@ -36,6 +34,10 @@ export function page<T extends { id: string; created: number }>(
 
 function createdFilter(params: Params): (object: { created: number }) => boolean {
   if (!params.has('created')) return () => true
+  if (params.raw('created') === undefined) {
+    const at = params.integer('created')
+    return ({ created }) => created === at
+  }
   const range = params.object('created')?.only('gt', 'gte', 'lt', 'lte')
   const [gt, gte] = [range?.integer('gt'), range?.integer('gte')]
   const [lt, lte] = [range?.integer('lt'), range?.integer('lte')]

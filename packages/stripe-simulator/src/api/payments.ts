@@ -1,14 +1,15 @@
 import { findOwned } from '../flows/find.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { chargeList, intentList, intentRetrieve, noParameters } from './parameters.ts'
+import { page } from './page.ts'
 
 export function getPaymentIntent({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(intentRetrieve)
   return findOwned(world.paymentIntents, 'payment_intent', account, id)
 }
 
 export function listPaymentIntents({ world, account, params }: Call): object {
-  params.only(...pageParams, 'customer')
+  params.accept(intentList)
   const customer = params.string('customer')
   const found = world.paymentIntents.list(
     account,
@@ -18,12 +19,12 @@ export function listPaymentIntents({ world, account, params }: Call): object {
 }
 
 export function getCharge({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.charges, 'charge', account, id)
 }
 
 export function listCharges({ world, account, params }: Call): object {
-  params.only(...pageParams, 'payment_intent', 'customer')
+  params.accept(chargeList)
   const intent = params.string('payment_intent')
   const customer = params.string('customer')
   const found = world.charges.list(

@@ -6,11 +6,13 @@ import type { NewPrice } from '../objects/price.ts'
 import type { Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
+import { inlinePrice } from './checkout-parameters.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { noParameters, priceCreate, priceList } from './parameters.ts'
+import { page } from './page.ts'
 
 export function createPrice({ world, account, params }: Call): object {
-  params.only('currency', 'unit_amount', 'recurring', 'product', 'product_data', 'nickname', 'metadata')
+  params.accept(priceCreate)
   return addPrice(world, account, {
     ...readMoney(params),
     ...readProduct(params),
@@ -20,17 +22,17 @@ export function createPrice({ world, account, params }: Call): object {
 }
 
 export function getPrice({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.prices, 'price', account, id)
 }
 
 export function listPrices({ world, account, params }: Call): object {
-  return page('/v1/prices', params.only(...pageParams), world.prices.list(account))
+  return page('/v1/prices', params.accept(priceList), world.prices.list(account))
 }
 
 /** `line_items[][price_data]`: a price for one checkout. */
 export function readInlinePrice(params: Params): Omit<NewPrice, 'created'> {
-  params.only('currency', 'unit_amount', 'recurring', 'product', 'product_data')
+  params.accept(inlinePrice)
   return { ...readMoney(params), ...readProduct(params) }
 }
 

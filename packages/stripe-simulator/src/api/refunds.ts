@@ -3,30 +3,33 @@ import { refundCharge } from '../flows/refund-charge.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import type { Charge } from '../objects/wire.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { noParameters, refundCreate, refundList } from './parameters.ts'
+import { page } from './page.ts'
 
 const reasons = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
 
 export function createRefund(call: Call): object {
   const { world, account, params } = call
-  params.only('charge', 'payment_intent', 'amount', 'reason', 'metadata', 'refund_application_fee')
-  return refundCharge(world, account, chargeToRefund(call), {
+  params.accept(refundCreate)
+  const charge = chargeToRefund(call)
+  const refunding = {
     amount: params.integer('amount', 1),
-    status: 'succeeded',
+    status: 'succeeded' as const,
     reason: params.oneOf('reason', reasons) ?? null,
     metadata: params.metadata('metadata'),
     refundApplicationFee: params.boolean('refund_application_fee') ?? false,
     despiteDispute: false,
-  })
+  }
+  return world.clock.of(charge.customer, () => refundCharge(world, account, charge, refunding))
 }
 
 export function getRefund({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.refunds, 'refund', account, id)
 }
 
 export function listRefunds({ world, account, params }: Call): object {
-  params.only(...pageParams, 'charge', 'payment_intent')
+  params.accept(refundList)
   const charge = params.string('charge')
   const intent = params.string('payment_intent')
   const found = world.refunds.list(

@@ -25,6 +25,13 @@ import {
   listSubscriptions,
   updateSubscriptionCancel,
 } from './subscriptions.ts'
+import {
+  createWebhookEndpoint,
+  deleteWebhookEndpoint,
+  getWebhookEndpoint,
+  listWebhookEndpoints,
+  updateWebhookEndpoint,
+} from './webhook-endpoints.ts'
 
 /** The part of Stripe's API that is here. */
 export function apiRoutes(undelivered: (eventId: string) => boolean): Route[] {
@@ -63,5 +70,10 @@ export function apiRoutes(undelivered: (eventId: string) => boolean): Route[] {
     ['GET', '/v1/subscriptions/:id', getSubscription],
     ['POST', '/v1/subscriptions/:id', updateSubscriptionCancel],
     ['DELETE', '/v1/subscriptions/:id', cancelSubscription],
+    ['GET', '/v1/webhook_endpoints', listWebhookEndpoints],
+    ['POST', '/v1/webhook_endpoints', createWebhookEndpoint],
+    ['GET', '/v1/webhook_endpoints/:id', getWebhookEndpoint],
+    ['POST', '/v1/webhook_endpoints/:id', updateWebhookEndpoint],
+    ['DELETE', '/v1/webhook_endpoints/:id', deleteWebhookEndpoint],
   ]
 }

@@ -5,6 +5,7 @@ import { Params } from '../http/params.ts'
 import { StripeError, isValidationError } from '../http/stripe-error.ts'
 import type { Cause } from '../objects/event.ts'
 import type { Owner } from '../world/collection.ts'
+import { withLivemode } from '../world/livemode.ts'
 import type { World } from '../world/world.ts'
 import type { Handler } from './call.ts'
 import { expand } from './expand.ts'
@@ -28,7 +29,8 @@ export function runCall(
     const params = new Params(values)
     const result = world.emitter.causedBy(cause, () => handler({ world, account, id, params }))
     const expanded = expand(world, account, result, new Params({ paths }).strings('paths'))
-    return { answer: { status: 200, body: JSON.stringify(expanded, null, 2) }, savable: true }
+    const answer = withLivemode(world.settings.of(account).livemode, expanded)
+    return { answer: { status: 200, body: JSON.stringify(answer, null, 2) }, savable: true }
   } catch (error) {
     return errorResult(error, log)
   }

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { faultAnswer } from '../http/faults.ts'
+import { faultAnswer } from '../http/fault-answer.ts'
 import type { Fault, Faults } from '../http/faults.ts'
 import { fingerprintOf } from '../http/idempotency.ts'
 import type { Answer, IdempotencyKeys } from '../http/idempotency.ts'
 import type { LoggedRequest, RequestLog } from '../http/request-log.ts'
-import { apiVersion } from '../objects/event.ts'
+import { apiVersion } from '../objects/api-version.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
@@ -63,7 +63,7 @@ async function serve(
   if (fault !== undefined && !fault.applied && !fault.saved) return spoil(request, reply, fault, logged)
 
   const answer = once(api, request, reply, logged, () => {
-    const spoilt = fault?.saved === true && { answer: faultAnswer(fault.answer), savable: true }
+    const spoilt = fault?.saved === true && { answer: faultAnswer(fault.answer, logged), savable: true }
     if (spoilt && !fault.applied) return spoilt
     const { id = '' } = request.params as { id?: string }
     const parameters = method === 'POST' ? request.body : request.query
@@ -126,7 +126,7 @@ async function spoil(
     case 'hang':
       return reply.hijack()
     default: {
-      const answer = faultAnswer(fault.answer)
+      const answer = faultAnswer(fault.answer, logged)
       logged.status = answer.status
       return send(reply, answer)
     }

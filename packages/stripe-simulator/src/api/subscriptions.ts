@@ -4,15 +4,16 @@ import { endSubscription } from '../flows/subscription-status.ts'
 import { noSuch } from '../http/stripe-error.ts'
 import type { Subscription } from '../objects/wire.ts'
 import type { Call } from './call.ts'
-import { page, pageParams } from './page.ts'
+import { noParameters, subscriptionCancel, subscriptionList, subscriptionUpdate } from './parameters.ts'
+import { page } from './page.ts'
 
 export function getSubscription({ world, account, id, params }: Call): object {
-  params.only()
+  params.accept(noParameters)
   return findOwned(world.subscriptions, 'subscription', account, id)
 }
 
 export function listSubscriptions({ world, account, params }: Call): object {
-  params.only(...pageParams, 'customer', 'status')
+  params.accept(subscriptionList)
   const customer = params.string('customer')
   const status = params.string('status')
   const found = world.subscriptions.list(
@@ -27,16 +28,20 @@ export function listSubscriptions({ world, account, params }: Call): object {
 export function updateSubscriptionCancel(call: Call): object {
   const subscription = findLive(call)
   const { world, account, params } = call
-  const atPeriodEnd = params.only('cancel_at_period_end').boolean('cancel_at_period_end')
-  if (atPeriodEnd === true) cancelAtPeriodEnd(world, account, subscription)
-  if (atPeriodEnd === false && subscription.cancel_at_period_end) undoCancel(world, account, subscription)
-  return subscription
+  const atPeriodEnd = params.accept(subscriptionUpdate).boolean('cancel_at_period_end')
+  return world.clock.of(subscription.customer, () => {
+    if (atPeriodEnd === true) cancelAtPeriodEnd(world, account, subscription)
+    if (atPeriodEnd === false && subscription.cancel_at_period_end) undoCancel(world, account, subscription)
+    return subscription
+  })
 }
 
 export function cancelSubscription(call: Call): object {
   const subscription = findLive(call)
-  call.params.only('invoice_now', 'prorate')
-  endSubscription(call.world, call.account, subscription, 'cancellation_requested')
+  call.params.accept(subscriptionCancel)
+  call.world.clock.of(subscription.customer, () =>
+    endSubscription(call.world, call.account, subscription, 'cancellation_requested'),
+  )
   return subscription
 }
 

@@ -2,11 +2,10 @@ import type { FastifyInstance } from 'fastify'
 import { faultKinds } from '../http/faults.ts'
 import { Params } from '../http/params.ts'
 import { StripeError, invalidRequest, noSuch } from '../http/stripe-error.ts'
-import { expireDueSessions } from '../flows/expire-session.ts'
 import { dumpWorld } from '../world/dump.ts'
-import type { World } from '../world/world.ts'
 import type { Control } from './control.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
+import { clockState, setClock } from './set-clock.ts'
 import { runAction } from './run-action.ts'
 
 /** The side that Stripe does not have: JSON in, JSON out, under `/_sim`. */
@@ -28,10 +27,9 @@ export function serveControl(server: FastifyInstance, control: Control): void {
 
       scope.get('/clock', () => clockState(world))
       scope.post('/clock', (request) => {
-        setClock(world, new Params(request.body))
-        expireDueSessions(world)
+        const state = setClock(world, new Params(request.body))
         changed()
-        return clockState(world)
+        return state
       })
 
       scope.get('/faults', () => ({ data: faults.list() }))
@@ -64,30 +62,16 @@ export function serveControl(server: FastifyInstance, control: Control): void {
   )
 }
 
-function clockState(world: World): object {
-  return { now: world.clock.now(), ...world.clock.setting() }
-}
-
-function setClock({ clock }: World, params: Params): void {
-  params.only('now', 'offset_seconds', 'advance_seconds', 'reset')
-  const now = params.integer('now')
-  const offset = params.integer('offset_seconds', -Infinity)
-  const advance = params.integer('advance_seconds', -Infinity)
-  if (params.boolean('reset') === true) clock.offset(0)
-  if (now !== undefined) clock.freeze(now)
-  if (offset !== undefined) clock.offset(offset)
-  if (advance !== undefined) clock.advance(advance)
-}
-
 function addFault({ faults }: Control, params: Params): void {
-  params.only('answer', 'next', 'method', 'path', 'account', 'applied', 'saved', 'delay_ms')
+  params.only('answer', 'next', 'until_cleared', 'method', 'path', 'account', 'applied', 'saved', 'delay_ms')
   const answer = params.oneOf('answer', faultKinds)
   if (answer === undefined) throw params.missing('answer')
   const saved = params.boolean('saved') ?? false
-  if (saved && !/^\d+$/.test(answer)) throw invalidRequest('Only an error with a status can be saved.')
+  if (saved && ['timeout', 'hang', 'reset'].includes(answer))
+    throw invalidRequest('Only an error with a status can be saved.')
   faults.add({
     answer,
-    remaining: params.integer('next', 1) ?? 1,
+    remaining: params.boolean('until_cleared') === true ? null : (params.integer('next', 1) ?? 1),
     method: params.string('method'),
     path: params.string('path'),
     account: params.string('account'),

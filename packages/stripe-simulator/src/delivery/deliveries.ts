@@ -21,6 +21,8 @@ export type Delivery = { event_id: string; state: DeliveryState; attempts: Attem
 type Options = {
   endpoint: Endpoint | null
   retryDelaysMs: number[]
+  /** Further endpoints that want the event. They get it without rules, and their failures stay with them. */
+  createdEndpointsFor: (event: SimulatedEvent) => { endpoint: Endpoint; event: SimulatedEvent }[]
   findEvent: (id: string) => SimulatedEvent | undefined
   log: (event: SimulatedEvent, attempt: Attempt) => void
   changed: () => void
@@ -51,6 +53,9 @@ export class Deliveries {
     this.#forgetOldest()
     if (!this.#isSubscribed(event.type)) delivery.state = 'skipped'
     else this.#follow(this.rules.take(event), event, delivery)
+    for (const created of this.#options.createdEndpointsFor(event)) {
+      this.#run(() => this.#deliverTo(created.endpoint, created.event))
+    }
     this.#options.changed()
   }
 
@@ -163,6 +168,15 @@ export class Deliveries {
 
   async #deliver(event: SimulatedEvent, delivery: Delivery): Promise<void> {
     if (!(await this.#try(event, delivery, 'valid'))) await this.#retry(event, delivery)
+  }
+
+  async #deliverTo(endpoint: Endpoint, event: SimulatedEvent): Promise<void> {
+    for (const delayMs of [0, ...this.#options.retryDelaysMs]) {
+      if (!(await this.#pause(delayMs))) return
+      const attempt = await this.send(event, 'valid', endpoint)
+      this.#options.log(event, attempt)
+      if (isAccepted(attempt)) return
+    }
   }
 
   async #retry(event: SimulatedEvent, delivery: Delivery): Promise<void> {

@@ -26,6 +26,7 @@ export function changeRefund(
     refund.failure_balance_transaction = newId('txn')
   }
   world.emitter.emit(account, 'refund.updated', refund, previous)
+  world.emitter.emit(account, 'charge.refund.updated', refund, previous)
   if (status === 'failed') world.emitter.emit(account, 'refund.failed', refund, previous)
   recountRefunds(world, account, findOwned(world.charges, 'charge', account, refund.charge ?? ''))
   return refund

@@ -7,30 +7,55 @@ import type { World } from '../world/world.ts'
 import { openIntent, settlePayment, submitPayment } from './collect-payment.ts'
 import type { Payer, PaymentOutcome } from './collect-payment.ts'
 import { findOwned } from './find.ts'
+import { stateOf } from './subscription-state.ts'
 
 export type Attempt = { count: number; next: number | null }
 
-export function openInvoice(
+export function draftInvoice(
   world: World,
   account: Owner,
-  wanted: Omit<NewInvoice, 'created' | 'number'>,
+  wanted: Omit<NewInvoice, 'created' | 'startingBalance'>,
 ): Invoice {
   const { subscription } = wanted
-  const number = `SIM-${String(world.invoices.size + 1).padStart(4, '0')}`
-  const invoice = world.invoices.add(account, newInvoice({ ...wanted, created: world.clock.now(), number }))
+  const startingBalance = stateOf(world, account, subscription.id).balance
+  const invoice = newInvoice({ ...wanted, created: world.clock.now(), startingBalance })
+  world.invoices.add(account, invoice)
   subscription.latest_invoice = invoice.id
-  if (invoice.amount_due === 0) return invoice
-  const intent = openIntent(world, account, {
-    amount: invoice.amount_due,
-    currency: invoice.currency,
-    applicationFeeAmount: feeOf(invoice.amount_due, subscription.application_fee_percent),
-    customer: subscription.customer,
-    description: subscription.description,
-    // Metadata of a subscription does not reach its payments.
-    metadata: {},
-  })
-  world.invoicePayments.add(account, newInvoicePayment(world.clock.now(), invoice, intent))
+  world.emitter.emit(account, 'invoice.created', invoice)
   return invoice
+}
+
+/** A draft becomes an invoice that can be collected; what the customer has in credit is used up first. */
+export function finalizeInvoice(world: World, account: Owner, invoice: Invoice): Invoice {
+  const now = world.clock.now()
+  const subscription = findOwned(world.subscriptions, 'subscription', account, subscriptionOf(invoice))
+  const state = stateOf(world, account, subscription.id)
+  state.balance = Math.min(0, invoice.total + invoice.starting_balance)
+  invoice.ending_balance = state.balance
+  invoice.number = `SIM-${String(world.invoices.size).padStart(4, '0')}`
+  invoice.status = 'open'
+  invoice.effective_at = now
+  invoice.automatically_finalizes_at = null
+  invoice.status_transitions.finalized_at = now
+  invoice.webhooks_delivered_at = now
+  if (invoice.amount_due > 0) {
+    const intent = openIntent(world, account, {
+      amount: invoice.amount_due,
+      currency: invoice.currency,
+      applicationFeeAmount: feeOf(invoice.amount_due, subscription.application_fee_percent),
+      customer: subscription.customer,
+      description: subscription.description,
+      // Metadata of a subscription does not reach its payments.
+      metadata: {},
+    })
+    world.invoicePayments.add(account, newInvoicePayment(now, invoice, intent))
+  }
+  world.emitter.emit(account, 'invoice.finalized', invoice)
+  return invoice
+}
+
+export function subscriptionOf(invoice: Invoice): string {
+  return invoice.parent?.subscription_details?.subscription ?? ''
 }
 
 /** One attempt to collect. Nothing is due on a free invoice, so nothing is charged. */
@@ -51,10 +76,10 @@ export function settleInvoice(
 ): void {
   if (attempt !== undefined) invoice.attempt_count = attempt.count
   invoice.next_payment_attempt = attempt?.next ?? null
-  if (invoice.amount_due > 0) {
-    const { intent, payment } = collectionOf(world, account, invoice)
-    settlePayment(world, account, intent, result)
-    if (result === 'succeeded') markPaymentPaid(payment, world.clock.now())
+  const collection = invoice.amount_due > 0 ? collectionOf(world, account, invoice) : undefined
+  if (collection !== undefined) {
+    settlePayment(world, account, collection.intent, result)
+    if (result === 'succeeded') markPaymentPaid(collection.payment, world.clock.now())
   }
   if (result === 'failed') {
     invoice.auto_advance = invoice.next_payment_attempt !== null
@@ -67,6 +92,8 @@ export function settleInvoice(
   invoice.auto_advance = false
   invoice.status_transitions.paid_at = world.clock.now()
   world.emitter.emit(account, 'invoice.paid', invoice)
+  world.emitter.emit(account, 'invoice.payment_succeeded', invoice)
+  if (collection !== undefined) world.emitter.emit(account, 'invoice_payment.paid', collection.payment)
 }
 
 function markPaymentPaid(payment: InvoicePayment, now: number): void {

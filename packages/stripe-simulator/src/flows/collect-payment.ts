@@ -1,4 +1,3 @@
-import { newApplicationFee } from '../objects/application-fee.ts'
 import { newCharge, outcome } from '../objects/charge.ts'
 import { newPaymentIntent } from '../objects/payment-intent.ts'
 import type { NewPaymentIntent } from '../objects/payment-intent.ts'
@@ -6,6 +5,7 @@ import type { Charge, PaymentIntent, PaymentMethod } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
+import { captureCharge } from './capture-charge.ts'
 
 export type Payer = { method: PaymentMethod; email: string }
 export type PaymentOutcome = 'succeeded' | 'failed'
@@ -15,7 +15,10 @@ export function openIntent(
   account: Owner,
   wanted: Omit<NewPaymentIntent, 'created'>,
 ): PaymentIntent {
-  return world.paymentIntents.add(account, newPaymentIntent({ ...wanted, created: world.clock.now() }))
+  const intent = newPaymentIntent({ ...wanted, created: world.clock.now() })
+  world.paymentIntents.add(account, intent)
+  world.emitter.emit(account, 'payment_intent.created', intent)
+  return intent
 }
 
 /** The customer submits a means of payment. A card is decided at once, a bank debit stays pending. */
@@ -28,6 +31,10 @@ export function submitPayment(world: World, account: Owner, intent: PaymentInten
     newCharge({ created, intent, method: payer.method, email: payer.email }),
   )
   intent.latest_charge = charge.id
+  if (payer.method === 'delayed') {
+    world.emitter.emit(account, 'charge.pending', charge)
+    world.emitter.emit(account, 'payment_intent.processing', intent)
+  }
   return charge
 }
 
@@ -47,23 +54,13 @@ function succeed(world: World, account: Owner, intent: PaymentIntent, charge: Ch
   charge.status = 'succeeded'
   charge.paid = true
   charge.amount_captured = charge.amount
-  charge.balance_transaction = newId('txn')
   charge.outcome = outcome('authorized')
   intent.status = 'succeeded'
   intent.amount_received = intent.amount
   intent.last_payment_error = null
-  takeApplicationFee(world, account, charge)
+  captureCharge(world, account, charge)
   world.emitter.emit(account, 'charge.succeeded', charge)
   world.emitter.emit(account, 'payment_intent.succeeded', intent)
-}
-
-/** On a direct charge the fee is the platform's own object, and so is its event. */
-function takeApplicationFee(world: World, account: Owner, charge: Charge): void {
-  const amount = charge.application_fee_amount ?? 0
-  if (account === null || amount === 0) return
-  const fee = world.applicationFees.add(null, newApplicationFee(world.clock.now(), account, charge, amount))
-  charge.application_fee = fee.id
-  world.emitter.emit(null, 'application_fee.created', fee)
 }
 
 function fail(world: World, account: Owner, intent: PaymentIntent, charge: Charge): void {

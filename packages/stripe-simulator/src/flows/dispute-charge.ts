@@ -1,5 +1,5 @@
 import { impossible } from '../http/stripe-error.ts'
-import { newDispute, withdrawal } from '../objects/dispute.ts'
+import { newDispute, reinstatement, withdrawal } from '../objects/dispute.ts'
 import type { DisputeKind } from '../objects/dispute.ts'
 import type { Dispute } from '../objects/wire.ts'
 import type { Stored } from '../world/collection.ts'
@@ -35,6 +35,7 @@ export function openDispute(world: World, chargeId: string, disputing: Disputing
   charge.disputed = true
   world.disputes.add(account, dispute)
   world.emitter.emit(account, 'charge.dispute.created', dispute)
+  if (kind === 'chargeback') world.emitter.emit(account, 'charge.dispute.funds_withdrawn', dispute)
   return dispute
 }
 
@@ -50,6 +51,7 @@ export function escalateDispute(world: World, disputeId: string): Dispute {
   if (dispute.payment_method_details?.card) dispute.payment_method_details.card.case_type = 'chargeback'
   const previous = { status, is_charge_refundable, balance_transactions }
   world.emitter.emit(account, 'charge.dispute.updated', dispute, previous)
+  world.emitter.emit(account, 'charge.dispute.funds_withdrawn', dispute)
   return dispute
 }
 
@@ -61,6 +63,11 @@ export function closeDispute(world: World, disputeId: string, result: DisputeOut
   const previous = { status: dispute.status }
   dispute.status = result
   world.emitter.emit(account, 'charge.dispute.closed', dispute, previous)
+  if (result === 'won') {
+    const charge = findOwned(world.charges, 'charge', account, dispute.charge)
+    dispute.balance_transactions.push(reinstatement(dispute.id, charge, dispute.amount, world.clock.now()))
+    world.emitter.emit(account, 'charge.dispute.funds_reinstated', dispute)
+  }
   return dispute
 }
 

@@ -14,13 +14,3 @@ export function expireSession(world: World, account: Owner, session: CheckoutSes
   world.emitter.emit(account, 'checkout.session.expired', session)
   return session
 }
-
-/** Sessions end by themselves at `expires_at`. */
-export function expireDueSessions(world: World): number {
-  const now = world.clock.now()
-  const due = world.sessions
-    .dump()
-    .filter(({ object }) => object.status === 'open' && object.expires_at <= now)
-  for (const { account, object } of due) expireSession(world, account, object)
-  return due.length
-}

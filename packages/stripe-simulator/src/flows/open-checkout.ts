@@ -1,6 +1,8 @@
 import { invalidRequest } from '../http/stripe-error.ts'
 import { newCheckoutSession } from '../objects/checkout-session.ts'
 import type { NewCheckoutSession } from '../objects/checkout-session.ts'
+import { minimumAmount } from '../objects/minimum-amount.ts'
+import { formatMoney } from '../objects/money.ts'
 import type { CheckoutSession, Metadata, Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
@@ -33,6 +35,7 @@ export function openCheckout(world: World, account: Owner, order: CheckoutOrder)
   }
   const currency = checkPrices(order)
   const amount = lines.reduce((sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity, 0)
+  checkMinimum(amount, currency)
   checkFee(account, order, amount)
 
   const id = newId('cs_test')
@@ -90,6 +93,15 @@ function checkPrices({ mode, lines }: CheckoutOrder): string {
     })
   }
   return currency
+}
+
+function checkMinimum(amount: number, currency: string): void {
+  const least = minimumAmount(currency)
+  if (amount === 0 || amount >= least) return
+  throw invalidRequest(
+    `The Checkout Session's total amount due must add up to at least ${formatMoney(least, currency)}`,
+    { code: 'amount_too_small' },
+  )
 }
 
 function checkFee(account: Owner, order: CheckoutOrder, amount: number): void {

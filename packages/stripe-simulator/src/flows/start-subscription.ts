@@ -1,10 +1,11 @@
 import { firstPeriod } from '../objects/billing-period.ts'
+import { newLine } from '../objects/invoice-line.ts'
 import { newSubscription } from '../objects/subscription.ts'
 import type { CheckoutSession } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
-import { openInvoice, settleInvoice, submitInvoice } from './collect-invoice.ts'
+import { draftInvoice, finalizeInvoice, settleInvoice, submitInvoice } from './collect-invoice.ts'
 import type { Payer } from './collect-payment.ts'
 import { findOwned } from './find.ts'
 
@@ -36,13 +37,19 @@ export function startSubscription(
       items,
     }),
   )
-  const invoice = openInvoice(world, account, {
+  const lines = subscription.items.data.map((item) => {
+    const period = { start: item.current_period_start, end: item.current_period_end }
+    return newLine({ subscription, item, price: item.price, period })
+  })
+  const invoice = draftInvoice(world, account, {
     reason: 'subscription_create',
     subscription,
     email: payer.email,
-    periods: items.map((item) => item.period),
+    lines,
     closes: { start: created, end: created },
+    finalizesAt: null,
   })
+  finalizeInvoice(world, account, invoice)
   session.customer = subscription.customer
   session.subscription = subscription.id
   session.invoice = invoice.id

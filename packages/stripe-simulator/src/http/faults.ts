@@ -1,13 +1,23 @@
 import type { Owner } from '../world/collection.ts'
 
-export const faultKinds = ['429', '409', '500', '503', 'timeout', 'hang', 'reset'] as const
+export const faultKinds = [
+  '403',
+  '409',
+  '429',
+  'lock_timeout',
+  '500',
+  '503',
+  'timeout',
+  'hang',
+  'reset',
+] as const
 export type FaultKind = (typeof faultKinds)[number]
 
 /** What goes wrong with the next API calls that match. */
 export type Fault = {
   answer: FaultKind
-  /** How many calls it still meets. */
-  remaining: number
+  /** How many calls it still meets; null for all until it is removed. */
+  remaining: number | null
   method?: string | undefined
   /** The beginning of the path. */
   path?: string | undefined
@@ -35,9 +45,9 @@ export class Faults {
         (each.path === undefined || path.startsWith(each.path)) &&
         (each.account === undefined || each.account === account),
     )
-    if (fault === undefined) return undefined
+    if (fault === undefined || fault.remaining === null) return fault
     fault.remaining -= 1
-    this.#faults = this.#faults.filter((each) => each.remaining > 0)
+    this.#faults = this.#faults.filter((each) => each.remaining !== 0)
     return fault
   }
 
@@ -48,18 +58,4 @@ export class Faults {
   clear(): void {
     this.#faults = []
   }
-}
-
-export function faultAnswer(kind: FaultKind): { status: number; body: string } {
-  const status = Number(kind)
-  const errors: Partial<Record<FaultKind, object>> = {
-    429: { type: 'invalid_request_error', code: 'rate_limit', message: 'Too many requests (simulated)' },
-    409: {
-      type: 'invalid_request_error',
-      code: 'lock_timeout',
-      message: 'This object cannot be accessed right now because another request holds it (simulated)',
-    },
-  }
-  const error = errors[kind] ?? { type: 'api_error', message: 'An unknown error occurred (simulated)' }
-  return { status, body: JSON.stringify({ error }) }
 }

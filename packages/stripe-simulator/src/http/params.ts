@@ -1,6 +1,9 @@
 import type { Metadata } from '../objects/wire.ts'
 import { invalidRequest } from './stripe-error.ts'
 
+/** Every parameter that Stripe has for a call, and whether it is modelled here: the compiler compares the list. */
+export type Parameters<Known> = Record<Exclude<keyof Known & string, 'expand'>, boolean>
+
 /** Typed reading of parameters, be they a form (all text) or JSON; complains in Stripe's words. */
 export class Params {
   readonly #values: Record<string, unknown>
@@ -11,13 +14,21 @@ export class Params {
     this.#path = path
   }
 
-  /** What is not named here is refused, never ignored. */
+  /** Of the control side: what is not named here is refused, never ignored. */
   only(...names: string[]): this {
+    const unknown = Object.keys(this.#values).find((name) => !names.includes(name))
+    if (unknown !== undefined) throw this.#unknown(unknown)
+    return this
+  }
+
+  /** Of the API: what Stripe does not know is refused as there; what is only not modelled is refused as well. */
+  accept(known: Record<string, boolean>): this {
     for (const name of Object.keys(this.#values)) {
-      if (names.includes(name)) continue
+      if (!Object.hasOwn(known, name)) throw this.#unknown(name)
+      if (known[name] === true) continue
       const param = this.name(name)
-      throw invalidRequest(`Received unknown parameter: ${param}. (This simulator may not model it.)`, {
-        code: 'parameter_unknown',
+      throw invalidRequest(`This simulator does not model the parameter ${param}.`, {
+        code: 'simulated_not_modelled',
         param,
       })
     }
@@ -77,7 +88,10 @@ export class Params {
   }
 
   object(name: string): Params | undefined {
-    return this.has(name) ? new Params(this.#values[name], this.name(name)) : undefined
+    if (!this.has(name)) return undefined
+    const value = this.raw(name)
+    if (value === undefined) throw this.#invalid(name, 'parameter_invalid_object', 'Invalid object')
+    return new Params(value, this.name(name))
   }
 
   /** An object as it came. */
@@ -126,6 +140,11 @@ export class Params {
   #members(name: string): unknown[] {
     const value = this.#values[name] ?? []
     return typeof value === 'object' ? Object.values(value) : [value]
+  }
+
+  #unknown(name: string): Error {
+    const param = this.name(name)
+    return invalidRequest(`Received unknown parameter: ${param}`, { code: 'parameter_unknown', param })
   }
 
   #invalid(name: string, code: string, message: string): Error {

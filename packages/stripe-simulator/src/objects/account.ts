@@ -1,7 +1,7 @@
 import { platformApplication } from '../world/ids.ts'
 import type { Account, Application } from './wire.ts'
 
-/** Any `acct_…` is a vendor's account that is connected and ready to sell, until it is deauthorized. */
+/** Any `acct_…` but `acct_missing…` is a vendor's account that is connected and ready to sell, until it is deauthorized. */
 export function connectedAccount(id: string): Account {
   return {
     id,

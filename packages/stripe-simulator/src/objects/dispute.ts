@@ -80,6 +80,25 @@ export function withdrawal(
   }
 }
 
+/** A dispute that is won gives amount and fee back. */
+export function reinstatement(
+  disputeId: string,
+  charge: Charge,
+  amount: number,
+  created: number,
+): BalanceTransaction {
+  const { fee_details, ...withdrawn } = withdrawal(disputeId, charge, amount, created)
+  return {
+    ...withdrawn,
+    amount,
+    description: `Chargeback reversal for ${charge.id}`,
+    fee: -disputeFee,
+    fee_details: fee_details.map((detail) => ({ ...detail, amount: -detail.amount })),
+    net: amount + disputeFee,
+    reporting_category: 'dispute_reversal',
+  }
+}
+
 function noEvidence(): Dispute['evidence'] {
   return {
     access_activity_log: null,

@@ -1,48 +1,50 @@
-import type {
-  Application,
-  ApplicationFee,
-  Charge,
-  CheckoutSession,
-  Dispute,
-  FeeRefund,
-  Invoice,
-  PaymentIntent,
-  Refund,
-  Subscription,
-} from './wire.ts'
+import type { EventOf } from './wire.ts'
 
-export const apiVersion = '2026-10-28.endive'
+/** The event types that this simulator makes. */
+export const eventTypes = [
+  'account.application.authorized',
+  'account.application.deauthorized',
+  'application_fee.created',
+  'application_fee.refunded',
+  'charge.dispute.closed',
+  'charge.dispute.created',
+  'charge.dispute.funds_reinstated',
+  'charge.dispute.funds_withdrawn',
+  'charge.dispute.updated',
+  'charge.failed',
+  'charge.pending',
+  'charge.refund.updated',
+  'charge.refunded',
+  'charge.succeeded',
+  'charge.updated',
+  'checkout.session.async_payment_failed',
+  'checkout.session.async_payment_succeeded',
+  'checkout.session.completed',
+  'checkout.session.expired',
+  'customer.subscription.created',
+  'customer.subscription.deleted',
+  'customer.subscription.updated',
+  'invoice.created',
+  'invoice.finalized',
+  'invoice.paid',
+  'invoice.payment_failed',
+  'invoice.payment_succeeded',
+  'invoice_payment.paid',
+  'payment_intent.created',
+  'payment_intent.payment_failed',
+  'payment_intent.processing',
+  'payment_intent.succeeded',
+  'refund.created',
+  'refund.failed',
+  'refund.updated',
+] as const
 
-/** The event types that this simulator makes, each with the object that it carries. */
+export type EventType = (typeof eventTypes)[number]
+
+/** What Stripe says that each carries. */
 export type EventObjects = {
-  'account.application.authorized': Application
-  'account.application.deauthorized': Application
-  'application_fee.created': ApplicationFee
-  'application_fee.refund.updated': FeeRefund
-  'application_fee.refunded': ApplicationFee
-  'charge.dispute.closed': Dispute
-  'charge.dispute.created': Dispute
-  'charge.dispute.updated': Dispute
-  'charge.failed': Charge
-  'charge.refunded': Charge
-  'charge.succeeded': Charge
-  'checkout.session.async_payment_failed': CheckoutSession
-  'checkout.session.async_payment_succeeded': CheckoutSession
-  'checkout.session.completed': CheckoutSession
-  'checkout.session.expired': CheckoutSession
-  'customer.subscription.created': Subscription
-  'customer.subscription.deleted': Subscription
-  'customer.subscription.updated': Subscription
-  'invoice.paid': Invoice
-  'invoice.payment_failed': Invoice
-  'payment_intent.payment_failed': PaymentIntent
-  'payment_intent.succeeded': PaymentIntent
-  'refund.created': Refund
-  'refund.failed': Refund
-  'refund.updated': Refund
+  [Type in EventType]: EventOf<Type> extends { data: { object: infer Carried } } ? Carried : never
 }
-
-export type EventType = keyof EventObjects
 
 /** The API call or dashboard click that caused an event; both null when the customer or time did. */
 export type Cause = { id: string | null; idempotency_key: string | null }
@@ -62,7 +64,7 @@ export type SimulatedEvent = {
 }
 
 /** What the platform's endpoint is subscribed to by default. */
-export const defaultEnabledEvents: EventType[] = [
+export const defaultEnabledEvents: string[] = [
   'account.application.deauthorized',
   'application_fee.created',
   'application_fee.refund.updated',
@@ -70,7 +72,10 @@ export const defaultEnabledEvents: EventType[] = [
   'charge.dispute.closed',
   'charge.dispute.created',
   'charge.dispute.updated',
+  'charge.refund.updated',
   'charge.refunded',
+  'charge.succeeded',
+  'charge.updated',
   'checkout.session.async_payment_failed',
   'checkout.session.async_payment_succeeded',
   'checkout.session.completed',
@@ -79,6 +84,8 @@ export const defaultEnabledEvents: EventType[] = [
   'customer.subscription.updated',
   'invoice.paid',
   'invoice.payment_failed',
+  'invoice.payment_succeeded',
+  'invoice_payment.paid',
   'refund.created',
   'refund.failed',
   'refund.updated',

@@ -1,45 +1,49 @@
 import { newId, platformApplication } from '../world/ids.ts'
 import type { Period } from './billing-period.ts'
+import { onInvoice } from './invoice-line.ts'
 import { listOf } from './wire.ts'
-import type { Invoice, InvoiceLine, Subscription, SubscriptionItem } from './wire.ts'
+import type { Invoice, InvoiceLine, Subscription } from './wire.ts'
+
+export type BillingReason = 'subscription_create' | 'subscription_cycle' | 'subscription_update'
 
 export type NewInvoice = {
   created: number
-  number: string
-  reason: 'subscription_create' | 'subscription_cycle'
+  reason: BillingReason
   subscription: Subscription
   email: string | null
-  /** The period that each item's line pays for, in the order of the items. */
-  periods: Period[]
+  lines: InvoiceLine[]
   /** The period that the invoice closes: of no length on the first one. */
   closes: Period
+  /** The customer's balance before it: negative is credit. */
+  startingBalance: number
+  /** When time finalizes the draft; null where it is finalized at once. */
+  finalizesAt: number | null
 }
 
-/** An open invoice that nobody has tried to collect yet. */
+/** A draft: nobody has tried to collect it yet, and it has no number. */
 export function newInvoice(wanted: NewInvoice): Invoice {
-  const { created, subscription } = wanted
+  const { created, subscription, startingBalance } = wanted
   const id = newId('in')
-  const lines = subscription.items.data.map((item, index) =>
-    newLine(id, subscription, item, wanted.periods[index] ?? wanted.closes),
-  )
+  const lines = onInvoice(id, wanted.lines)
   const total = lines.reduce((sum, line) => sum + line.amount, 0)
+  const due = Math.max(0, total + startingBalance)
   return {
     id,
     object: 'invoice',
     account_country: 'US',
     account_name: 'Simulated vendor',
     account_tax_ids: null,
-    amount_due: total,
+    amount_due: due,
     amount_overpaid: 0,
     amount_paid: 0,
-    amount_remaining: total,
+    amount_remaining: due,
     amount_shipping: 0,
     application: platformApplication,
     attempt_count: 0,
     attempted: false,
     auto_advance: true,
     automatic_tax: { disabled_reason: null, enabled: false, liability: null, provider: null, status: null },
-    automatically_finalizes_at: null,
+    automatically_finalizes_at: wanted.finalizesAt,
     billing_reason: wanted.reason,
     collection_method: 'charge_automatically',
     created,
@@ -60,8 +64,8 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     description: null,
     discounts: [],
     due_date: null,
-    effective_at: created,
-    ending_balance: 0,
+    effective_at: null,
+    ending_balance: null,
     footer: null,
     from_invoice: null,
     hosted_invoice_url: null,
@@ -73,7 +77,7 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     livemode: false,
     metadata: {},
     next_payment_attempt: null,
-    number: wanted.number,
+    number: null,
     on_behalf_of: null,
     parent: {
       quote_details: null,
@@ -89,11 +93,11 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     rendering: null,
     shipping_cost: null,
     shipping_details: null,
-    starting_balance: 0,
+    starting_balance: startingBalance,
     statement_descriptor: null,
-    status: 'open',
+    status: 'draft',
     status_transitions: {
-      finalized_at: created,
+      finalized_at: null,
       marked_uncollectible_at: null,
       paid_at: null,
       voided_at: null,
@@ -106,53 +110,6 @@ export function newInvoice(wanted: NewInvoice): Invoice {
     total_excluding_tax: total,
     total_pretax_credit_amounts: [],
     total_taxes: [],
-    webhooks_delivered_at: created,
-  }
-}
-
-function newLine(
-  invoice: string,
-  subscription: Subscription,
-  item: SubscriptionItem,
-  period: Period,
-): InvoiceLine {
-  const { price } = item
-  const quantity = item.quantity ?? 1
-  const amount = (price.unit_amount ?? 0) * quantity
-  return {
-    id: newId('il'),
-    object: 'line_item',
-    amount,
-    currency: subscription.currency,
-    description: `${quantity} x ${price.nickname ?? price.id}`,
-    discount_amounts: [],
-    discountable: true,
-    discounts: [],
-    invoice,
-    livemode: false,
-    metadata: { ...subscription.metadata },
-    parent: {
-      invoice_item_details: null,
-      subscription_item_details: {
-        invoice_item: null,
-        proration: false,
-        proration_details: { credited_items: null },
-        subscription: subscription.id,
-        subscription_item: item.id,
-      },
-      type: 'subscription_item_details',
-    },
-    period: { end: period.end, start: period.start },
-    pretax_credit_amounts: [],
-    pricing: {
-      price_details: { price: price.id, product: price.product },
-      type: 'price_details',
-      unit_amount_decimal: price.unit_amount_decimal,
-    },
-    quantity,
-    quantity_decimal: String(quantity),
-    subscription: subscription.id,
-    subtotal: amount,
-    taxes: [],
+    webhooks_delivered_at: null,
   }
 }

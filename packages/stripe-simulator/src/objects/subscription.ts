@@ -107,7 +107,7 @@ function newItem(
 }
 
 /** The old name of a recurring price, which Stripe still sends beside it. */
-function planOf(price: Price): SubscriptionItem['plan'] {
+export function planOf(price: Price): SubscriptionItem['plan'] {
   return {
     id: price.id,
     object: 'plan',

@@ -8,10 +8,7 @@ import { StripeError } from '../http/stripe-error.ts'
 import { checkoutPage, successUrl } from './checkout-page.ts'
 import { deliveryActions } from './delivery-actions.ts'
 import { overviewPage } from './overview-page.ts'
-
-// No script runs here. Forms may lead on to the shop's own pages.
-const contentSecurityPolicy =
-  "default-src 'none'; style-src 'unsafe-inline'; form-action 'self' http: https:; frame-ancestors 'none'"
+import { sendPage } from './send-page.ts'
 
 /** The pages for people: the overview, and the hosted checkout. */
 export function servePages(server: FastifyInstance, control: Control): void {
@@ -76,14 +73,6 @@ function findSession({ world }: Control, id: string) {
 function withoutBlanks(body: unknown): Record<string, unknown> {
   const form = typeof body === 'string' ? parseForm(body) : {}
   return Object.fromEntries(Object.entries(form).filter(([, value]) => value !== ''))
-}
-
-function sendPage(reply: FastifyReply, page: string): FastifyReply {
-  return reply
-    .header('content-security-policy', contentSecurityPolicy)
-    .header('cache-control', 'no-store')
-    .type('text/html; charset=utf-8')
-    .send(page)
 }
 
 function notFound(reply: FastifyReply): FastifyReply {

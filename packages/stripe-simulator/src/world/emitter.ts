@@ -1,8 +1,10 @@
-import { apiVersion } from '../objects/event.ts'
+import { asOfVersion } from '../objects/api-version.ts'
 import type { Cause, EventObjects, EventType, SimulatedEvent } from '../objects/event.ts'
 import type { Clock } from './clock.ts'
 import type { Collection, Owner } from './collection.ts'
 import { newId } from './ids.ts'
+import { withLivemode } from './livemode.ts'
+import type { Settings } from './settings.ts'
 
 const nobody: Cause = { id: null, idempotency_key: null }
 const eventsKept = 10_000
@@ -11,12 +13,14 @@ const eventsKept = 10_000
 export class Emitter {
   readonly #clock: Clock
   readonly #events: Collection<SimulatedEvent>
+  readonly #settings: Settings
   #cause = nobody
   #deliver: (event: SimulatedEvent) => void = () => undefined
 
-  constructor(clock: Clock, events: Collection<SimulatedEvent>) {
+  constructor(clock: Clock, events: Collection<SimulatedEvent>, settings: Settings) {
     this.#clock = clock
     this.#events = events
+    this.#settings = settings
   }
 
   deliverWith(deliver: (event: SimulatedEvent) => void): void {
@@ -41,17 +45,18 @@ export class Emitter {
     object: EventObjects[Type],
     previousAttributes?: Partial<EventObjects[Type]>,
   ): SimulatedEvent {
+    const { apiVersion, livemode } = this.#settings.of(account)
     const event: SimulatedEvent = {
       id: newId('evt'),
       object: 'event',
       ...(account !== null && { account }),
       api_version: apiVersion,
       created: this.#clock.now(),
-      data: structuredClone({
-        object,
+      data: withLivemode(livemode, {
+        object: asOfVersion(apiVersion, object),
         ...(previousAttributes !== undefined && { previous_attributes: previousAttributes }),
       }),
-      livemode: false,
+      livemode,
       pending_webhooks: 1,
       request: this.#cause,
       type,

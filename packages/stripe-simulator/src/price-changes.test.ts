@@ -1,0 +1,178 @@
+import type { Stripe } from 'stripe'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { asVendor, eventsOf, givenPrice, givenSubscription, idOf, startWorld } from './test-support.ts'
+import type { World } from './test-support.ts'
+
+const started = Date.UTC(2027, 0, 1) / 1000
+const firstEnd = Date.UTC(2027, 1, 1) / 1000
+/** Half of January. */
+const half = (started + firstEnd) / 2
+
+let world: World
+let cheap: string
+let dear: string
+let yearly: string
+beforeAll(async () => {
+  world = await startWorld()
+  await world.simulator.control('clock', { now: started })
+  cheap = await givenPrice(world.simulator, { amount: 1000, recurring: 'month' })
+  dear = await givenPrice(world.simulator, { amount: 3000, recurring: 'month' })
+  yearly = await givenPrice(world.simulator, { amount: 20_000, recurring: 'year' })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const change = (subscription: string, price: string, how: object = {}) =>
+  world.simulator.control('change-price', { subscription, price, created: half, ...how })
+
+const invoicesOf = async (subscription: string): Promise<Stripe.Invoice[]> =>
+  (await world.stripe.invoices.list({ subscription }, asVendor)).data
+
+const prices = (invoice: Stripe.Invoice | undefined) =>
+  invoice?.lines.data.map(({ amount, pricing, parent }) => ({
+    amount,
+    price: pricing?.price_details?.price,
+    proration: parent?.subscription_item_details?.proration,
+  }))
+
+test('an upgrade is invoiced at once: what is unused is credited, what remains is charged', async () => {
+  const { subscription, session } = await givenSubscription(world, {
+    price: cheap,
+    subscription_data: { application_fee_percent: 5, metadata: { sid: 'chk_up' } },
+  })
+  await change(subscription, dear)
+  const [invoice, first] = await invoicesOf(subscription)
+  expect(invoice).toMatchObject({
+    billing_reason: 'subscription_update',
+    status: 'paid',
+    created: half,
+    amount_paid: 1000,
+    parent: { subscription_details: { subscription, metadata: { sid: 'chk_up' } } },
+  })
+  expect(prices(invoice)).toEqual([
+    { amount: -500, price: cheap, proration: true },
+    { amount: 1500, price: dear, proration: true },
+  ])
+  expect(invoice?.lines.data.map(({ period }) => period)).toEqual([
+    { start: half, end: firstEnd },
+    { start: half, end: firstEnd },
+  ])
+  expect(invoice?.lines.data[0]?.parent?.subscription_item_details?.proration_details).toEqual({
+    credited_items: { invoice: session.invoice, invoice_line_items: [first?.lines.data[0]?.id] },
+  })
+  const [charge] = (await world.stripe.charges.list({ customer: idOf(invoice?.customer) }, asVendor)).data
+  expect(charge).toMatchObject({ amount: 1000, application_fee_amount: 50, created: half })
+})
+
+test('the subscription says what it was before, and renews at the new price on its old day', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await change(subscription, dear)
+  await world.simulator.settled()
+  const event = eventsOf(world.receiver, 'customer.subscription.updated').find(
+    ({ data }) => Object(data.object).id === subscription,
+  )
+  expect(event?.data).toMatchObject({
+    object: { items: { data: [{ price: { id: dear }, plan: { id: dear } }] } },
+    previous_attributes: { items: { data: [{ price: { id: cheap } }] } },
+  })
+  await world.simulator.control('renew', { subscription })
+  const [renewal] = await invoicesOf(subscription)
+  expect(renewal).toMatchObject({
+    created: firstEnd,
+    billing_reason: 'subscription_cycle',
+    amount_paid: 3000,
+  })
+  expect(prices(renewal)).toEqual([{ amount: 3000, price: dear, proration: false }])
+})
+
+test('a downgrade costs nothing, and its credit is used up by the invoices that follow', async () => {
+  const { subscription } = await givenSubscription(world, { price: dear })
+  await change(subscription, cheap)
+  const [down] = await invoicesOf(subscription)
+  expect(down).toMatchObject({
+    billing_reason: 'subscription_update',
+    status: 'paid',
+    total: -1000,
+    amount_due: 0,
+    amount_paid: 0,
+    starting_balance: 0,
+    ending_balance: -1000,
+  })
+  await world.simulator.control('renew', { subscription })
+  await world.simulator.control('renew', { subscription })
+  const [second, first] = await invoicesOf(subscription)
+  expect(first).toMatchObject({ total: 1000, amount_paid: 0, starting_balance: -1000, ending_balance: 0 })
+  expect(second).toMatchObject({ total: 1000, amount_paid: 1000, starting_balance: 0 })
+})
+
+test('prorations may wait for the next invoice, which then has lines of both prices', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await change(subscription, dear, { proration: 'create_prorations' })
+  expect(await invoicesOf(subscription)).toHaveLength(1)
+  await world.simulator.control('renew', { subscription })
+  const [renewal] = await invoicesOf(subscription)
+  expect(renewal).toMatchObject({ billing_reason: 'subscription_cycle', amount_paid: 4000 })
+  expect(prices(renewal)).toEqual([
+    { amount: -500, price: cheap, proration: true },
+    { amount: 1500, price: dear, proration: true },
+    { amount: 3000, price: dear, proration: false },
+  ])
+  expect(renewal?.lines.data.every((line) => line.invoice === renewal.id)).toBe(true)
+})
+
+test('without prorations nothing is invoiced before the renewal', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await change(subscription, dear, { proration: 'none' })
+  expect(await invoicesOf(subscription)).toHaveLength(1)
+  await world.simulator.control('renew', { subscription })
+  expect(prices((await invoicesOf(subscription))[0])).toEqual([
+    { amount: 3000, price: dear, proration: false },
+  ])
+})
+
+test('another interval begins a new period at once', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await change(subscription, yearly)
+  const [invoice] = await invoicesOf(subscription)
+  expect(prices(invoice)).toEqual([
+    { amount: -500, price: cheap, proration: true },
+    { amount: 20_000, price: yearly, proration: false },
+  ])
+  const found = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
+  expect(found.billing_cycle_anchor).toBe(half)
+  expect(found.items.data[0]).toMatchObject({
+    current_period_start: half,
+    current_period_end: Date.UTC(2028, 0, 16, 12) / 1000,
+  })
+})
+
+test('the charge of a proration can be refunded', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await change(subscription, dear)
+  const [invoice] = await invoicesOf(subscription)
+  const [charge] = (await world.stripe.charges.list({ customer: idOf(invoice?.customer) }, asVendor)).data
+  const refund = await world.simulator.control('refund', { charge: charge?.id })
+  expect(refund).toMatchObject({ amount: 1000, status: 'succeeded' })
+})
+
+test('an upgrade that a card declines is owed, and the subscription past due', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  await world.simulator.control('card', { subscription, declines: true })
+  await change(subscription, dear)
+  expect((await invoicesOf(subscription))[0]).toMatchObject({
+    billing_reason: 'subscription_update',
+    status: 'open',
+    attempt_count: 1,
+  })
+  const found = await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)
+  expect(found.status).toBe('past_due')
+})
+
+test('a price of another currency, or for one payment, is refused', async () => {
+  const { subscription } = await givenSubscription(world, { price: cheap })
+  for (const price of [
+    await givenPrice(world.simulator, { amount: 900, currency: 'eur', recurring: 'month' }),
+    await givenPrice(world.simulator, { amount: 900 }),
+  ]) {
+    await expect(change(subscription, price)).rejects.toThrow('no recurring price in usd')
+  }
+})

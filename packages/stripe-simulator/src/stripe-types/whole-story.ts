@@ -1,0 +1,104 @@
+import {
+  asVendor,
+  givenPayment,
+  givenPrice,
+  givenSession,
+  givenSubscription,
+  vendor,
+} from '../test-support.ts'
+import type { World } from '../test-support.ts'
+
+const metadata = { licensing_session_id: 'chk_1', plan_id: 'plan_1' }
+const withFee = { payment_intent_data: { application_fee_amount: 245, metadata }, metadata }
+const subscribing = { subscription_data: { application_fee_percent: 5, metadata }, metadata }
+
+/** Everything that can happen here, at least once. */
+export async function tellWholeStory(world: World): Promise<void> {
+  await world.simulator.control('clock', { now: 1_793_700_000 })
+  await tellPayments(world)
+  await tellDisputes(world)
+  await tellSubscriptions(world)
+  await tellPriceChanges(world)
+  await world.stripe.webhookEndpoints.create({
+    url: 'http://127.0.0.1:9/',
+    enabled_events: ['invoice.paid'],
+    connect: true,
+    api_version: '2026-10-28.endive',
+  })
+  const account = 'acct_simLeaving'
+  await world.simulator.control('deauthorize', { account })
+  await world.simulator.control('authorize', { account })
+  await world.simulator.settled()
+}
+
+async function tellPayments(world: World): Promise<void> {
+  const { simulator, stripe } = world
+  const paid = await givenPayment(world, withFee)
+  await stripe.refunds.create({ charge: paid.charge, amount: 1900, reason: 'duplicate' }, asVendor)
+  const pending = await simulator.control('refund', { charge: paid.charge, status: 'pending' })
+  await simulator.control('refund-status', { refund: pending['id'], status: 'succeeded' })
+  await simulator.control('refund-status', { refund: pending['id'], status: 'failed' })
+  const [fee] = (await stripe.applicationFees.list({ charge: paid.charge })).data
+  await stripe.applicationFees.createRefund(fee?.id ?? '', { amount: 100 })
+  await simulator.control('settings', { account: vendor, capture: 'asynchronous' })
+  await givenPayment(world, withFee)
+  await simulator.control('clock', { advance_seconds: 3600 })
+  await simulator.control('settings', { account: vendor, capture: 'immediate' })
+
+  for (const outcome of ['pay', 'fail']) {
+    const { id } = await givenSession(world, { metadata })
+    await simulator.control('pay', { session: id, method: 'delayed' })
+    await simulator.control(outcome, { session: id })
+    if (outcome === 'pay') await simulator.control('refund', { charge: id, status: 'requires_action' })
+  }
+  const declined = await givenSession(world)
+  await simulator.control('fail', { session: declined.id })
+  await simulator.control('pay', { session: declined.id, discount: 100 })
+  const free = await givenSession(world)
+  await simulator.control('pay', { session: free.id, discount: 4900 })
+  const abandoned = await givenSession(world)
+  await stripe.checkout.sessions.expire(abandoned.id, {}, asVendor)
+}
+
+async function tellDisputes(world: World): Promise<void> {
+  const { simulator } = world
+  for (const outcome of ['won', 'lost', 'escalated', 'warning_closed']) {
+    const { charge } = await givenPayment(world)
+    const kind = outcome === 'won' || outcome === 'lost' ? 'chargeback' : 'inquiry'
+    const { id: dispute } = await simulator.control<{ id: string }>('dispute', { charge, kind })
+    if (outcome === 'escalated') await simulator.control('escalate-dispute', { dispute })
+    else await simulator.control('close-dispute', { dispute, outcome })
+  }
+}
+
+async function tellSubscriptions(world: World): Promise<void> {
+  const { simulator } = world
+  const { subscription } = await givenSubscription(world, subscribing)
+  await simulator.control('renew', { subscription })
+  await simulator.control('fail-invoice', { subscription })
+  await simulator.control('renew', { subscription })
+  await simulator.control('cancel', { subscription, when: 'period_end' })
+  await simulator.control('cancel', { subscription, when: 'undo' })
+  await simulator.control('fail-invoice', { subscription, final: true, after_final: 'unpaid' })
+  await simulator.control('cancel', { subscription, reason: 'payment_failed' })
+  const drafting = await givenSubscription(world, subscribing)
+  await simulator.control('clock', { subscription: drafting.subscription, advance_seconds: 32 * 86_400 })
+  const delayed = await givenSession(world, { mode: 'subscription', ...subscribing })
+  await simulator.control('pay', { session: delayed.id, method: 'delayed' })
+  await simulator.control('fail', { session: delayed.id })
+}
+
+async function tellPriceChanges(world: World): Promise<void> {
+  const { simulator } = world
+  const cheap = await givenPrice(simulator, { amount: 1000, recurring: 'month' })
+  const dear = await givenPrice(simulator, { amount: 3000, recurring: 'month' })
+  const yearly = await givenPrice(simulator, { amount: 20_000, recurring: 'year' })
+  const { subscription } = await givenSubscription(world, { price: cheap, ...subscribing })
+  const half = 15 * 86_400
+  await simulator.control('clock', { subscription, advance_seconds: half })
+  await simulator.control('change-price', { subscription, price: dear })
+  await simulator.control('change-price', { subscription, price: cheap })
+  await simulator.control('change-price', { subscription, price: dear, proration: 'create_prorations' })
+  await simulator.control('renew', { subscription })
+  await simulator.control('change-price', { subscription, price: yearly })
+}
