@@ -1,22 +1,38 @@
 import type { Database } from '@licensing/database/connect'
 import type { Outbox } from '@licensing/events/outbox'
 import type { ServiceClient } from '@licensing/grpc/client'
+import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
 import type { LicensingService } from '@licensing/proto/licensing'
+import type { RootKeyService } from '@licensing/proto/root-keys'
 import type { KeyUse } from './api-keys/key-use.ts'
-import type { Turns } from './applications/turns.ts'
 
-/** What the handlers need, made in main.ts. */
-export interface CatalogDeps {
+/**
+ * What an event of changed plans says: `copies`, all that each of them resolves to, or `versions` alone. Licensing of an
+ * earlier release reads copies only.
+ */
+export const planEvents = ['copies', 'versions'] as const
+export type PlanEvents = (typeof planEvents)[number]
+
+/** What the handlers need. */
+export interface CatalogDependencies {
   sql: Database
+  /** One connection, for look-ups of keys that may not exist. */
+  lookups: Database
   outbox: Outbox
-  /** Changes of definitions and plans, by application. */
+  /** Changes of definitions and plans, by application; of applications and API keys, by account. */
   changes: Turns
   licensing: Licensing
+  rootKeys: RootKeys
+  planEvents: PlanEvents
   keyUse: KeyUse
   log: Logger
 }
 
 interface Licensing {
   calls: Pick<ServiceClient<typeof LicensingService>, 'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+}
+
+interface RootKeys {
+  calls: Pick<ServiceClient<typeof RootKeyService>, 'getRootKeys'>
 }

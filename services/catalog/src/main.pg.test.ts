@@ -30,7 +30,7 @@ async function givenEnvironment(postgresUrl?: string) {
     GRPC_ADDRESS: await freeAddress(),
     METRICS_ADDRESS: await freeAddress(),
     DATABASE_URL: database.url,
-    NATS_URL: nats.url,
+    NATS_URL: nats.urlOf('catalog'),
     LICENSING_ADDRESS: licensing.address,
   })
   return {

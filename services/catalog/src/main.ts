@@ -3,19 +3,17 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
-import { createOutbox } from '@licensing/events/outbox'
-import { startRelay } from '@licensing/events/relay'
+import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { LicensingService } from '@licensing/proto/licensing'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { bootstrap } from './accounts/bootstrap.ts'
-import { createKeyUse } from './api-keys/key-use.ts'
-import { createTurns } from './applications/turns.ts'
+import { startCatalog } from './catalog.ts'
 import { catalogConfig } from './config.ts'
 import { catalogMigrations } from './migrations.ts'
-import { catalogService } from './service.ts'
 
 await runProcess(
   'catalog',
@@ -30,22 +28,36 @@ await runProcess(
     })
 
     step('nats')
-    const nats = await connectNats(config.NATS_URL, 'catalog', log)
+    const nats = await connectNats(config.NATS_URL, 'catalog', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas: config.STREAM_REPLICAS, log })
-    onStop('relay', () => relay.stop())
-
-    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text)
+    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text, {
+      sign: signCalls('catalog', 'licensing', config),
+    })
     onStop('licensing channel', () => licensing.close())
-    const keyUse = createKeyUse(sql, log)
-    onStop('use of keys', () => keyUse.stop())
-    const outbox = createOutbox(sql, () => relay.wake())
+    const rootKeys = connectTo(RootKeyService, config.LICENSING_ADDRESS.text, {
+      sign: signCalls('catalog', 'licensing', config),
+    })
+    onStop('root keys channel', () => rootKeys.close())
+
+    step('catalog')
+    const catalog = startCatalog({
+      sql,
+      nats,
+      log,
+      licensing,
+      rootKeys,
+      streamReplicas: config.STREAM_REPLICAS,
+      streamBytes: config.STREAM_MAX_BYTES,
+      planEvents: config.PLAN_EVENTS,
+    })
+    onStop('catalog', () => catalog.stop())
     step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [catalogService({ sql, outbox, changes: createTurns(), licensing, keyUse, log })],
+      services: catalog.services,
       log,
       health,
+      checkCaller: checkCallers('catalog', config, log),
       isUnavailable: isDatabaseUnavailable,
     })
     onStop('server', () => server.stop())

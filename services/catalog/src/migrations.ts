@@ -1,7 +1,11 @@
 import { outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/idempotency/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All of this service's database, in the order to apply. */
 export const catalogMigrations = [
   outboxMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
   { name: 'catalog', path: new URL('../migrations', import.meta.url).pathname },
 ]

@@ -2,10 +2,10 @@ import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-re
 import { CatalogService } from '@licensing/proto/catalog'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
-import { startCatalog } from './testing/catalog.ts'
+import { startTestCatalog } from './testing/catalog.ts'
 
 test('every RPC refuses a request without its account or application, and changes nothing', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const before = await contentsOf(catalog.sql)
   const answers = await callWithoutIds(CatalogService, catalog.calls)
   expect(answers.length).toBeGreaterThan(CatalogService.methods.length)
@@ -18,7 +18,7 @@ test('every RPC refuses a request without its account or application, and change
 })
 
 test('the same requests with all ids are refused for other reasons or answered', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const answers = Object.entries(await callWithIds(CatalogService, catalog.calls))
   expect(answers.filter(([, answer]) => answer === 'internal')).toEqual([])
 })

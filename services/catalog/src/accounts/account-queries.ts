@@ -1,4 +1,5 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Transaction } from '@licensing/database/connect'
+import { locks } from '@licensing/database/locks'
 
 export interface AccountRow {
   id: string
@@ -19,6 +20,17 @@ const columns = (sql: Sql) => sql`id, name, alert_email, fee_bps, fee_fixed_mino
 export async function findAccount(sql: Sql, id: string): Promise<AccountRow | undefined> {
   const [row] = await sql<AccountRow[]>`select ${columns(sql)} from accounts where id = ${id}`
   return row
+}
+
+/**
+ * The lock under which applications and API keys of an account are made, so that they are counted one after the other.
+ * It does not block rows that refer to the account.
+ *
+ * @returns false where there is no such account
+ */
+export async function lockAccount(tx: Transaction, id: string): Promise<boolean> {
+  const rows = await tx`select id from accounts where id = ${id} for no key update`
+  return rows.length > 0
 }
 
 export async function insertAccount(
@@ -74,8 +86,13 @@ export async function recordNewAccountFees(sql: Sql, fee: Fee): Promise<void> {
     set fee_bps = excluded.fee_bps, fee_fixed_minor = excluded.fee_fixed_minor`
 }
 
-export async function readNewAccountFees(sql: Sql): Promise<Fee | undefined> {
+export async function findNewAccountFees(sql: Sql): Promise<Fee | undefined> {
   const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
     select fee_bps, fee_fixed_minor from new_account_fees`
   return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
+}
+
+/** One replica at a time, until its transaction ends. */
+export async function lockBootstrap(sql: Sql): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${locks.bootstrap})`
 }

@@ -1,9 +1,9 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { givenTenant, startCatalog } from '../testing/catalog.ts'
+import { givenTenant, startTestCatalog } from '../testing/catalog.ts'
 
 test('an account is renamed and its address for alerts set and cleared, each alone', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog
   expect(await calls.updateAccount({ accountId, name: 'Ünï ☂' })).toMatchObject({ name: 'Ünï ☂' })
@@ -16,7 +16,7 @@ test('an account is renamed and its address for alerts set and cleared, each alo
 })
 
 test('a name or an address that breaks the rules changes nothing', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog
   const before = await calls.getAccount({ accountId })
@@ -33,7 +33,7 @@ test('a name or an address that breaks the rules changes nothing', async () => {
 })
 
 test('an account that does not exist is not found', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { calls } = catalog
   for (const accountId of ['acct_x', newId('acct')]) {
     await expect(calls.getAccount({ accountId })).rejects.toMatchObject({ code: 'not_found' })

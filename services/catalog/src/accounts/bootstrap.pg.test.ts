@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from '../api-keys/key-format.ts'
-import { firstPage, startCatalog } from '../testing/catalog.ts'
+import { firstPage, startTestCatalog } from '../testing/catalog.ts'
 import { bootstrap } from './bootstrap.ts'
 
 const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 175, FEE_FIXED_MINOR: 30 }
 
 test('replicas that start at once make one demo account, and starting again changes nothing', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const key = newKey()
   const config = { ...settings, BOOTSTRAP_API_KEY: key }
   await Promise.all(Array.from({ length: 8 }, () => bootstrap(catalog.sql, config)))
@@ -26,13 +26,13 @@ test('replicas that start at once make one demo account, and starting again chan
 })
 
 test('without a key no account is made', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
   expect(await catalog.sql`select id from accounts`).toHaveLength(0)
 })
 
 test('another key at a later start is added to the demo account, and a revoked one stays revoked', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const [first, second] = [newKey(), newKey()]
   await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: first })
   await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: second })

@@ -1,13 +1,12 @@
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { locks } from '@licensing/database/locks'
 import { transaction } from '@licensing/database/transaction'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { CatalogConfig } from '../config.ts'
 import { findKeyByHash, insertKey } from '../api-keys/api-key-queries.ts'
 import { hashOfKey } from '../api-keys/key-format.ts'
 import { insertApplication } from '../applications/application-queries.ts'
-import { findDemoAccount, insertAccount, recordNewAccountFees } from './account-queries.ts'
+import { findDemoAccount, insertAccount, lockBootstrap, recordNewAccountFees } from './account-queries.ts'
 
 /**
  * At the first start makes the demo account, its application and the key that the operator brings. A later start with
@@ -21,7 +20,7 @@ export async function bootstrap(
   const key = config.BOOTSTRAP_API_KEY
   await transaction(sql, async (tx) => {
     // Replicas that start at once wait here for one another.
-    await tx`select pg_advisory_xact_lock(${locks.bootstrap})`
+    await lockBootstrap(tx)
     await recordNewAccountFees(tx, fee)
     if (key === undefined) return
     const hash = hashOfKey(key)

@@ -1,12 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AccountSchema, GetAccountRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findAccount } from './account-queries.ts'
 import { toAccount } from './account.ts'
 
 export async function getAccount(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   request: GetAccountRequest,
 ): Promise<MessageInitShape<typeof AccountSchema>> {
   const row = await findAccount(sql, request.accountId)

@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AccountSchema, UpdateAccountRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { updateAccountRow } from './account-queries.ts'
 import { toAccount } from './account.ts'
 import { emailAddress } from './email-address.ts'
 
 export async function updateAccount(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   request: UpdateAccountRequest,
 ): Promise<MessageInitShape<typeof AccountSchema>> {
   const { accountId, name, alertEmail } = request

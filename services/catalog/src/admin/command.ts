@@ -1,6 +1,10 @@
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
+import type { BillingOperationsService } from '@licensing/proto/billing-operations'
 import type { MissedEventsService } from '@licensing/proto/missed-events'
+import type { QuotaService } from '@licensing/proto/quota-service'
+import type { SecretsService } from '@licensing/proto/secrets'
+import type { RootKeyService } from '@licensing/proto/root-keys'
 import type { Fee } from '../accounts/account-queries.ts'
 
 /** A command of licensing-admin. */
@@ -10,10 +14,12 @@ export interface Command {
   summary: string
   /** Options that take a value; `required` ones have to be given. */
   options: Record<string, { required: boolean }>
-  /** Names of arguments without an option. */
+  /** Options without a value: `true` where given. */
+  flags?: string[]
+  /** Names of arguments without an option; one that may be left out ends with `?`. */
   positionals?: string[]
   /** Answers the lines to print. */
-  run: (admin: AdminDeps, given: Record<string, string | undefined>) => Promise<string[]>
+  run: (admin: AdminDependencies, given: Record<string, string | undefined>) => Promise<string[]>
 }
 
 /** The services that consume events. */
@@ -21,10 +27,23 @@ export const consumingServices = ['licensing', 'notifier'] as const
 
 export type ConsumingService = (typeof consumingServices)[number]
 
-interface AdminDeps {
+/** The other services that count what an account may have. */
+export type CountingService = 'licensing' | 'notifier'
+
+interface AdminDependencies {
   sql: Database
   /** Calls of a service that consumes events. @throws UsageError where the environment does not name its address */
   missedEvents: (service: ConsumingService) => ServiceClient<typeof MissedEventsService>
+  /** Calls of licensing. @throws UsageError where the environment does not name its address */
+  rootKeys: () => ServiceClient<typeof RootKeyService>
+  /** Calls of a service that counts what accounts may have. @throws UsageError where its address is not named */
+  quotas: (service: CountingService) => ServiceClient<typeof QuotaService>
+  /** Calls of a service that keeps secrets. @throws UsageError where the environment does not name its address */
+  secrets: (service: CountingService) => ServiceClient<typeof SecretsService>
+  /** Calls of billing. @throws UsageError where the environment does not name its address */
+  billing: () => ServiceClient<typeof BillingOperationsService>
+  /** Where the gateway is reached from outside. */
+  publicUrl: string | undefined
   /** Of this command's own environment, where it has one. */
   fee: Partial<Fee>
 }

@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
 import { closedSets } from '@licensing/proto/closed-sets'
-import { insertAccount, readNewAccountFees } from '../accounts/account-queries.ts'
+import { insertAccount, findNewAccountFees } from '../accounts/account-queries.ts'
 import { emailAddress } from '../accounts/email-address.ts'
 import { mintKey } from '../api-keys/create-api-key.ts'
 import { insertApplication } from '../applications/application-queries.ts'
@@ -25,7 +25,7 @@ export const createAccount: Command = {
     const accountId = newId('acct')
     const applicationId = newId('app')
     const key = await transaction(sql, async (tx) => {
-      const usual = await readNewAccountFees(tx)
+      const usual = await findNewAccountFees(tx)
       const bps = fee.bps ?? usual?.bps ?? feeConfig.FEE_BPS.parse(undefined)
       const fixedMinor =
         fee.fixedMinor ?? usual?.fixedMinor ?? BigInt(feeConfig.FEE_FIXED_MINOR.parse(undefined))

@@ -1,3 +1,4 @@
+import { transaction } from '@licensing/database/transaction'
 import { closedSets } from '@licensing/proto/closed-sets'
 import { mintKey } from '../api-keys/create-api-key.ts'
 import type { Command } from './command.ts'
@@ -12,12 +13,14 @@ export const createKey: Command = {
     app: { required: false },
   },
   async run({ sql }, given) {
-    const { row, key } = await mintKey(sql, {
-      accountId: given.account!,
-      name: given.name!,
-      scopes: given.scopes!.split(',').map((scope) => scope.trim()),
-      applicationId: given.app,
-    })
+    const { row, key } = await transaction(sql, (tx) =>
+      mintKey(tx, {
+        accountId: given.account!,
+        name: given.name!,
+        scopes: given.scopes!.split(',').map((scope) => scope.trim()),
+        applicationId: given.app,
+      }),
+    )
     return [JSON.stringify({ key_id: row.id, key })]
   },
 }

@@ -3,7 +3,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { bootstrap } from '../accounts/bootstrap.ts'
 import { checksumOf, hashOfKey } from '../api-keys/key-format.ts'
-import { startCatalog } from '../testing/catalog.ts'
+import { startTestCatalog } from '../testing/catalog.ts'
 import { runAdmin } from './run-admin.ts'
 
 async function adminJson(
@@ -36,7 +36,7 @@ test('create-account makes an account, an application and a key of all scopes, a
 })
 
 test('a new account takes the fee of the running service, or that of the command’s own environment', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { sql, databaseUrl: DATABASE_URL } = catalog
   const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 250, FEE_FIXED_MINOR: 30 }
   await bootstrap(sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
@@ -56,7 +56,7 @@ test('a new account takes the fee of the running service, or that of the command
 })
 
 test('a key made here works at once, and is refused as soon as it is revoked, which can be done again', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl }
   const account = await adminJson(['create-account', '--name', 'A'], environment)
   const wanted = ['create-key', '--account', account.account_id!, '--name', 'CI', '--scopes', 'read, issue']
@@ -92,6 +92,10 @@ test('wrong usage is reported in plain words with exit code 2, and what cannot b
     [['missed-events', 'show'], 2, 'unknown action of missed-events: show'],
     [['missed-events', 'list', '--service', 'billing'], 2, '--service must be licensing or notifier'],
     [['missed-events', 'list'], 2, 'set LICENSING_ADDRESS to the address of the licensing service'],
+    [['processor-events'], 2, 'missing: action'],
+    [['processor-events', 'show'], 2, 'unknown action of processor-events: show'],
+    [['processor-events', 'list'], 2, 'set BILLING_ADDRESS to the address of the billing service'],
+    [['processor-webhook', '--creat'], 2, "Unknown option '--creat'"],
     [['revoke', 'key_1'], 1, 'there is no API key key_1'],
   ]
   for (const [args, expected, message] of refusals) {
@@ -118,7 +122,30 @@ test('help names every command', async () => {
   for (const args of [[], ['--help'], ['revoke', '--help']]) {
     const { output, code } = await runAdmin(args, {})
     expect(code).toBe(0)
-    for (const name of ['create-account', 'create-key', 'list', 'missed-events', 'revoke', 'set-fee'])
-      expect(output).toContain(name)
+    const names = [
+      'create-account',
+      'create-key',
+      'list',
+      'missed-events',
+      'processor-events',
+      'revoke',
+      'set-fee',
+    ]
+    for (const name of [...names, 'processor-webhook']) expect(output).toContain(name)
   }
+})
+
+test('rotate-root-key asks for an application that is there, and for --retire with --force', async () => {
+  await using catalog = await startTestCatalog()
+  const environment = { DATABASE_URL: catalog.databaseUrl, LICENSING_ADDRESS: catalog.licensing.address }
+  const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], environment)
+  expect(await outcome()).toMatchObject({ code: 2 })
+  const unknown = newId('app')
+  for (const app of [unknown, 'nonsense']) {
+    expect(await outcome('--app', app)).toMatchObject({
+      code: 1,
+      errors: `licensing-admin: there is no application ${app}\n`,
+    })
+  }
+  expect(await outcome('--app', unknown, '--force')).toMatchObject({ code: 2 })
 })

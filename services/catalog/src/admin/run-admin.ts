@@ -1,38 +1,60 @@
 import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
-import { address, ConfigError, readConfig } from '@licensing/process/config'
+import { address, callConfig, ConfigError, readConfig } from '@licensing/process/config'
+import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import { MissedEventsService } from '@licensing/proto/missed-events'
+import { QuotaService } from '@licensing/proto/quota-service'
+import { SecretsService } from '@licensing/proto/secrets'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { feeConfig } from '../config.ts'
 import { catalogMigrations } from '../migrations.ts'
-import type { Command, ConsumingService } from './command.ts'
+import type { Command, ConsumingService, CountingService } from './command.ts'
 import { Refusal, UsageError } from './command.ts'
 import { createAccount } from './create-account.ts'
 import { createKey } from './create-key.ts'
 import { list } from './list.ts'
 import { missedEvents } from './missed-events.ts'
+import { processorEvents } from './processor-events.ts'
+import { processorWebhook } from './processor-webhook.ts'
+import { reEncrypt } from './re-encrypt.ts'
 import { revoke } from './revoke.ts'
+import { rotateRootKey } from './rotate-root-key.ts'
 import { setFee } from './set-fee.ts'
+import { setQuota } from './set-quota.ts'
 
 const commands: Record<string, Command> = {
   'create-account': createAccount,
   'create-key': createKey,
   list,
   'missed-events': missedEvents,
+  'processor-events': processorEvents,
+  'processor-webhook': processorWebhook,
+  're-encrypt': reEncrypt,
   revoke,
+  'rotate-root-key': rotateRootKey,
   'set-fee': setFee,
+  'set-quota': setQuota,
 }
 
 type Environment = Record<string, string | undefined>
 
 const environment = z.object({
   DATABASE_URL: z.url().describe('postgres://… of the catalog service’s database'),
-  LICENSING_ADDRESS: address.optional().describe('host:port of the licensing service, for missed-events'),
-  NOTIFIER_ADDRESS: address.optional().describe('host:port of the notifier service, for missed-events'),
+  LICENSING_ADDRESS: address
+    .optional()
+    .describe('host:port of the licensing service, for missed-events, rotate-root-key and set-quota'),
+  NOTIFIER_ADDRESS: address
+    .optional()
+    .describe('host:port of the notifier service, for missed-events and set-quota'),
+  BILLING_ADDRESS: address.optional().describe('host:port of the billing service, for processor-…'),
+  CALL_KEYS: callConfig.CALL_KEYS,
+  PUBLIC_URL: z.url().optional().describe('where the gateway is reached, for processor-webhook --create'),
   FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
   FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
 })
@@ -62,6 +84,12 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
   }
 }
 
+const addresses = {
+  billing: 'BILLING_ADDRESS',
+  licensing: 'LICENSING_ADDRESS',
+  notifier: 'NOTIFIER_ADDRESS',
+} as const
+
 async function run(
   command: Command,
   given: Record<string, string | undefined>,
@@ -70,12 +98,24 @@ async function run(
   const config = readConfig(environment, env)
   const sql = connect(config.DATABASE_URL, { name: 'licensing-admin', max: 2 })
   using channels = new DisposableStack()
-  const missedEvents = (service: ConsumingService) => {
-    const variable = service === 'licensing' ? 'LICENSING_ADDRESS' : 'NOTIFIER_ADDRESS'
+  const addressOf = (service: keyof typeof addresses) => {
+    const variable = addresses[service]
     const target = config[variable]
     if (!target) throw new UsageError(`set ${variable} to the address of the ${service} service`)
-    return channels.adopt(connectTo(MissedEventsService, target.text), (channel) => channel.close()).calls
+    return target.text
   }
+  const to = (service: keyof typeof addresses) =>
+    [addressOf(service), { sign: signCalls('catalog', service, { ...config, CALLER_CHECK: 'off' }) }] as const
+  const missedEvents = (service: ConsumingService) =>
+    channels.adopt(connectTo(MissedEventsService, ...to(service)), (channel) => channel.close()).calls
+  const rootKeys = () =>
+    channels.adopt(connectTo(RootKeyService, ...to('licensing')), (channel) => channel.close()).calls
+  const quotas = (service: CountingService) =>
+    channels.adopt(connectTo(QuotaService, ...to(service)), (channel) => channel.close()).calls
+  const secrets = (service: CountingService) =>
+    channels.adopt(connectTo(SecretsService, ...to(service)), (channel) => channel.close()).calls
+  const billing = () =>
+    channels.adopt(connectTo(BillingOperationsService, ...to('billing')), (channel) => channel.close()).calls
   try {
     // It may be the first to come to this database.
     await migrate(sql, catalogMigrations)
@@ -83,25 +123,31 @@ async function run(
       ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),
       ...(config.FEE_FIXED_MINOR !== undefined && { fixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
     }
-    return await command.run({ sql, fee, missedEvents }, given)
+    return await command.run(
+      { sql, fee, missedEvents, rootKeys, quotas, secrets, billing, publicUrl: config.PUBLIC_URL },
+      given,
+    )
   } finally {
     await sql.end({ timeout: 5 })
   }
 }
 
 function argumentsOf(command: Command, args: string[]): Record<string, string | undefined> {
-  const options = Object.fromEntries(
-    Object.keys(command.options).map((name) => [name, { type: 'string' as const }]),
-  )
+  const options = Object.fromEntries([
+    ...Object.keys(command.options).map((name) => [name, { type: 'string' as const }] as const),
+    ...(command.flags ?? []).map((name) => [name, { type: 'boolean' as const }] as const),
+  ])
   const { values, positionals } = parsed(args, options)
   const names = command.positionals ?? []
   if (positionals.length > names.length) {
     throw new UsageError(`unexpected argument ${positionals[names.length]}`)
   }
-  const given: Record<string, string | undefined> = { ...values }
+  const given: Record<string, string | undefined> = Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, String(value)]),
+  )
   names.forEach((name, at) => (given[name] = positionals[at]))
   const missing = [
-    ...names.filter((name) => given[name] === undefined),
+    ...names.filter((name) => given[name] === undefined && !name.endsWith('?')),
     ...Object.keys(command.options)
       .filter((name) => command.options[name]!.required && given[name] === undefined)
       .map((name) => `--${name}`),
@@ -110,7 +156,7 @@ function argumentsOf(command: Command, args: string[]): Record<string, string | 
   return given
 }
 
-function parsed(args: string[], options: Record<string, { type: 'string' }>) {
+function parsed(args: string[], options: Record<string, { type: 'string' | 'boolean' }>) {
   try {
     return parseArgs({ args, options, strict: true, allowPositionals: true })
   } catch (error) {

@@ -44,6 +44,12 @@ export async function insertKey(
   return row!
 }
 
+export async function countKeysInForce(sql: Sql, accountId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from api_keys where account_id = ${accountId} and revoked_at is null`
+  return row!.count
+}
+
 /** Revoked ones too. */
 export async function findKeyByHash(
   sql: Sql,
@@ -51,6 +57,23 @@ export async function findKeyByHash(
 ): Promise<(ApiKeyRow & { key_hash: Buffer }) | undefined> {
   const [row] = await sql<(ApiKeyRow & { key_hash: Buffer })[]>`
     select ${columns(sql)}, key_hash from api_keys where key_hash = ${Buffer.from(hash)}`
+  return row
+}
+
+/** Keys in force, of these hashes in hexadecimal. */
+export async function findKeysByHash(
+  sql: Sql,
+  hashes: string[],
+): Promise<(ApiKeyRow & { key_hash: Buffer })[]> {
+  return sql<(ApiKeyRow & { key_hash: Buffer })[]>`
+    select ${columns(sql)}, key_hash from api_keys
+    where key_hash = any(array(select decode(hash, 'hex') from unnest(${hashes}::text[]) as hash))
+      and revoked_at is null`
+}
+
+export async function findKey(sql: Sql, accountId: string, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await sql<ApiKeyRow[]>`
+    select ${columns(sql)} from api_keys where id = ${id} and account_id = ${accountId}`
   return row
 }
 

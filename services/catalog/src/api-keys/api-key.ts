@@ -1,7 +1,17 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { ApiKeySchema } from '@licensing/proto/catalog'
+import type { ApiKeySchema, PrincipalSchema } from '@licensing/proto/catalog'
 import type { ApiKeyRow } from './api-key-queries.ts'
+
+/** Who calls with this key. */
+export function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
+  return {
+    keyId: row.id,
+    accountId: row.account_id,
+    scopes: row.scopes,
+    ...(row.application_id !== null && { applicationId: row.application_id }),
+  }
+}
 
 export function toApiKey(row: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
   return {

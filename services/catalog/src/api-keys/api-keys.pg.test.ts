@@ -1,12 +1,12 @@
 import { newId } from '@licensing/database/ids'
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { eventsOf, firstPage, givenTenant, startCatalog } from '../testing/catalog.ts'
+import { eventsOf, firstPage, givenTenant, startTestCatalog } from '../testing/catalog.ts'
 import { outcomeOf } from '../testing/outcomes.ts'
 import { hashOfKey } from './key-format.ts'
 
 test('a key is shown once, kept as a hash, and names its account, scopes and application when it is used', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog
   const wanted = { accountId, name: 'CI', scopes: ['read', 'issue', 'read'], applicationId }
@@ -28,7 +28,7 @@ test('a key is shown once, kept as a hash, and names its account, scopes and app
 })
 
 test('an unknown hash, and what is no hash, is unauthenticated', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { key } = await catalog.calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
   const right = hashOfKey(key)
@@ -45,7 +45,7 @@ test('an unknown hash, and what is no hash, is unauthenticated', async () => {
 })
 
 test('a revoked key is refused and stays listed; revoking again changes nothing and answers the same', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog
   const { apiKey, key } = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'], applicationId })
@@ -61,13 +61,13 @@ test('a revoked key is refused and stays listed; revoking again changes nothing 
 })
 
 test('another account’s key, an unknown one and what is no id are not found, and stay in force', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
-  const stranger = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
   const { calls } = catalog
   const { apiKey, key } = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
   for (const request of [
-    { accountId: stranger.accountId, keyId: apiKey!.id },
+    { accountId: otherTenant.accountId, keyId: apiKey!.id },
     { accountId, keyId: newId('key') },
     { accountId, keyId: 'key_\0' },
   ]) {
@@ -77,7 +77,7 @@ test('another account’s key, an unknown one and what is no id are not found, a
 })
 
 test('the list tells of every use up to now, on either replica, and never goes back', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { replicas } = catalog
   const { key } = await replicas[0].createApiKey({ accountId, name: 'x', scopes: ['read'] })
@@ -98,16 +98,70 @@ test('the list tells of every use up to now, on either replica, and never goes b
 })
 
 test('a key with wrong scopes, no name or a foreign application is refused, each field named', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
-  const stranger = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
   const refusal = (change: object) =>
     outcomeOf(catalog.calls.createApiKey({ accountId, name: 'x', scopes: ['read'], ...change }))
   expect(await refusal({ scopes: [] })).toBe('validation_failed /scopes')
   expect(await refusal({ scopes: ['read', 'root'] })).toBe('validation_failed /scopes/1')
   expect(await refusal({ name: '' })).toBe('validation_failed /name')
-  for (const applicationId of [stranger.applicationId, newId('app'), 'x', 'nul\0']) {
+  for (const applicationId of [otherTenant.applicationId, newId('app'), 'x', 'nul\0']) {
     expect(await refusal({ applicationId })).toBe('validation_failed /app_id')
   }
   expect((await catalog.calls.listApiKeys({ accountId, ...firstPage })).apiKeys).toEqual([])
+})
+
+test('a key is read by its id, a revoked one too; another account’s, an unknown one and what is no id are not found', async () => {
+  await using catalog = await startTestCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
+  const { calls } = catalog
+  const { apiKey } = await calls.createApiKey({ accountId, name: 'CI', scopes: ['issue'], applicationId })
+  const keyId = apiKey!.id
+  expect(await calls.getApiKey({ accountId, keyId })).toMatchObject({
+    id: keyId,
+    name: 'CI',
+    scopes: ['issue'],
+    applicationId,
+  })
+  await calls.revokeApiKey({ accountId, keyId })
+  expect(await calls.getApiKey({ accountId, keyId })).toMatchObject({ revokedAt: expect.anything() })
+  for (const request of [
+    { accountId: otherTenant.accountId, keyId },
+    { accountId, keyId: newId('key') },
+    { accountId, keyId: 'key_\0' },
+  ]) {
+    await expect(calls.getApiKey(request)).rejects.toMatchObject({ code: 'not_found' })
+  }
+})
+
+test('many keys are asked about together, while all other connections are held, and the wrong ones have no answer', async () => {
+  await using catalog = await startTestCatalog()
+  const { accountId, applicationId } = await givenTenant(catalog)
+  const { calls, sql } = catalog
+  const made = await calls.createApiKey({ accountId, name: 'x', scopes: ['read'], applicationId })
+  const revoked = await calls.createApiKey({ accountId, name: 'y', scopes: ['read'] })
+  await calls.revokeApiKey({ accountId, keyId: revoked.apiKey!.id })
+  const wrong = Array.from({ length: 400 }, () => randomBytes(32))
+  const keyHashes = [...wrong, hashOfKey(made.key), hashOfKey(revoked.key), Buffer.alloc(0), Buffer.alloc(31)]
+  // The pool of the test's catalog has 20.
+  const held = await Promise.all(Array.from({ length: 20 }, () => sql.reserve()))
+  try {
+    const { answers } = await calls.authenticateKeys({ keyHashes })
+    expect(answers).toHaveLength(404)
+    expect(answers[400]!.principal).toMatchObject({
+      keyId: made.apiKey!.id,
+      accountId,
+      scopes: ['read'],
+      applicationId,
+    })
+    expect(answers.filter(({ principal }) => principal !== undefined)).toHaveLength(1)
+  } finally {
+    for (const connection of held) connection.release()
+  }
+  const tooMany = Array.from({ length: 1_001 }, () => randomBytes(32))
+  await expect(calls.authenticateKeys({ keyHashes: tooMany })).rejects.toMatchObject({
+    code: 'validation_failed',
+  })
 })

@@ -2,11 +2,12 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { AuthenticateKeyRequest, PrincipalSchema } from '@licensing/proto/catalog'
 import { timingSafeEqual } from 'node:crypto'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { findKeyByHash } from './api-key-queries.ts'
+import { toPrincipal } from './api-key.ts'
 
 export async function authenticateKey(
-  { sql, keyUse }: CatalogDeps,
+  { sql, keyUse }: CatalogDependencies,
   { keyHash }: AuthenticateKeyRequest,
 ): Promise<MessageInitShape<typeof PrincipalSchema>> {
   const row = keyHash.length === 32 ? await findKeyByHash(sql, keyHash) : undefined
@@ -14,10 +15,5 @@ export async function authenticateKey(
     throw new ServiceError('unauthenticated', 'the API key is unknown or revoked')
   }
   keyUse.touch(row.id)
-  return {
-    keyId: row.id,
-    accountId: row.account_id,
-    scopes: row.scopes,
-    ...(row.application_id !== null && { applicationId: row.application_id }),
-  }
+  return toPrincipal(row)
 }

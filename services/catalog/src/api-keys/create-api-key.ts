@@ -1,30 +1,47 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { Sql } from '@licensing/database/connect'
+import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
-import type { CreateApiKeyRequest, CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import { once } from '@licensing/idempotency/once'
+import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import type { CreateApiKeyRequest } from '@licensing/proto/catalog'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
-import type { CatalogDeps } from '../dependencies.ts'
+import { checkQuota } from '@licensing/quotas/quota'
+import { lockAccount } from '../accounts/account-queries.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound, Violations } from '../refusals.ts'
 import type { ApiKeyRow } from './api-key-queries.ts'
-import { insertKey } from './api-key-queries.ts'
+import { countKeysInForce, insertKey } from './api-key-queries.ts'
 import { toApiKey } from './api-key.ts'
 import { hashOfKey, newKey } from './key-format.ts'
 
 export async function createApiKey(
-  { sql }: CatalogDeps,
+  { sql, changes }: CatalogDependencies,
   request: CreateApiKeyRequest,
 ): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
-  const { row, key } = await mintKey(sql, request)
+  const kept = { schema: CreateApiKeyResponseSchema, answer: toResponse }
+  const minted = await changes.inTurn(request.accountId, () =>
+    transaction(sql, (tx) => once(tx, kept, () => mintKey(tx, request))),
+  )
+  return toResponse(minted)
+}
+
+function toResponse({ row, key }: MintedKey): MessageInitShape<typeof CreateApiKeyResponseSchema> {
   return { apiKey: toApiKey(row), key }
+}
+
+interface MintedKey {
+  row: ApiKeyRow
+  key: string
 }
 
 /** Makes a key; the one that comes back is shown once and kept nowhere. */
 export async function mintKey(
-  sql: Sql,
+  tx: Transaction,
   wanted: { accountId: string; name: string; scopes: readonly string[]; applicationId?: string | undefined },
-): Promise<{ row: ApiKeyRow; key: string }> {
+): Promise<MintedKey> {
   const { accountId, applicationId, name } = wanted
   const violations = new Violations()
   violations.checkName('/name', name)
@@ -36,8 +53,9 @@ export async function mintKey(
   if (applicationId !== undefined && !isId('app', applicationId)) violations.add('/app_id', noSuchApplication)
   violations.throwIfAny()
 
+  if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
   const key = newKey()
-  const row = await insertKey(sql, {
+  const row = await insertKey(tx, {
     id: newId('key'),
     accountId,
     applicationId: applicationId ?? null,
@@ -46,11 +64,9 @@ export async function mintKey(
     lastFour: key.slice(-4),
     scopes: [...new Set(wanted.scopes)].map((scope) => readMember('scope', scope)),
   }).catch((error: unknown) => {
-    const broken = brokenConstraint(error)
-    if (broken === 'api_keys_application') throw invalid('/app_id', noSuchApplication)
-    if (broken === 'api_keys_account_id_fkey') throw notFound('account', accountId)
-    throw error
+    throw brokenConstraint(error) === 'api_keys_application' ? invalid('/app_id', noSuchApplication) : error
   })
+  await checkQuota(tx, accountId, 'api_keys', await countKeysInForce(tx, accountId))
   return { row, key }
 }
 

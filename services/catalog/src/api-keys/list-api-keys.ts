@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf } from '@licensing/database/page'
 import type { ListApiKeysRequest, ListApiKeysResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { listKeyRows } from './api-key-queries.ts'
 import { toApiKey } from './api-key.ts'
 
 export async function listApiKeys(
-  { sql, keyUse }: CatalogDeps,
+  { sql, keyUse }: CatalogDependencies,
   request: ListApiKeysRequest,
 ): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
   checkPage('key', request)

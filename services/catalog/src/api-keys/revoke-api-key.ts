@@ -3,14 +3,14 @@ import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import type { RevokeApiKeyRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { revokeKeyRow } from './api-key-queries.ts'
 import type { KeyOwner } from './api-key-queries.ts'
 
 /** Revoking again changes nothing and answers the same. */
 export async function revokeApiKey(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   { accountId, keyId }: RevokeApiKeyRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
   const found = await revokeKey(sql, { accountId }, keyId)

@@ -24,6 +24,12 @@ export async function insertApplication(
   return row!
 }
 
+export async function countApplications(sql: Sql, accountId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from applications where account_id = ${accountId}`
+  return row!.count
+}
+
 /** An application of the account. */
 export async function findApplication(
   sql: Sql,

@@ -1,12 +1,12 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { actor, firstPage, givenTenant, startCatalog } from '../testing/catalog.ts'
+import { actor, firstPage, givenTenant, startTestCatalog } from '../testing/catalog.ts'
 import { outcomesOf } from '../testing/outcomes.ts'
 
 test('an application is its account’s alone; whose it is can be asked without knowing that', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
-  const stranger = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
   const { calls } = catalog
   expect(await calls.getApplication({ accountId, applicationId })).toMatchObject({
     id: applicationId,
@@ -14,7 +14,7 @@ test('an application is its account’s alone; whose it is can be asked without 
     name: 'Test',
   })
   expect(await calls.findApplicationOwner({ applicationId })).toMatchObject({ accountId })
-  const foreign = { accountId: stranger.accountId, applicationId }
+  const foreign = { accountId: otherTenant.accountId, applicationId }
   await expect(calls.getApplication(foreign)).rejects.toMatchObject({
     code: 'not_found',
     message: `there is no application ${applicationId}`,
@@ -22,13 +22,13 @@ test('an application is its account’s alone; whose it is can be asked without 
 })
 
 test('a gateway of the release before finds an owner through GetApplication, without an account', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   expect(await catalog.calls.getApplication({ accountId: '', applicationId })).toMatchObject({ accountId })
 })
 
 test('what is no id is not found, whatever characters it has', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   for (const applicationId of ['x', 'app_', 'app_\0', '☂'.repeat(100), newId('pln'), newId('app')]) {
     const path = { accountId, applicationId }
@@ -48,7 +48,7 @@ test('what is no id is not found, whatever characters it has', async () => {
 })
 
 test('a page shows each application once, newest first, while others are made', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog
   for (let made = 0; made < 6; made += 1) await calls.createApplication({ accountId, name: `app ${made}` })
@@ -64,7 +64,7 @@ test('a page shows each application once, newest first, while others are made', 
 })
 
 test('a bound key’s page has its own application alone', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   await catalog.calls.createApplication({ accountId, name: 'other' })
   const page = await catalog.calls.listApplications({
@@ -76,7 +76,7 @@ test('a bound key’s page has its own application alone', async () => {
 })
 
 test('a page after what is no id is refused', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   for (const beforeId of ['x', 'nul\0', newId('lic')]) {
     const request = { ...tenant, limit: 0, beforeId }
@@ -88,4 +88,31 @@ test('a page after what is no id is refused', async () => {
     ]
     expect(await outcomesOf(attempts)).toEqual(attempts.map(() => 'bad_request'))
   }
+})
+
+test('an application is answered with its root key, and while licensing is unavailable none is made', async () => {
+  await using catalog = await startTestCatalog()
+  const { accountId } = await givenTenant(catalog)
+  const { calls, licensing } = catalog
+  const made = await calls.createApplication({ accountId, name: 'one' })
+  expect(made.rootKey).toBe(`lrk_${made.id}`)
+  const names = async () =>
+    (await calls.listApplications({ accountId, ...firstPage })).applications.map(({ name }) => name)
+  licensing.refused.add('getRootKeys')
+  await expect(calls.createApplication({ accountId, name: 'two' })).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+  expect(await names()).toEqual(['one', 'Test'])
+  licensing.refused.clear()
+  await calls.createApplication({ accountId, name: 'two' })
+  expect(await names()).toEqual(['two', 'one', 'Test'])
+})
+
+test('beside licensing of the release before applications are made without a root key', async () => {
+  await using catalog = await startTestCatalog()
+  const { accountId } = await givenTenant(catalog)
+  await catalog.licensing.stop()
+  await catalog.licensing.start({ rootKeys: false })
+  const made = await catalog.calls.createApplication({ accountId, name: 'one' })
+  expect(made.rootKey).toBeUndefined()
 })

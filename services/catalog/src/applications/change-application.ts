@@ -1,5 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { lockApplication } from './application-queries.ts'
 
 /**
@@ -10,7 +10,7 @@ import { lockApplication } from './application-queries.ts'
  * @throws ServiceError `not_found` where the application is not the account's
  */
 export function changeApplication<T>(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   { accountId, applicationId }: { accountId: string; applicationId: string },
   work: (tx: Transaction) => Promise<T>,
 ): Promise<T> {

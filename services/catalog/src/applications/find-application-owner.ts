@@ -1,11 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ApplicationOwnerSchema, FindApplicationOwnerRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findApplicationOfAnyAccount } from './application-queries.ts'
 
 export async function findApplicationOwner(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   { applicationId }: FindApplicationOwnerRequest,
 ): Promise<MessageInitShape<typeof ApplicationOwnerSchema>> {
   const row = await findApplicationOfAnyAccount(sql, applicationId)

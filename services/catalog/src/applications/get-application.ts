@@ -1,12 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ApplicationSchema, GetApplicationRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
 import { findApplication, findApplicationOfAnyAccount } from './application-queries.ts'
 import { toApplication } from './application.ts'
 
 export async function getApplication(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   { accountId, applicationId }: GetApplicationRequest,
 ): Promise<MessageInitShape<typeof ApplicationSchema>> {
   // Gateways of the release before ask for an owner this way (catalog.proto); every other gives the account.

@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf } from '@licensing/database/page'
 import type { ListApplicationsRequest, ListApplicationsResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { listApplicationRows } from './application-queries.ts'
 import { toApplication } from './application.ts'
 
 export async function listApplications(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   request: ListApplicationsRequest,
 ): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
   checkPage('app', request)

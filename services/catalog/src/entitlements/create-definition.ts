@@ -1,42 +1,54 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
-import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type {
-  CreateEntitlementDefinitionRequest,
-  EntitlementDefinitionSchema,
-} from '@licensing/proto/catalog'
+import { ServiceError } from '@licensing/grpc/errors'
+import { once } from '@licensing/idempotency/once'
+import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import type { CreateEntitlementDefinitionRequest, EntitlementDefinition } from '@licensing/proto/catalog'
 import { isMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
+import { checkQuota } from '@licensing/quotas/quota'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { Violations } from '../refusals.ts'
 import { countDefinitions, insertDefinition } from './definition-queries.ts'
 import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.ts'
+import type { DefinitionRow } from './definition.ts'
 
-// A plan's copy travels as one message, which carries every definition.
-const mostDefinitions = 2_000
+// What is issued after the answer has the definition: licensing has every plan of it by then.
+const kept = { schema: EntitlementDefinitionSchema, answer: toDefinition, isUnfinished: true }
 
+/** @param begun the answer of an earlier call with the same idempotency key, which saved the definition */
 export async function createDefinition(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: CreateEntitlementDefinitionRequest,
+  begun?: EntitlementDefinition,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  const definition = begun ?? toDefinition(await save(deps, request))
+  await pushPlansOf(deps, request.applicationId)
+  return definition
+}
+
+async function save(
+  deps: CatalogDependencies,
+  request: CreateEntitlementDefinitionRequest,
+): Promise<DefinitionRow> {
   const { accountId, applicationId, key } = request
   await requireLicensing(deps)
-  const row = await changeApplication(deps, request, async (tx) => {
+  const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
-    if ((await countDefinitions(tx, applicationId)) > mostDefinitions) {
-      throw invalid('/key', `an application has at most ${mostDefinitions} definitions; delete one first`)
-    }
-    await changeAllPlans(tx, accountId, applicationId)
+    await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
+    await changeAllPlans(tx, { accountId, applicationId, planEvents: deps.planEvents })
     return inserted
-  }).catch((error: unknown) => {
-    throw refusal(brokenConstraint(error), request) ?? error
-  })
-  await pushPlansOf(deps, applicationId)
-  return toDefinition(row)
+  }
+  return changeApplication(deps, request, (tx) => once(tx, kept, () => define(tx))).catch(
+    (error: unknown) => {
+      throw refusal(brokenConstraint(error), request) ?? error
+    },
+  )
 }
 
 function checked(request: CreateEntitlementDefinitionRequest): {

@@ -5,13 +5,13 @@ import type {
   ListEntitlementDefinitionsResponseSchema,
 } from '@licensing/proto/catalog'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { listDefinitionRows } from './definition-queries.ts'
 import { toDefinition } from './definition.ts'
 
 export async function listDefinitions(
-  { sql }: CatalogDeps,
+  { sql }: CatalogDependencies,
   request: ListEntitlementDefinitionsRequest,
 ): Promise<MessageInitShape<typeof ListEntitlementDefinitionsResponseSchema>> {
   const { accountId, applicationId, limit } = request

@@ -5,7 +5,7 @@ import type {
   UpdateEntitlementDefinitionRequest,
 } from '@licensing/proto/catalog'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { changeAllPlans, pushPlansOf } from '../plan-copies/change-all-plans.ts'
 import { requireLicensing } from '../plan-copies/push.ts'
 import { notFound, Violations } from '../refusals.ts'
@@ -14,7 +14,7 @@ import { problemOfValue, toDefinition } from './definition.ts'
 
 /** Key and kind are permanent (interface 9). */
 export async function updateDefinition(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: UpdateEntitlementDefinitionRequest,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
@@ -32,7 +32,8 @@ export async function updateDefinition(
       displayName: displayName ?? found.display_name,
       default: value,
     })
-    if (value !== found.default_value) await changeAllPlans(tx, accountId, applicationId)
+    if (value !== found.default_value)
+      await changeAllPlans(tx, { accountId, applicationId, planEvents: deps.planEvents })
     return updated
   })
   // Also where the default stood already: an earlier call may have saved it without reaching licensing.

@@ -1,6 +1,7 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
-import type { CatalogDeps } from '../dependencies.ts'
-import { announce } from './announce.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { announce, announceVersions } from './announce.ts'
+import type { Announcement } from './announce.ts'
 import { copiesOfApplication, raiseVersions } from './plan-copy-queries.ts'
 import { toPlanCopy } from './plan-copy.ts'
 import { push } from './push.ts'
@@ -10,17 +11,14 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 const batchSize = 50
 
 /** After a change of a definition, under the application's lock: every plan gets a new version, published in events. */
-export async function changeAllPlans(
-  tx: Transaction,
-  accountId: string,
-  applicationId: string,
-): Promise<void> {
-  await raiseVersions(tx, applicationId)
-  for await (const copies of batches(tx, applicationId)) await announce(tx, accountId, applicationId, copies)
+export async function changeAllPlans(tx: Transaction, of: Announcement): Promise<void> {
+  const versions = await raiseVersions(tx, of.applicationId)
+  if (of.planEvents === 'versions') return announceVersions(tx, of, versions)
+  for await (const copies of batches(tx, of.applicationId)) await announce(tx, of, copies)
 }
 
 /** Hands all plans of an application to licensing as they stand now. */
-export async function pushPlansOf(deps: CatalogDeps, applicationId: string): Promise<void> {
+export async function pushPlansOf(deps: CatalogDependencies, applicationId: string): Promise<void> {
   for await (const copies of batches(deps.sql, applicationId)) await push(deps, copies)
 }
 

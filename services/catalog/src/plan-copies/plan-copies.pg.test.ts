@@ -1,12 +1,21 @@
 import { toBinary } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
+import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
+import type { Event } from '@licensing/proto/events'
 import { expect, test } from 'vitest'
-import { eventsOf, givenDefinitions, givenPlan, givenTenant, startCatalog } from '../testing/catalog.ts'
+import {
+  actor,
+  eventsOf,
+  givenDefinitions,
+  givenPlan,
+  givenTenant,
+  startTestCatalog,
+} from '../testing/catalog.ts'
 import type { TestCatalog, Tenant } from '../testing/catalog.ts'
 
 test('the copies of all accounts’ plans are listed page by page, each once', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const made: string[] = []
   for (const tenant of [await givenTenant(catalog), await givenTenant(catalog)]) {
     await givenDefinitions(catalog, tenant, { seats: '2' })
@@ -24,16 +33,16 @@ test('the copies of all accounts’ plans are listed page by page, each once', a
 })
 
 test('a copy is found in its own account and application alone', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { id: planId } = await givenPlan(catalog, tenant)
   const copy = await catalog.calls.getPlanCopy({ ...tenant, planId })
   expect(copy).toMatchObject({ ...tenant, id: planId })
-  const stranger = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
   for (const change of [
-    { accountId: stranger.accountId },
-    { applicationId: stranger.applicationId },
-    stranger,
+    { accountId: otherTenant.accountId },
+    { applicationId: otherTenant.applicationId },
+    otherTenant,
   ]) {
     const foreign = { ...tenant, ...change, planId }
     await expect(catalog.calls.getPlanCopy(foreign)).rejects.toMatchObject({ code: 'not_found' })
@@ -59,7 +68,7 @@ async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { s
 }
 
 test('a change that reaches very many plans is published in several events that JetStream can take, and pushed whole', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const { seats, ...tenant } = await givenLargeApplication(catalog)
   const change = { ...tenant, entitlementDefId: seats, default: '2' }
   await catalog.calls.updateEntitlementDefinition(change)
@@ -78,8 +87,58 @@ test('a change that reaches very many plans is published in several events that 
   }
 })
 
+const sizesOf = (events: Event[]) => events.map((event) => toBinary(EventSchema, event).length)
+
+test('an event of a plan is as small with 500 definitions as with one, and names the plan and its version', async () => {
+  await using catalog = await startTestCatalog('versions')
+  const small = await givenTenant(catalog)
+  await givenDefinitions(catalog, small, { seats: '1' })
+  const large = await givenTenant(catalog)
+  const { applicationId } = large
+  const { seats } = await givenDefinitions(catalog, large, { seats: '1' })
+  const keys = Array.from({ length: 499 }, (_, at) => `${'k'.repeat(55)}_${at}`)
+  await catalog.sql`insert into entitlement_keys select ${applicationId}, unnest(${keys}::text[]), 'limit'`
+  await catalog.sql`
+    insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
+    select unnest(${keys.map(() => newId('ent'))}::text[]), ${applicationId}, unnest(${keys}::text[]), 'limit', 'x',
+      '123456789012345'`
+
+  /** The plan's life, and the sizes of the events of it. */
+  const live = async (tenant: Tenant) => {
+    const before = (await eventsOf(catalog.sql)).length
+    const plan = await givenPlan(catalog, tenant, 'pro', { seats: '2' })
+    const of = { ...tenant, planId: plan.id }
+    await catalog.calls.updatePlan({ ...of, entitlements: { overrides: [{ key: 'seats', value: '3' }] } })
+    await catalog.calls.archivePlan({ ...of, actor })
+    await catalog.calls.restorePlan(of)
+    const events = (await eventsOf(catalog.sql)).slice(before)
+    expect(events.map(({ payload }) => payload.value)).toMatchObject(
+      [1n, 2n, 3n, 4n].map((version) => ({ plans: [], changed: [{ planId: plan.id, version }] })),
+    )
+    expect(catalog.licensing.copies.get(plan.id)?.version).toBe(4n)
+    return sizesOf(events)
+  }
+  const sizes = await live(large)
+  expect(sizes).toEqual(await live(small))
+  expect(Math.max(...sizes)).toBeLessThan(250)
+
+  // A change of a definition names every plan, and not what each of them resolves to.
+  for (const code of ['a', 'b', 'c', 'd']) await givenPlan(catalog, large, code)
+  await catalog.calls.updateEntitlementDefinition({ ...large, entitlementDefId: seats!, default: '9' })
+  const last = (await eventsOf(catalog.sql)).at(-1)!
+  const [size] = sizesOf([last])
+  expect(size).toBeLessThan(200 + 5 * 50)
+  expect(last.payload.value).toMatchObject({ plans: [], changed: { length: 5 } })
+  expect(
+    [...catalog.licensing.copies.values()].filter((copy) => copy.applicationId === applicationId),
+  ).toSatisfy(
+    (copies: PlanCopy[]) =>
+      copies.length === 5 && copies.every(({ entitlements }) => entitlements.length === 500),
+  )
+})
+
 test('a page of large copies is cut to what a message carries', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   await givenLargeApplication(catalog)
   const seen = new Set<string>()
   let pages = 0

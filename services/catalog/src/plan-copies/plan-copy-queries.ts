@@ -54,6 +54,11 @@ export async function copiesOfApplication(
 }
 
 /** Under the application's lock: what the plans resolve to has changed. */
-export async function raiseVersions(sql: Sql, applicationId: string): Promise<void> {
-  await sql`update plans set version = version + 1 where application_id = ${applicationId}`
+export async function raiseVersions(
+  sql: Sql,
+  applicationId: string,
+): Promise<{ planId: string; version: bigint }[]> {
+  return sql<{ planId: string; version: bigint }[]>`
+    update plans set version = version + 1 where application_id = ${applicationId}
+    returning id as "planId", version`
 }

@@ -1,9 +1,10 @@
-import { create, toBinary } from '@bufbuild/protobuf'
-import { PlanCopySchema } from '@licensing/proto/catalog'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { reflect } from '@bufbuild/protobuf/reflect'
+import { PlanCopySchema, ResolvedEntitlementSchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { array, assert, integer, property, string } from 'fast-check'
 import { expect, test } from 'vitest'
-import { partsOf } from './plan-copy.ts'
+import { differs, partsOf } from './plan-copy.ts'
 
 const bytesOf = (copies: PlanCopy[]) =>
   copies.reduce((sum, copy) => sum + toBinary(PlanCopySchema, copy).length, 0)
@@ -22,4 +23,22 @@ test('copies are split in their order into parts that are not too large, and not
       expect({ tooLarge, tooSmall }).toEqual({ tooLarge: [], tooSmall: [] })
     }),
   )
+})
+
+test('a copy is another one where any field but the version has changed', () => {
+  const copy = create(PlanCopySchema, { id: 'pln_1', version: 1n })
+  const changed = PlanCopySchema.fields.filter((field) => {
+    const other = fromBinary(PlanCopySchema, toBinary(PlanCopySchema, copy))
+    const view = reflect(PlanCopySchema, other)
+    if (field.fieldKind === 'list') other.entitlements.push(create(ResolvedEntitlementSchema, { key: 'a' }))
+    else
+      view.set(
+        field,
+        { bigint: 7n, number: 7, boolean: true }[typeof view.get(field) as 'bigint'] ?? 'changed',
+      )
+    return differs(copy, other)
+  })
+  const names = PlanCopySchema.fields.map((field) => field.name)
+  expect(changed.map((field) => field.name)).toEqual(names.filter((name) => name !== 'version'))
+  expect(differs(copy, create(PlanCopySchema, copy))).toBe(false)
 })

@@ -1,10 +1,11 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { equals, toBinary } from '@bufbuild/protobuf'
+import { complete } from '@licensing/grpc/complete'
 import { PlanCopySchema } from '@licensing/proto/catalog'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanCopyRow } from './plan-copy-queries.ts'
 
 export function toPlanCopy(row: PlanCopyRow): PlanCopy {
-  return create(PlanCopySchema, {
+  return complete(PlanCopySchema, {
     id: row.id,
     accountId: row.account_id,
     applicationId: row.application_id,
@@ -19,6 +20,11 @@ export function toPlanCopy(row: PlanCopyRow): PlanCopy {
       default: fallback,
     })),
   })
+}
+
+/** Whether licensing has to be given the second copy of a plan after the first. */
+export function differs(before: PlanCopy, after: PlanCopy): boolean {
+  return !equals(PlanCopySchema, { ...before, version: 0n }, { ...after, version: 0n })
 }
 
 /** Splits copies, in their order, into parts of at most `mostBytes` each; a copy over that is a part of its own. */

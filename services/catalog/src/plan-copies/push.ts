@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 
 const askTimeoutMs = 2_000
 const pushTimeoutMs = 5_000
@@ -12,15 +12,15 @@ const pushTimeoutMs = 5_000
  *
  * @throws ServiceError `unavailable`, with nothing changed
  */
-export async function requireLicensing({ licensing }: CatalogDeps): Promise<void> {
-  const away = (cause: unknown) =>
+export async function requireLicensing({ licensing }: CatalogDependencies): Promise<void> {
+  const unavailable = (cause: unknown) =>
     new ServiceError('unavailable', 'the licensing service is temporarily unavailable; nothing was changed', {
       cause,
     })
   try {
     await licensing.calls.countActiveLicences({ planIds: [newId('pln')] }, { timeoutMs: askTimeoutMs })
   } catch (error) {
-    throw away(error)
+    throw unavailable(error)
   }
 }
 
@@ -30,7 +30,7 @@ export async function requireLicensing({ licensing }: CatalogDeps): Promise<void
  * @throws ServiceError `unavailable` that says that the change is saved: its event brings it to licensing
  */
 export async function push(
-  { licensing }: CatalogDeps,
+  { licensing }: CatalogDependencies,
   copies: PlanCopy[],
   timeoutMs = pushTimeoutMs,
 ): Promise<void> {

@@ -1,8 +1,11 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 
 /** Active licences of each plan, in the order asked: exact, so it is licensing that counts. */
-export async function countActiveLicences({ licensing }: CatalogDeps, planIds: string[]): Promise<bigint[]> {
+export async function countActiveLicences(
+  { licensing }: CatalogDependencies,
+  planIds: string[],
+): Promise<bigint[]> {
   if (planIds.length === 0) return []
   try {
     const { counts } = await licensing.calls.countActiveLicences({ planIds })

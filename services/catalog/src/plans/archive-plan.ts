@@ -1,17 +1,21 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { ArchivePlanRequest, ArchivePlanResponseSchema } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import { ArchivePlanResponseSchema } from '@licensing/proto/catalog'
+import type { ArchivePlanRequest, ArchivePlanResponse } from '@licensing/proto/catalog'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { savedOnly } from '../plan-copies/push.ts'
 import { changePlanStatus } from './change-plan-status.ts'
+import type { Saved } from './change-plan-status.ts'
 import { archiveMs } from './plan-queries.ts'
 import { toPlan } from './plan.ts'
 
 /** Interface 3.2: every active licence on the plan becomes suspended, in licensing's one transaction. */
 export async function archivePlan(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: ArchivePlanRequest,
+  begun?: ArchivePlanResponse,
 ): Promise<MessageInitShape<typeof ArchivePlanResponseSchema>> {
-  return changePlanStatus(deps, 'archive', request, async (copy, plan) => {
+  const change = { verb: 'archive', request, isBegun: begun !== undefined, kept } as const
+  return changePlanStatus(deps, change, async (copy, plan) => {
     const { suspendedLicences } = await deps.licensing.calls
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
       .catch((error: unknown) => {
@@ -23,4 +27,11 @@ export async function archivePlan(
     // There is no active licence on a retired plan.
     return { plan: toPlan(plan, 0n), suspendedLicences }
   })
+}
+
+// Until licensing has counted them.
+const kept = {
+  schema: ArchivePlanResponseSchema,
+  answer: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
+  isUnfinished: true,
 }

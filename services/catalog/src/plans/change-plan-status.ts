@@ -1,8 +1,12 @@
+import type { DescMessage } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
+import { once } from '@licensing/idempotency/once'
+import type { Kept } from '@licensing/idempotency/once'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
@@ -10,7 +14,7 @@ import { requireLicensing } from '../plan-copies/push.ts'
 import { notFound } from '../refusals.ts'
 import { changeStatus, findPlan, resumeStatus, settleStatus } from './plan-queries.ts'
 import type { PlanRow } from './plan.ts'
-import { wrongStatus } from './plan.ts'
+import { transitions, wrongStatus } from './plan.ts'
 
 interface Addressed {
   accountId: string
@@ -18,18 +22,33 @@ interface Addressed {
   planId: string
 }
 
+/** What is saved before licensing is asked. */
+export interface Saved {
+  copy: PlanCopy
+  plan: PlanRow
+}
+
+interface Change<O extends DescMessage> {
+  verb: PlanVerb
+  request: Addressed & { actor: string }
+  /** An earlier call with the same idempotency key has saved it. */
+  isBegun: boolean
+  kept: Kept<O, Saved>
+}
+
 /**
  * Archives or restores: saved with its event first, then brought to licensing by `follow`. Where that fails the verb
  * may be asked again, and then goes on where it stopped; the event does the same by itself.
  */
-export async function changePlanStatus<Outcome>(
-  deps: CatalogDeps,
-  verb: PlanVerb,
-  request: Addressed & { actor: string },
+export async function changePlanStatus<O extends DescMessage, Outcome>(
+  deps: CatalogDependencies,
+  change: Change<O>,
   follow: (copy: PlanCopy, plan: PlanRow) => Promise<Outcome>,
 ): Promise<Outcome> {
   await requireLicensing(deps)
-  const { copy, plan } = await save(deps, verb, request)
+  const { copy, plan } = await changeApplication(deps, change.request, (tx) =>
+    once(tx, change.kept, () => save(tx, change, deps.planEvents)),
+  )
   const settle = (confirmed: boolean) =>
     settleStatus(deps.sql, plan.id, plan.status_version, confirmed).catch((error: unknown) =>
       deps.log.warn({ err: error, plan: plan.id }, 'the outcome of a push could not be recorded'),
@@ -44,21 +63,21 @@ export async function changePlanStatus<Outcome>(
   }
 }
 
-async function save(
-  deps: CatalogDeps,
-  verb: PlanVerb,
-  request: Addressed & { actor: string },
-): Promise<{ copy: PlanCopy; plan: PlanRow }> {
+async function save<O extends DescMessage>(
+  tx: Transaction,
+  { verb, request, isBegun }: Change<O>,
+  planEvents: PlanEvents,
+): Promise<Saved> {
   const { accountId, applicationId, planId, actor } = request
-  return changeApplication(deps, request, async (tx) => {
-    const read = async () =>
-      isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
-    const held = await read()
-    if (!held) throw notFound('plan', planId)
-    const changed = await changeStatus(tx, planId, verb, actor)
-    if (!changed && !(await resumeStatus(tx, planId, verb))) throw wrongStatus(verb, held)
-    const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
-    if (changed) await announce(tx, accountId, applicationId, [copy])
-    return { copy, plan: (await read())! }
-  })
+  const read = async () =>
+    isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
+  const held = await read()
+  if (!held) throw notFound('plan', planId)
+  const changed = await changeStatus(tx, planId, verb, actor)
+  // What this key has begun it may finish at any time: licensing answers the same for the same archive.
+  const resumes = !changed && isBegun && held.status === transitions[verb].to
+  if (!changed && !resumes && !(await resumeStatus(tx, planId, verb))) throw wrongStatus(verb, held)
+  const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
+  if (changed) await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  return { copy, plan: (await read())! }
 }

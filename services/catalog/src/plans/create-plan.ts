@@ -1,9 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
-import type { CreatePlanRequest, PlanSchema } from '@licensing/proto/catalog'
+import { once } from '@licensing/idempotency/once'
+import { PlanSchema } from '@licensing/proto/catalog'
+import type { CreatePlanRequest, PlanCopy } from '@licensing/proto/catalog'
+import { checkQuota } from '@licensing/quotas/quota'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -11,38 +15,48 @@ import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { push } from '../plan-copies/push.ts'
 import { Violations } from '../refusals.ts'
 import { matchOverrides } from './overrides.ts'
-import { findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
+import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 import { checkCode, codeTaken, toPlan } from './plan.ts'
+import type { PlanRow } from './plan.ts'
 
 // Not worth a longer wait.
 const newPlanTimeoutMs = 1_000
 
 export async function createPlan(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: CreatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
-  const { accountId, applicationId, name, code, entitlements } = request
-  const id = newId('pln')
-  const { plan, copy } = await changeApplication(deps, request, async (tx) => {
-    const violations = new Violations()
-    violations.checkName('/name', name)
-    checkCode(violations, code)
-    const keys = entitlements.map(({ key }) => key)
-    const definitions = await definitionsWithKeys(tx, applicationId, keys)
-    const overrides = matchOverrides(entitlements, definitions, violations)
-    violations.throwIfAny()
-
-    await insertPlan(tx, { id, applicationId, name, code })
-    await replaceOverrides(tx, { id, applicationId }, overrides)
-    const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
-    await announce(tx, accountId, applicationId, [copy])
-    return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
-  }).catch((error: unknown) => {
-    throw brokenConstraint(error) === 'plans_code' ? codeTaken(code) : error
+  const kept = { schema: PlanSchema, answer: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
+  const { plan, copy } = await changeApplication(deps, request, (tx) =>
+    once(tx, kept, () => insert(tx, request, deps.planEvents)),
+  ).catch((error: unknown) => {
+    throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
   // The plan is whole without it: licensing asks for the copy of a plan that it does not know.
   await push(deps, [copy], newPlanTimeoutMs).catch((error: unknown) =>
-    deps.log.warn({ err: error, plan: id }, 'a new plan could not be pushed to licensing'),
+    deps.log.warn({ err: error, plan: plan.id }, 'a new plan could not be pushed to licensing'),
   )
   return toPlan(plan, 0n)
+}
+
+async function insert(
+  tx: Transaction,
+  { accountId, applicationId, name, code, entitlements }: CreatePlanRequest,
+  planEvents: PlanEvents,
+): Promise<{ plan: PlanRow; copy: PlanCopy }> {
+  const violations = new Violations()
+  violations.checkName('/name', name)
+  checkCode(violations, code)
+  const keys = entitlements.map(({ key }) => key)
+  const definitions = await definitionsWithKeys(tx, applicationId, keys)
+  const overrides = matchOverrides(entitlements, definitions, violations)
+  violations.throwIfAny()
+
+  const id = newId('pln')
+  await insertPlan(tx, { id, applicationId, name, code })
+  await checkQuota(tx, accountId, 'plans', await countPlans(tx, applicationId))
+  await replaceOverrides(tx, { id, applicationId }, overrides)
+  const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
+  await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
 }

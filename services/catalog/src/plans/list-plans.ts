@@ -1,31 +1,55 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { pageOf } from '@licensing/database/page'
+import type { Sql } from '@licensing/database/connect'
+import { pageOf, pageSize } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import type { ListPlansRequest, ListPlansResponseSchema } from '@licensing/proto/catalog'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { checkPage } from '../check-page.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { listPlanRows } from './plan-queries.ts'
+import type { PlanRow } from './plan.ts'
 import { toPlan } from './plan.ts'
 
+// A plan has as many overrides as its application has definitions.
+const mostBytes = 1024 * 1024
+const readTogether = 50
+
 export async function listPlans(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: ListPlansRequest,
 ): Promise<MessageInitShape<typeof ListPlansResponseSchema>> {
-  const { accountId, applicationId, limit, status } = request
+  const { accountId, applicationId, status } = request
   if (status !== undefined && !isMember('planStatus', status)) {
     throw invalid('/status', `must be ${closedSets.planStatus.join(' or ')}`)
   }
   checkPage('pln', request)
   checkApplicationId(applicationId)
-  const rows = await listPlanRows(deps.sql, accountId, applicationId, request)
-  if (rows.length === 0) await requireApplication(deps.sql, accountId, applicationId)
-  const { page, hasMore } = pageOf(rows, limit)
+  const { page, hasMore } = await readPage(deps.sql, request)
+  if (page.length === 0) await requireApplication(deps.sql, accountId, applicationId)
   const counts = await countActiveLicences(
     deps,
     page.map((row) => row.id),
   )
   return { plans: page.map((row, at) => toPlan(row, counts[at]!)), hasMore }
+}
+
+/** As many plans as are asked for, or fewer where they are large: `has_more` alone says whether there are others. */
+async function readPage(sql: Sql, request: ListPlansRequest): Promise<{ page: PlanRow[]; hasMore: boolean }> {
+  const { accountId, applicationId, status } = request
+  const size = pageSize(request.limit)
+  const plans: PlanRow[] = []
+  let bytes = 0
+  for (let beforeId = request.beforeId; ; beforeId = plans.at(-1)!.id) {
+    const limit = Math.min(readTogether, size - plans.length)
+    const rows = await listPlanRows(sql, accountId, applicationId, { limit, beforeId, status })
+    const { page, hasMore } = pageOf(rows, limit)
+    for (const row of page) {
+      bytes += JSON.stringify(row.overrides).length
+      if (bytes > mostBytes && plans.length > 0) return { page: plans, hasMore: true }
+      plans.push(row)
+    }
+    if (!hasMore || plans.length === size) return { page: plans, hasMore }
+  }
 }

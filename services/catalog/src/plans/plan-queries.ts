@@ -25,6 +25,13 @@ export async function insertPlan(
     values (${plan.id}, ${plan.applicationId}, ${plan.name}, ${plan.code})`
 }
 
+/** Retired ones too. */
+export async function countPlans(sql: Sql, applicationId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from plans where application_id = ${applicationId}`
+  return row!.count
+}
+
 export async function findPlan(
   sql: Sql,
   accountId: string,
@@ -55,12 +62,15 @@ export async function listPlanRows(
 export async function updatePlanRow(
   sql: Sql,
   id: string,
-  change: { name: string; code: string; newVersion: boolean },
+  change: { name: string; code: string },
 ): Promise<void> {
   await sql`
-    update plans set name = ${change.name}, code = ${change.code},
-      version = version + ${change.newVersion ? 1 : 0}, updated_at = now()
-    where id = ${id}`
+    update plans set name = ${change.name}, code = ${change.code}, updated_at = now() where id = ${id}`
+}
+
+/** What licensing has a copy of has changed. */
+export async function raiseVersion(sql: Sql, id: string): Promise<void> {
+  await sql`update plans set version = version + 1 where id = ${id}`
 }
 
 /** Makes these overrides the complete set. */

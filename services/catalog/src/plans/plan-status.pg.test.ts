@@ -6,11 +6,11 @@ import {
   givenPlan,
   givenTenant,
   resolved,
-  startCatalog,
+  startTestCatalog,
 } from '../testing/catalog.ts'
 
 test('archive retires the plan with its licences suspended; restore makes it active again', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)
   const path = { ...tenant, planId: plan.id }
@@ -37,7 +37,7 @@ test('archive retires the plan with its licences suspended; restore makes it act
 })
 
 test('a verb that the status does not allow is a conflict that says what was found and what is allowed', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   await expect(catalog.calls.restorePlan(path)).rejects.toMatchObject({
@@ -55,7 +55,7 @@ test('a verb that the status does not allow is a conflict that says what was fou
 })
 
 test('a retired plan is edited like any other, and stays retired', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
@@ -68,7 +68,7 @@ test('a retired plan is edited like any other, and stays retired', async () => {
 })
 
 test('each change writes one event that carries the whole copy, in the order of versions', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }

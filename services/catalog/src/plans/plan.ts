@@ -1,7 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { complete } from '@licensing/grpc/complete'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { PlanSchema } from '@licensing/proto/catalog'
+import { PlanSchema } from '@licensing/proto/catalog'
+import type { Plan } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
 import type { Violations } from '../refusals.ts'
@@ -58,8 +59,8 @@ export function checkCode(violations: Violations, code: string): void {
   )
 }
 
-export function toPlan(row: PlanRow, activeLicences: bigint): MessageInitShape<typeof PlanSchema> {
-  return {
+export function toPlan(row: PlanRow, activeLicences: bigint): Plan {
+  return complete(PlanSchema, {
     id: row.id,
     applicationId: row.application_id,
     name: row.name,
@@ -69,5 +70,5 @@ export function toPlan(row: PlanRow, activeLicences: bigint): MessageInitShape<t
     entitlements: row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value })),
     createdAt: timestampFromDate(row.created_at),
     updatedAt: timestampFromDate(row.updated_at),
-  }
+  })
 }

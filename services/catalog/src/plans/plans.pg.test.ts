@@ -1,4 +1,6 @@
+import { toBinary } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
+import { ListPlansResponseSchema } from '@licensing/proto/catalog'
 import { expect, test } from 'vitest'
 import {
   actor,
@@ -8,12 +10,12 @@ import {
   givenPlan,
   givenTenant,
   resolved,
-  startCatalog,
+  startTestCatalog,
 } from '../testing/catalog.ts'
 import { outcomeOf } from '../testing/outcomes.ts'
 
 test('a plan is created with its overrides and copied to licensing with everything resolved', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '3', sso: 'false', api: 'true' })
   const plan = await givenPlan(catalog, tenant, 'pro', { sso: 'true', seats: '3' })
@@ -39,7 +41,7 @@ test('a plan is created with its overrides and copied to licensing with everythi
 })
 
 test('a PATCH leaves what it does not name, and an empty one changes nothing', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
@@ -55,7 +57,7 @@ test('a PATCH leaves what it does not name, and an empty one changes nothing', a
 })
 
 test('the list of a PATCH is the complete set of overrides; what it omits reverts, an empty one clears', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false', api: '10' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5', sso: 'true' })
@@ -77,11 +79,11 @@ test('the list of a PATCH is the complete set of overrides; what it omits revert
 })
 
 test('a list that does not fit is refused, and nothing of the request applied', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false' })
-  const stranger = await givenTenant(catalog)
-  await givenDefinitions(catalog, stranger, { theirs: '1' })
+  const otherTenant = await givenTenant(catalog)
+  await givenDefinitions(catalog, otherTenant, { theirs: '1' })
   const plan = await givenPlan(catalog, tenant, 'pro', { seats: '5' })
   const refusals: [[string, string][], string][] = [
     [
@@ -128,7 +130,7 @@ test('a list that does not fit is refused, and nothing of the request applied', 
 })
 
 test('a name or code that breaks the rules is refused, on create and PATCH', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)
   const made = { ...tenant, name: '', code: 'a b' }
@@ -139,7 +141,7 @@ test('a name or code that breaks the rules is refused, on create and PATCH', asy
 })
 
 test('a code is unique in its application, also among retired plans and on PATCH', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant, 'pro')
@@ -154,7 +156,7 @@ test('a code is unique in its application, also among retired plans and on PATCH
 })
 
 test('a page of plans is newest first, by status, with the active licences of each', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans = []
   for (const code of ['a', 'b', 'c', 'd']) plans.push(await givenPlan(catalog, tenant, code))
@@ -176,15 +178,47 @@ test('a page of plans is newest first, by status, with the active licences of ea
   expect(await outcomeOf(list({ status: 'sold' }))).toBe('validation_failed /status')
 })
 
-test('a plan of another account, one of another application and an unknown one are not found by any verb', async () => {
-  await using catalog = await startCatalog()
+test('a page of plans with very many values is shorter than asked for, and no plan is skipped', async () => {
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
-  const stranger = await givenTenant(catalog)
+  const { applicationId } = tenant
+  const definitions = Array.from({ length: 500 }, () => newId('ent'))
+  const plans = Array.from({ length: 45 }, () => newId('pln'))
+  const { sql } = catalog
+  await sql`insert into entitlement_keys select ${applicationId}, unnest(${definitions}::text[]), 'limit'`
+  await sql`
+    insert into entitlement_definitions (id, application_id, key, kind, display_name, default_value)
+    select id, ${applicationId}, id, 'limit', 'x', '0' from unnest(${definitions}::text[]) as id`
+  await sql`
+    insert into plans (id, application_id, name, code) select id, ${applicationId}, 'x', id
+    from unnest(${plans}::text[]) as id`
+  await sql`
+    insert into plan_overrides (plan_id, definition_id, application_id, value)
+    select plan, definition, ${applicationId}, '123456789012345'
+    from unnest(${plans}::text[]) as plan, unnest(${definitions}::text[]) as definition`
+  const seen: string[] = []
+  const sizes: number[] = []
+  for (let beforeId = ''; ;) {
+    const page = await catalog.calls.listPlans({ ...tenant, limit: 200, beforeId })
+    seen.push(...page.plans.map(({ id }) => id))
+    sizes.push(toBinary(ListPlansResponseSchema, page).length)
+    if (!page.hasMore) break
+    beforeId = seen.at(-1)!
+  }
+  expect(seen).toEqual(plans.toReversed())
+  expect(sizes.length).toBeGreaterThan(1)
+  expect(Math.max(...sizes)).toBeLessThan(1_200_000)
+})
+
+test('a plan of another account, one of another application and an unknown one are not found by any verb', async () => {
+  await using catalog = await startTestCatalog()
+  const tenant = await givenTenant(catalog)
+  const otherTenant = await givenTenant(catalog)
   const second = await catalog.calls.createApplication({ accountId: tenant.accountId, name: 'second' })
   const plan = await givenPlan(catalog, tenant)
   for (const path of [
-    { ...stranger, planId: plan.id },
-    { ...tenant, accountId: stranger.accountId, planId: plan.id },
+    { ...otherTenant, planId: plan.id },
+    { ...tenant, accountId: otherTenant.accountId, planId: plan.id },
     { ...tenant, applicationId: second.id, planId: plan.id },
     { ...tenant, planId: newId('pln') },
     { ...tenant, planId: 'pln_\0' },

@@ -12,7 +12,7 @@ import {
   givenPlan,
   givenTenant,
   resolved,
-  startCatalog,
+  startTestCatalog,
 } from '../testing/catalog.ts'
 import type { TestCatalog } from '../testing/catalog.ts'
 import { outcomesOf } from '../testing/outcomes.ts'
@@ -35,7 +35,7 @@ function counted(outcomes: string[]): Record<string, number> {
 }
 
 test('of twenty callers with one code one makes the plan', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   for (let round = 0; round < rounds; round += 1) {
     const plan = { ...tenant, name: 'x', code: `code-${round}` }
@@ -48,7 +48,7 @@ test('of twenty callers with one code one makes the plan', async () => {
 })
 
 test('of twenty plans that take one code by PATCH one gets it', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans: Plan[] = []
   for (let at = 0; at < 20; at += 1) plans.push(await givenPlan(catalog, tenant, `plan-${at}`))
@@ -59,7 +59,7 @@ test('of twenty plans that take one code by PATCH one gets it', async () => {
 })
 
 test('of fifty callers with one key one makes the definition, and its kind is the key’s permanently', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenPlan(catalog, tenant)
   for (let round = 0; round < rounds; round += 1) {
@@ -78,7 +78,7 @@ test('of fifty callers with one key one makes the definition, and its kind is th
 })
 
 test('of archives that race one wins, and so it is with restores', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   for (let round = 0; round < rounds; round += 1) {
@@ -91,7 +91,7 @@ test('of archives that race one wins, and so it is with restores', async () => {
 })
 
 test('archives that race restores end with catalog, licensing and the events agreeing', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
   for (let round = 0; round < rounds; round += 1) {
@@ -110,7 +110,7 @@ test('archives that race restores end with catalog, licensing and the events agr
 })
 
 test('plans patched while a definition is deleted and defined again end with what is committed', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans: Plan[] = []
   for (const code of ['a', 'b', 'c']) plans.push(await givenPlan(catalog, tenant, code))
@@ -136,7 +136,7 @@ test('plans patched while a definition is deleted and defined again end with wha
 })
 
 test('a PATCH that races changes of definitions never leaves licensing with what has passed', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
   const plans: Plan[] = []
@@ -162,7 +162,7 @@ test('a PATCH that races changes of definitions never leaves licensing with what
 })
 
 test('what a PATCH answered is in licensing when it answers', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '0' })
   const { id: planId } = await givenPlan(catalog, tenant)
@@ -186,7 +186,7 @@ test('what a PATCH answered is in licensing when it answers', async () => {
 })
 
 test('no change of any kind ends in a deadlock', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const deadlocks = async () => {
     const [row] = await catalog.sql<{ deadlocks: bigint }[]>`
@@ -217,7 +217,7 @@ test('no change of any kind ends in a deadlock', async () => {
 })
 
 test('a PATCH waits for the change of a definition that another replica has in hand, and resolves it', async () => {
-  await using catalog = await startCatalog()
+  await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { users } = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
   const { id: planId } = await givenPlan(catalog, tenant)

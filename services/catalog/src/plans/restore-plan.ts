@@ -1,20 +1,27 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { PlanSchema, RestorePlanRequest } from '@licensing/proto/catalog'
-import type { CatalogDeps } from '../dependencies.ts'
+import { PlanSchema } from '@licensing/proto/catalog'
+import type { Plan, RestorePlanRequest } from '@licensing/proto/catalog'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { push } from '../plan-copies/push.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { changePlanStatus } from './change-plan-status.ts'
+import type { Saved } from './change-plan-status.ts'
 import { toPlan } from './plan.ts'
 
 /** Interface 3.2: does not reactivate licences; each needs its own call. */
 export async function restorePlan(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   { accountId, applicationId, planId }: RestorePlanRequest,
+  begun?: Plan,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   const request = { accountId, applicationId, planId, actor: '' }
-  return changePlanStatus(deps, 'restore', request, async (copy, plan) => {
+  const change = { verb: 'restore', request, isBegun: begun !== undefined, kept } as const
+  return changePlanStatus(deps, change, async (copy, plan) => {
     await push(deps, [copy])
     const [count] = await countActiveLicences(deps, [plan.id])
     return toPlan(plan, count!)
   })
 }
+
+// Until licensing has counted.
+const kept = { schema: PlanSchema, answer: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }

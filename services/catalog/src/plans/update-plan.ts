@@ -4,30 +4,30 @@ import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDeps } from '../dependencies.ts'
+import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
-import { toPlanCopy } from '../plan-copies/plan-copy.ts'
+import { differs, toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { push, requireLicensing } from '../plan-copies/push.ts'
 import { notFound, Violations } from '../refusals.ts'
 import { countActiveLicences } from './active-licences.ts'
 import { matchOverrides, sameOverrides } from './overrides.ts'
-import { findPlan, replaceOverrides, updatePlanRow } from './plan-queries.ts'
+import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
 import type { PlanRow } from './plan.ts'
 import { checkCode, codeTaken, toPlan } from './plan.ts'
 
 /** Also on a retired plan. Answers when licensing has the change: what is issued from then on follows it. */
 export async function updatePlan(
-  deps: CatalogDeps,
+  deps: CatalogDependencies,
   request: UpdatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   await requireLicensing(deps)
-  const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
-    (error: unknown) => {
-      throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
-    },
-  )
+  const { plan, copy } = await changeApplication(deps, request, (tx) =>
+    update(tx, request, deps.planEvents),
+  ).catch((error: unknown) => {
+    throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
+  })
   // Also where nothing changed now: an earlier call may have saved it without reaching licensing.
   await push(deps, [copy])
   const [count] = await countActiveLicences(deps, [plan.id])
@@ -37,23 +37,43 @@ export async function updatePlan(
 async function update(
   tx: Transaction,
   request: UpdatePlanRequest,
+  planEvents: PlanEvents,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
   const { accountId, applicationId, planId } = request
   const held = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
   if (!held) throw notFound('plan', planId)
+  const before = await readCopy(tx, request)
   const name = request.name ?? held.name
   const code = request.code ?? held.code
   const overrides = await wantedOverrides(tx, request)
-
   // Interface 4.2: absent leaves the overrides as they are; present, also empty, is the complete set.
-  const resolvesAnew = overrides !== undefined && !sameOverrides(held.overrides, overrides)
-  if (resolvesAnew) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
-  if (resolvesAnew || name !== held.name || code !== held.code) {
-    await updatePlanRow(tx, planId, { name, code, newVersion: resolvesAnew })
-  }
-  const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
-  if (resolvesAnew) await announce(tx, accountId, applicationId, [copy])
+  const replaces = overrides !== undefined && !sameOverrides(held.overrides, overrides)
+  if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
+  if (replaces || name !== held.name || code !== held.code) await updatePlanRow(tx, planId, { name, code })
+  const copy = await announceChange(tx, request, before, planEvents)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
+}
+
+/** Whatever of the plan licensing has a copy of: where that has changed, it is another version. @returns the copy as it is now */
+async function announceChange(
+  tx: Transaction,
+  request: UpdatePlanRequest,
+  before: PlanCopy,
+  planEvents: PlanEvents,
+): Promise<PlanCopy> {
+  if (!differs(before, await readCopy(tx, request))) return before
+  await raiseVersion(tx, request.planId)
+  const copy = await readCopy(tx, request)
+  const { accountId, applicationId } = request
+  await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  return copy
+}
+
+async function readCopy(
+  tx: Transaction,
+  { accountId, applicationId, planId }: UpdatePlanRequest,
+): Promise<PlanCopy> {
+  return toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
 }
 
 async function wantedOverrides(

@@ -4,7 +4,7 @@ import { connect } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { createOutbox } from '@licensing/events/outbox'
+import { noNats } from '@licensing/events/testing/no-nats'
 import type { ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
@@ -15,18 +15,18 @@ import type { Plan } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
-import { createKeyUse } from '../api-keys/key-use.ts'
-import { createTurns } from '../applications/turns.ts'
+import { startCatalog } from '../catalog.ts'
+import type { PlanEvents } from '../dependencies.ts'
 import { catalogMigrations } from '../migrations.ts'
-import { catalogService } from '../service.ts'
 import type { LicensingStub } from './licensing-stub.ts'
 import { startLicensingStub } from './licensing-stub.ts'
 
 type Calls = ServiceClient<typeof CatalogService>
 
-/** The service on a database of its own, called through gRPC like by the gateway. */
+/** The service on a database of its own, called through gRPC like by the gateway. Its events stay in the outbox. */
 export interface TestCatalog extends AsyncDisposable {
   readonly calls: Calls
   /** Two replicas on one database; `calls` is the first. */
@@ -36,7 +36,7 @@ export interface TestCatalog extends AsyncDisposable {
   readonly licensing: LicensingStub
 }
 
-export async function startCatalog(): Promise<TestCatalog> {
+export async function startTestCatalog(planEvents: PlanEvents = 'copies'): Promise<TestCatalog> {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
   const sql = connect(database.url, { name: 'catalog-test', max: 20 })
@@ -44,8 +44,8 @@ export async function startCatalog(): Promise<TestCatalog> {
   await migrate(sql, catalogMigrations)
   const licensing = starting.use(await startLicensingStub())
   const replicas: TestCatalog['replicas'] = [
-    await startReplica(starting, sql, licensing.address),
-    await startReplica(starting, sql, licensing.address),
+    await startReplica(starting, sql, licensing.address, planEvents),
+    await startReplica(starting, sql, licensing.address, planEvents),
   ]
   const running = starting.move()
   return {
@@ -62,16 +62,26 @@ async function startReplica(
   starting: AsyncDisposableStack,
   sql: Database,
   licensingAddress: string,
+  planEvents: PlanEvents,
 ): Promise<Calls> {
   const licensing = connectTo(LicensingService, licensingAddress)
   starting.defer(() => licensing.close())
+  const rootKeys = connectTo(RootKeyService, licensingAddress)
+  starting.defer(() => rootKeys.close())
   const log = createLogger('catalog', process.env.TEST_LOG_LEVEL ?? 'silent')
-  const keyUse = createKeyUse(sql, log)
-  starting.defer(() => keyUse.stop())
-  const outbox = createOutbox(sql, () => {})
+  const catalog = startCatalog({
+    sql,
+    nats: noNats(),
+    log,
+    licensing,
+    rootKeys,
+    streamReplicas: 1,
+    planEvents,
+  })
+  starting.defer(() => catalog.stop())
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [catalogService({ sql, outbox, changes: createTurns(), licensing, keyUse, log })],
+    services: catalog.services,
     log,
     health: new Health(),
     isUnavailable: isDatabaseUnavailable,

@@ -5,6 +5,7 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
+import { RootKeyService } from '@licensing/proto/root-keys'
 
 /** What catalog needs of licensing, served over gRPC by its contract: the newest copy wins, an archive counts once. */
 export interface LicensingStub extends AsyncDisposable {
@@ -14,16 +15,19 @@ export interface LicensingStub extends AsyncDisposable {
   /** Active licences by plan. */
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
-  readonly refused: Set<'syncPlans' | 'archivePlan' | 'countActiveLicences'>
+  readonly refused: Set<'syncPlans' | 'archivePlan' | 'countActiveLicences' | 'getRootKeys'>
+  /** How many applications it was asked for root keys of. */
+  readonly rootKeysMade: number
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>
   stop(): Promise<void>
-  /** Starts it again, at the same address. */
-  start(): Promise<void>
+  /** Starts it again, at the same address; licensing of the release before has no root keys. */
+  start(options?: { rootKeys: boolean }): Promise<void>
 }
 
 export async function startLicensingStub(): Promise<LicensingStub> {
   const copies = new Map<string, PlanCopy>()
+  let rootKeysMade = 0
   const active = new Map<string, bigint>()
   const refused: LicensingStub['refused'] = new Set()
   const suspended = new Map<string, bigint>()
@@ -59,10 +63,22 @@ export async function startLicensingStub(): Promise<LicensingStub> {
       return { counts: planIds.map((id) => active.get(id) ?? 0n) }
     },
   }
-  const listen = (port: number) =>
+  const rootKeyHandlers: Pick<Handlers<typeof RootKeyService>, 'getRootKeys'> = {
+    async getRootKeys({ applicationIds }) {
+      if (refused.has('getRootKeys')) throw new ServiceError('unavailable', 'refused by the test')
+      rootKeysMade += applicationIds.length
+      return { rootKeys: applicationIds.map((id) => `lrk_${id}`) }
+    },
+  }
+  const listen = (port: number, withRootKeys = true) =>
     serve({
       address: { host: '127.0.0.1', port },
-      services: [implement(LicensingService, handlers as Handlers<typeof LicensingService>)],
+      services: [
+        implement(LicensingService, handlers as Handlers<typeof LicensingService>),
+        ...(withRootKeys
+          ? [implement(RootKeyService, rootKeyHandlers as Handlers<typeof RootKeyService>)]
+          : []),
+      ],
       log: createLogger('licensing-stub', 'silent'),
       health: new Health(),
     })
@@ -73,10 +89,13 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     copies,
     active,
     refused,
+    get rootKeysMade() {
+      return rootKeysMade
+    },
     whileArchiving: () => Promise.resolve(),
     stop: () => server.stop(),
-    start: async () => {
-      server = await listen(port)
+    start: async (options) => {
+      server = await listen(port, options?.rootKeys)
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

@@ -6,13 +6,13 @@ import {
   givenPlan,
   givenTenant,
   resolved,
-  startCatalog,
+  startTestCatalog,
 } from '../testing/catalog.ts'
 import type { LicensingStub } from '../testing/licensing-stub.ts'
 import { outcomeOf, outcomesOf } from '../testing/outcomes.ts'
 
 async function givenApplication() {
-  const catalog = await startCatalog()
+  const catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
   const plan = await givenPlan(catalog, tenant)

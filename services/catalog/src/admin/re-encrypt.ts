@@ -1,0 +1,44 @@
+import type { Command, CountingService } from './command.ts'
+import { Refusal, UsageError } from './command.ts'
+
+const keepers = ['licensing', 'notifier'] as const satisfies CountingService[]
+const timeoutMs = 55_000
+
+/** What the services keep encrypted, under the first key of their `ENCRYPTION_KEY`: `licensing-admin re-encrypt`. */
+export const reEncrypt: Command = {
+  synopsis: '[--service licensing|notifier]',
+  summary:
+    'brings secrets under the first key of ENCRYPTION_KEY, once all replicas have NEW,OLD; after it OLD can be taken out',
+  options: { service: { required: false } },
+  async run({ secrets }, { service }) {
+    const lines: string[] = []
+    for (const name of servicesOf(service)) {
+      const calls = secrets(name)
+      let reEncrypted = 0
+      let keyId: string | undefined
+      for (let done = false; !done;) {
+        const answer = await calls.reEncrypt({}, { timeoutMs })
+        if (keyId !== undefined && keyId !== answer.keyId) {
+          throw new Refusal(`replicas of ${name} encrypt with different keys: restart all with NEW,OLD first`)
+        }
+        keyId = answer.keyId
+        reEncrypted += answer.reEncrypted
+        done = answer.done
+        if (answer.unreadable > 0) {
+          throw new Refusal(
+            `${answer.unreadable} secrets of ${name} are under a key that is not in its ENCRYPTION_KEY`,
+          )
+        }
+      }
+      lines.push(JSON.stringify({ service: name, key_id: keyId, re_encrypted: reEncrypted }))
+    }
+    return lines
+  },
+}
+
+function servicesOf(service: string | undefined): readonly CountingService[] {
+  if (service === undefined) return keepers
+  const known = keepers.find((name) => name === service)
+  if (!known) throw new UsageError(`--service must be ${keepers.join(' or ')}, not ${service}`)
+  return [known]
+}

@@ -1,0 +1,68 @@
+import type { Sql } from '@licensing/database/connect'
+import type { Quota } from '@licensing/proto/closed-sets'
+import { closedSets } from '@licensing/proto/closed-sets'
+import { quotas } from '@licensing/proto/quotas'
+import { setQuota as saveQuota } from '@licensing/quotas/quota-queries'
+import { findAccount } from '../accounts/account-queries.ts'
+import type { Command, CountingService } from './command.ts'
+import { Refusal, UsageError, wholeNumberOf } from './command.ts'
+
+const optionOf = (quota: Quota) => quota.replaceAll('_', '-')
+
+const owners: Record<Quota, 'catalog' | CountingService> = {
+  applications: 'catalog',
+  api_keys: 'catalog',
+  plans: 'catalog',
+  entitlement_defs: 'catalog',
+  webhook_endpoints: 'notifier',
+  activations: 'licensing',
+}
+
+const options = closedSets.quota.map(optionOf)
+
+/** How many of something an account may have: `licensing-admin set-quota`. */
+export const setQuota: Command = {
+  synopsis: `--account ACCOUNT_ID ${options.map((option) => `[--${option} N]`).join(' ')}`,
+  summary:
+    'changes how many applications, API keys in force, plans and entitlement definitions an application, enabled webhook endpoints an application, and activations a licence an account may have; what it has already stays',
+  options: {
+    account: { required: true },
+    ...Object.fromEntries(options.map((option) => [option, { required: false }])),
+  },
+  async run({ sql, quotas: quotasOf }, given) {
+    const wanted = closedSets.quota.flatMap((quota) => {
+      const text = given[optionOf(quota)]
+      return text === undefined
+        ? []
+        : [{ quota, most: wholeNumberOf(optionOf(quota), text, quotas[quota].ceiling) }]
+    })
+    if (wanted.length === 0) throw new UsageError(`give at least one of --${options.join(', --')}`)
+    const accountId = given.account!
+    if (!(await findAccount(sql, accountId))) throw new Refusal(`there is no account ${accountId}`)
+    // Addresses first: where one is missing nothing is changed.
+    const changes = wanted.map(({ quota, most }) => changeOf(sql, quotasOf, accountId, quota, most))
+    for (const change of changes) await change()
+    return [
+      JSON.stringify({
+        account_id: accountId,
+        ...Object.fromEntries(wanted.map(({ quota, most }) => [quota, most])),
+      }),
+    ]
+  },
+}
+
+type QuotasOf = Parameters<Command['run']>[0]['quotas']
+
+/** The service that counts it keeps it, so that its next transaction sees it on every replica. */
+function changeOf(
+  sql: Sql,
+  quotasOf: QuotasOf,
+  accountId: string,
+  quota: Quota,
+  most: number,
+): () => Promise<unknown> {
+  const owner = owners[quota]
+  if (owner === 'catalog') return () => saveQuota(sql, accountId, quota, most)
+  const calls = quotasOf(owner)
+  return () => calls.setQuota({ accountId, quota, most: BigInt(most) })
+}

@@ -1,0 +1,69 @@
+import type { Database } from '@licensing/database/connect'
+import { oneConnection } from '@licensing/database/connect'
+import type { Nats } from '@licensing/events/connection'
+import { createOutbox } from '@licensing/events/outbox'
+import { startRelay } from '@licensing/events/relay'
+import type { ServeOptions } from '@licensing/grpc/server'
+import { createTurns } from '@licensing/grpc/turns'
+import { startPurge } from '@licensing/idempotency/purge'
+import type { Logger } from '@licensing/process/log'
+import { createKeyUse } from './api-keys/key-use.ts'
+import type { CatalogDependencies, PlanEvents } from './dependencies.ts'
+import { catalogService } from './service.ts'
+
+export interface CatalogOptions {
+  sql: Database
+  nats: Nats
+  log: Logger
+  licensing: CatalogDependencies['licensing']
+  rootKeys: CatalogDependencies['rootKeys']
+  streamReplicas: number
+  streamBytes?: number
+  planEvents?: PlanEvents
+}
+
+export interface Catalog {
+  deps: CatalogDependencies
+  services: ServeOptions['services']
+  stop(): Promise<void>
+}
+
+/** Everything of the catalog but its connections and the server of its RPCs. Its database is migrated. */
+export function startCatalog({
+  sql,
+  nats,
+  log,
+  licensing,
+  rootKeys,
+  streamReplicas,
+  streamBytes,
+  planEvents = 'copies',
+}: CatalogOptions): Catalog {
+  const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, log })
+  const outbox = createOutbox(sql, () => relay.wake())
+  const lookups = oneConnection(sql)
+  const keyUse = createKeyUse(sql, log)
+  const changes = createTurns(
+    'other changes are being made to this account or application: try again; nothing was changed',
+  )
+  const deps: CatalogDependencies = {
+    sql,
+    lookups,
+    outbox,
+    changes,
+    licensing,
+    rootKeys,
+    planEvents,
+    keyUse,
+    log,
+  }
+  const purge = startPurge({ sql, log })
+  return {
+    deps,
+    services: [catalogService(deps)],
+    async stop() {
+      await Promise.all([keyUse.stop(), relay.stop(), purge.stop()])
+      await lookups.end({ timeout: 5 })
+    },
+  }
+}

@@ -1,0 +1,155 @@
+import { keyed } from '@licensing/idempotency/testing/keyed'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { actor, eventsOf, givenPlan, givenTenant, resolved, startTestCatalog } from './testing/catalog.ts'
+import type { TestCatalog, Tenant } from './testing/catalog.ts'
+import { outcomeOf } from './testing/outcomes.ts'
+
+let catalog: TestCatalog
+let tenant: Tenant
+
+beforeAll(async () => {
+  catalog = await startTestCatalog()
+  tenant = await givenTenant(catalog)
+})
+afterAll(() => catalog[Symbol.asyncDispose]())
+
+async function rows(of: string): Promise<number> {
+  const [row] = await catalog.sql<{ count: number }[]>`select count(*)::int as count from ${catalog.sql(of)}`
+  return row!.count
+}
+
+type Calls = TestCatalog['calls']
+
+/** Every RPC of the catalog that a POST of the REST API calls. */
+const creating: [rpc: string, table: string, call: (calls: Calls) => Promise<object>][] = [
+  ['createApplication', 'applications', (calls) => calls.createApplication({ ...tenant, name: 'x' })],
+  [
+    'createApiKey',
+    'api_keys',
+    (calls) => calls.createApiKey({ accountId: tenant.accountId, name: 'x', scopes: ['read'] }),
+  ],
+  [
+    'createEntitlementDefinition',
+    'entitlement_definitions',
+    (calls) => calls.createEntitlementDefinition({ ...tenant, key: 'sso', kind: 'feature' }),
+  ],
+  ['createPlan', 'plans', (calls) => calls.createPlan({ ...tenant, name: 'x', code: 'x', entitlements: [] })],
+]
+
+describe.each(creating)('%s', (rpc, table, create) => {
+  test('makes one row of 20 calls at once with one key, and answers all alike', async () => {
+    const before = await rows(table)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) => keyed(rpc, () => create(catalog.replicas[at % 2]!))),
+    )
+    expect(await rows(table)).toBe(before + 1)
+    expect(answers.filter(({ replayed }) => !replayed)).toHaveLength(1)
+    const shown = new Set(answers.map(({ value }) => JSON.stringify(withoutKey(value), bigint)))
+    expect(shown.size).toBe(1)
+  })
+
+  test('refuses another body with that key, and answers the first with it still', async () => {
+    const other = keyed(rpc, () => create(catalog.calls), { body: 'other' })
+    expect(await outcomeOf(other)).toBe('idempotency_mismatch')
+    expect(await keyed(rpc, () => create(catalog.calls))).toMatchObject({ replayed: true })
+  })
+})
+
+function withoutKey(answer: object): object {
+  return { ...answer, key: 'apiKey' in answer ? '' : (answer as { key?: string }).key }
+}
+
+function bigint(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value
+}
+
+test('an API key is shown once: its repetition has none, nor has the database', async () => {
+  const create = () =>
+    keyed('keys', () => catalog.calls.createApiKey({ ...tenant, name: 'secret', scopes: ['read'] }))
+  const { value } = await create()
+  expect(value.key).toMatch(/^lsk_/)
+  const again = await create()
+  expect(again).toMatchObject({ replayed: true, value: { key: '', apiKey: { id: value.apiKey!.id } } })
+  const [found] = await catalog.sql`
+    select from idempotency_keys where position(${Buffer.from(value.key.slice(11))} in answer) > 0`
+  expect(found).toBeUndefined()
+})
+
+test('a refused call keeps nothing: with its key it is done once it can be', async () => {
+  const create = () =>
+    keyed('refused', () =>
+      catalog.calls.createPlan({ ...tenant, name: 'x', code: 'taken', entitlements: [] }),
+    )
+  const { id } = await givenPlan(catalog, tenant, 'taken')
+  expect(await outcomeOf(create())).toBe('already_exists')
+  await catalog.calls.updatePlan({ ...tenant, planId: id, code: 'free' })
+  expect(await create()).toMatchObject({ replayed: false, value: { code: 'taken' } })
+})
+
+test('a definition that was saved and not pushed is answered by a repetition as made, and pushed by it', async () => {
+  const plan = await givenPlan(catalog, tenant, 'pushed')
+  const define = () =>
+    keyed('saved', () =>
+      catalog.calls.createEntitlementDefinition({ ...tenant, key: 'seats', kind: 'limit', default: '3' }),
+    )
+  catalog.licensing.refused.add('syncPlans')
+  expect(await outcomeOf(define())).toBe('unavailable')
+  expect(resolved(catalog, plan.id)).not.toHaveProperty('seats')
+  const events = await eventsOf(catalog.sql)
+
+  catalog.licensing.refused.clear()
+  expect(await define()).toMatchObject({ replayed: true, value: { key: 'seats', default: '3' } })
+  expect(resolved(catalog, plan.id)).toHaveProperty('seats', '3')
+  expect(await eventsOf(catalog.sql)).toEqual(events)
+
+  // It is done: licensing is asked for nothing more.
+  await catalog.licensing.stop()
+  expect(await define()).toMatchObject({ replayed: true, value: { key: 'seats' } })
+  await catalog.licensing.start()
+})
+
+test('an archive whose call ended before licensing had answered is finished by a repetition, at once, with its count', async () => {
+  const plan = await givenPlan(catalog, tenant, 'archived')
+  catalog.licensing.active.set(plan.id, 5n)
+  const archive = (key?: string) =>
+    keyed(
+      `archive ${plan.id}`,
+      () => catalog.calls.archivePlan({ ...tenant, planId: plan.id, actor }),
+      key === undefined ? {} : { key },
+    )
+  catalog.licensing.refused.add('archivePlan')
+  expect(await outcomeOf(archive())).toBe('unavailable')
+  // As where the process ended instead of hearing the refusal: the change counts as under way.
+  await catalog.sql`update plans set unconfirmed_until = now() + interval '1 minute' where id = ${plan.id}`
+  catalog.licensing.refused.clear()
+  expect(await outcomeOf(archive('another'))).toBe('conflict')
+  expect(await archive()).toMatchObject({ replayed: true, value: { suspendedLicences: 5n } })
+  expect(await archive()).toMatchObject({
+    replayed: true,
+    value: { suspendedLicences: 5n, plan: { status: 'retired' } },
+  })
+  expect(await outcomeOf(archive('another'))).toBe('conflict')
+})
+
+test('archive and restore of many calls with one key happen once each', async () => {
+  const { id: planId } = await givenPlan(catalog, tenant, 'verbs')
+  catalog.licensing.active.set(planId, 7n)
+  const before = (await eventsOf(catalog.sql)).length
+  const archives = await Promise.all(
+    Array.from({ length: 20 }, (_, at) =>
+      keyed('archive', () => catalog.replicas[at % 2]!.archivePlan({ ...tenant, planId, actor })),
+    ),
+  )
+  expect(archives.map(({ value }) => value.suspendedLicences)).toEqual(Array(20).fill(7n))
+  const restores = await Promise.all(
+    Array.from({ length: 20 }, (_, at) =>
+      keyed('restore', () => catalog.replicas[at % 2]!.restorePlan({ ...tenant, planId })),
+    ),
+  )
+  expect(new Set(restores.map(({ value }) => value.status))).toEqual(new Set(['active']))
+  expect(await eventsOf(catalog.sql)).toHaveLength(before + 2)
+  expect(await keyed('archive', () => catalog.calls.archivePlan({ ...tenant, planId, actor }))).toMatchObject(
+    { replayed: true, value: { plan: { status: 'retired' } } },
+  )
+  expect(await catalog.calls.getPlan({ ...tenant, planId })).toMatchObject({ status: 'active' })
+})
