@@ -1,3 +1,4 @@
+import { createPatience } from '@licensing/database/patience'
 /**
  * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
  * which a database may be made. Rounds in turn, the best of each counts. Seen on 2 cores that others kept busy:
@@ -9,7 +10,6 @@
 import { create } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
-import { outboxMigrations } from '@licensing/events/migrations'
 import { createOutbox } from '@licensing/events/outbox'
 import { connectTo } from '@licensing/grpc/client'
 import { createLogger } from '@licensing/process/log'
@@ -19,6 +19,7 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { licenceIssuer } from '../src/licences/issue-licence.ts'
 import { mintLicences } from '../src/licences/issue-queries.ts'
 import { newLicenceKey } from '../src/licences/licence-key.ts'
+import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
 import { connectPools } from '../src/pools.ts'
@@ -29,8 +30,7 @@ const roundMs = 2_000
 
 await using database = await createTestDatabase(process.env['DATABASE_URL'])
 const { sql, lists } = connectPools({ DATABASE_URL: database.url, DATABASE_CONNECTIONS: 20 })
-const migrations = { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname }
-await migrate(sql, [outboxMigrations, migrations])
+await migrate(sql, licensingMigrations)
 const outbox = createOutbox(sql, () => {})
 const catalog = connectTo(CatalogService, '127.0.0.1:1')
 const snapshots = createSnapshots(sql)
@@ -40,6 +40,7 @@ const issue = licenceIssuer({
   snapshots,
   outbox,
   catalog: catalog.calls,
+  patience: createPatience(),
   log: createLogger('bench'),
 })
 

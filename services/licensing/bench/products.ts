@@ -1,3 +1,4 @@
+import { createPatience } from '@licensing/database/patience'
 /**
  * What installed products cost, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
  * a server on which a database may be made. The best of five rounds in turn counts. Seen on 2 busy cores:
@@ -7,19 +8,24 @@
  * - a list of 100,000: built in 33 ms of CPU (92 ms where its rows are read one by one), 7.6 MB on the wire;
  *   an unchanged poll of it: 5,800/s, 50 µs
  */
+import { createLogger } from '@licensing/process/log'
 import { connect } from '@licensing/database/connect'
+import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
-import { outboxMigrations } from '@licensing/events/migrations'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { generateKeyPair, SignJWT } from 'jose'
 import { randomBytes, randomUUID } from 'node:crypto'
+import { licensingMigrations } from '../src/migrations.ts'
 import { newLicenceKey } from '../src/licences/licence-key.ts'
 import { revocationLists } from '../src/products/get-revocations.ts'
 import { grantMessage } from '../src/products/grant-message.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
-import { productDeps } from '../src/products/product-deps.ts'
+import { callHomeRecorder } from '../src/products/call-home.ts'
 import { refreshActivation } from '../src/products/refresh-activation.ts'
+import { createLookups } from '../src/products/lookups.ts'
+import { createSigningKeys } from '../src/products/signing-keys.ts'
+import { publishedKeys } from '../src/root-keys/signed-key-sets.ts'
 
 const inFlight = 64
 const rounds = 5
@@ -28,19 +34,24 @@ const revokedLicences = 100_000
 
 await using database = await createTestDatabase(process.env['DATABASE_URL'])
 const sql = connect(database.url, { name: 'bench', max: 20 })
-await migrate(sql, [
-  outboxMigrations,
-  { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname },
-])
-const deps = productDeps(
-  { sql, snapshots: createSnapshots(sql) },
-  {
-    ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
-    TOKEN_ISSUER: 'licensing',
-    TOKEN_LIFE_SECONDS: 86_400,
-    CHECK_INTERVAL_SECONDS: 900,
-  },
-)
+await migrate(sql, licensingMigrations)
+const encryption = parseEncryptionKeys(randomBytes(32).toString('base64url'))
+const now = () => new Date()
+const keys = createSigningKeys({ sql, lookups: sql }, encryption, 86_400)
+const deps = {
+  sql,
+  log: createLogger('bench', 'warn'),
+  keys,
+  lookups: createLookups(sql),
+  patience: createPatience(),
+  publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: 86_400, now }),
+  encryption,
+  snapshots: createSnapshots(sql),
+  tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
+  callHome: callHomeRecorder(sql, createPatience()),
+  takeOver: () => Promise.resolve(false),
+  now,
+}
 
 const applicationId = newId('app')
 const accountId = newId('acct')

@@ -37,9 +37,9 @@ test('what arrives in one turn leaves together, what arrives during a batch leav
   expect(batches.slice(2)).toEqual([['f']])
 })
 
-test('lanes do not wait for each other', async () => {
+test('queues do not wait for each other', async () => {
   const { batches, flush, letGo } = recorder()
-  const submit = gather(flush, { ...options, laneOf: (request: string) => request[0]! })
+  const submit = gather(flush, { ...options, queueOf: (request: string) => request[0]! })
   const all = [submit('a1'), submit('b1'), submit('a2')]
   await turn()
   expect(batches).toEqual([['a1', 'a2'], ['b1']])

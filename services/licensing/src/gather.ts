@@ -4,8 +4,8 @@ interface Waiting<Request, Outcome> {
   reject: (error: unknown) => void
 }
 
-interface Lane<Request, Outcome> {
-  queue: Waiting<Request, Outcome>[]
+interface RequestQueue<Request, Outcome> {
+  waiting: Waiting<Request, Outcome>[]
   atWork: number
 }
 
@@ -13,16 +13,16 @@ interface GatherOptions<Request> {
   mostTogether: number
   /** Whether a failure would meet each request alone, too. */
   isTransient: (error: unknown) => boolean
-  /** Requests of one lane go together and wait for each other; all are in one when absent. */
-  laneOf?: (request: Request) => string
-  /** How many batches of a lane may be at work at a time; 1 when absent. */
+  /** Requests of one queue go together and wait for each other; all are in one when absent. */
+  queueOf?: (request: Request) => string
+  /** How many batches of a queue may be at work at a time; 1 when absent. */
   slots?: number
 }
 
 /**
  * Group commit: requests that arrive together share one statement and one commit. Nobody waits for company: a
  * request that finds a free slot leaves at the end of this turn of the event loop, with whatever arrived in it;
- * while all slots of its lane are at work, requests collect and leave together when one is done.
+ * while all slots of its queue are at work, requests collect and leave together when one is done.
  *
  * A batch that fails is done again one by one, so that a request which the database refuses takes no other with it.
  *
@@ -30,9 +30,9 @@ interface GatherOptions<Request> {
  */
 export function gather<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,
-  { mostTogether, isTransient, laneOf, slots = 1 }: GatherOptions<Request>,
+  { mostTogether, isTransient, queueOf, slots = 1 }: GatherOptions<Request>,
 ): (request: Request) => Promise<Outcome> {
-  const lanes = new Map<string, Lane<Request, Outcome>>()
+  const queues = new Map<string, RequestQueue<Request, Outcome>>()
 
   const settle = async (batch: Waiting<Request, Outcome>[]): Promise<void> => {
     try {
@@ -47,20 +47,20 @@ export function gather<Request, Outcome>(
     }
   }
 
-  const drive = async (name: string, lane: Lane<Request, Outcome>): Promise<void> => {
-    while (lane.queue.length > 0) await settle(lane.queue.splice(0, mostTogether))
-    lane.atWork -= 1
-    if (lane.atWork === 0) lanes.delete(name)
+  const drive = async (name: string, queue: RequestQueue<Request, Outcome>): Promise<void> => {
+    while (queue.waiting.length > 0) await settle(queue.waiting.splice(0, mostTogether))
+    queue.atWork -= 1
+    if (queue.atWork === 0) queues.delete(name)
   }
 
   return (request) =>
     new Promise((resolve, reject) => {
-      const name = laneOf?.(request) ?? ''
-      const lane = lanes.get(name) ?? { queue: [], atWork: 0 }
-      lane.queue.push({ request, resolve, reject })
-      if (lane.queue.length > 1 || lane.atWork >= slots) return
-      lanes.set(name, lane)
-      lane.atWork += 1
-      setImmediate(() => void drive(name, lane))
+      const name = queueOf?.(request) ?? ''
+      const queue = queues.get(name) ?? { waiting: [], atWork: 0 }
+      queue.waiting.push({ request, resolve, reject })
+      if (queue.waiting.length > 1 || queue.atWork >= slots) return
+      queues.set(name, queue)
+      queue.atWork += 1
+      setImmediate(() => void drive(name, queue))
     })
 }

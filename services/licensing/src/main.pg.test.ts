@@ -2,7 +2,8 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { partitionOf } from '@licensing/events/partitions'
-import { ensureStream, streamOf, subjectOf } from '@licensing/events/streams'
+import { streamOf, subjectOf } from '@licensing/proto/event-streams'
+import { ensureStream } from '@licensing/events/streams'
 import { connectTo } from '@licensing/grpc/client'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
@@ -38,7 +39,7 @@ async function givenSurroundings(postgresUrl?: string) {
     GRPC_ADDRESS: await freeAddress(),
     METRICS_ADDRESS: await freeAddress(),
     DATABASE_URL: database.url,
-    NATS_URL: nats.url,
+    NATS_URL: nats.urlOf('licensing'),
     CATALOG_ADDRESS: `127.0.0.1:${catalog.port}`,
     ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
     SWEEP_INTERVAL_SECONDS: '1',
@@ -90,7 +91,7 @@ test(
     const plans = Array.from({ length: 450 }, () => planCopy(vendor))
     for (const plan of plans) around.catalog.state.copies.set(plan.id, plan)
     await using service = await around.start()
-    around.catalog.state.away = true
+    around.catalog.state.unavailable = true
     for (const plan of [plans[0]!, plans[199]!, plans[200]!, plans[449]!]) {
       expect(await around.issueOn(plan)).toMatchObject({ replayed: false })
     }
@@ -103,7 +104,7 @@ test(
   'with catalog unavailable it is ready once it has consumed what catalog had published',
   async () => {
     await using around = await givenSurroundings()
-    around.catalog.state.away = true
+    around.catalog.state.unavailable = true
     const plans = Array.from({ length: 20 }, () => planCopy(vendor))
     for (const plan of plans) await around.publish([plan])
     await around.publish([archived(plans[3]!)])
@@ -118,7 +119,7 @@ test(
   'with catalog and NATS unavailable it is not ready, and says what is missing; it is when NATS is there',
   async () => {
     await using around = await givenSurroundings()
-    around.catalog.state.away = true
+    around.catalog.state.unavailable = true
     await around.nats.stop()
     await using service = await around.start(0)
     await eventually(async () => {

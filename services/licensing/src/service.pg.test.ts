@@ -1,6 +1,7 @@
 import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-requests'
 import { LicensingService } from '@licensing/proto/licensing'
 import { ProductService } from '@licensing/proto/products'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { contentsOf } from '@licensing/test-support/contents'
 import { expect, test } from 'vitest'
 import { startProducts } from './products/testing/products.ts'
@@ -11,6 +12,7 @@ test('every RPC refuses a request without its account or application, and change
   const answers = [
     ...(await callWithoutIds(LicensingService, harness.licensing)),
     ...(await callWithoutIds(ProductService, harness.products)),
+    ...(await callWithoutIds(RootKeyService, harness.rootKeys)),
   ]
   expect(answers.length).toBeGreaterThan(LicensingService.methods.length)
   expect(answers.filter(({ answer }) => answer !== 'internal')).toEqual([])
@@ -22,6 +24,7 @@ test('the same requests with all ids are refused for other reasons or answered',
   const answers = {
     ...(await callWithIds(LicensingService, harness.licensing)),
     ...(await callWithIds(ProductService, harness.products)),
+    ...(await callWithIds(RootKeyService, harness.rootKeys)),
   }
   expect(Object.entries(answers).filter(([, answer]) => answer === 'internal')).toEqual([])
 })

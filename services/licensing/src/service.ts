@@ -1,12 +1,20 @@
 import { implement } from '@licensing/grpc/server'
-import { LicensingService } from '@licensing/proto/licensing'
-import type { LicensingDeps } from './dependencies.ts'
-import { changeLicence } from './licences/change-licence.ts'
+import { createRepeatable } from '@licensing/idempotency/repeatable'
+import type { LicenceVerb } from '@licensing/proto/closed-sets'
+import { ImportLicencesResponseSchema, LicenceSchema, LicensingService } from '@licensing/proto/licensing'
+import type { LifecycleRequest } from '@licensing/proto/licensing'
+import type { LicensingDependencies } from './dependencies.ts'
+import { freeActivation } from './licences/free-activation.ts'
+import { listActivations } from './licences/list-activations.ts'
+import { searchLicences } from './search/search-licences.ts'
+import { getApplicationDays } from './application-days/get-application-days.ts'
+import { changeLicence, requireVisible } from './licences/change-licence.ts'
 import { licenceReader } from './licences/get-licence.ts'
 import { importLicences } from './licences/import-licences.ts'
 import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
+import { updateLicence } from './licences/update-licence.ts'
 import { drawConsequence } from './payments/draw-consequence.ts'
 import { provisionLicence } from './payments/provision-licence.ts'
 import { renewLicence } from './payments/renew-licence.ts'
@@ -15,18 +23,36 @@ import { archivePlan } from './plans/archive-plan.ts'
 import { countActiveLicences } from './plans/count-active-licences.ts'
 import { syncPlans } from './plans/sync-plans.ts'
 
-export function licensingService(deps: LicensingDeps) {
+export function licensingService(deps: LicensingDependencies) {
+  const repeatable = createRepeatable(deps)
+  const verb = (name: LicenceVerb) => {
+    const change = repeatable(LicenceSchema, (request: LifecycleRequest) =>
+      changeLicence(deps, name, request),
+    )
+    return async (request: LifecycleRequest) => {
+      await requireVisible(deps, request)
+      return change(request)
+    }
+  }
   return implement(LicensingService, {
     issueLicence: licenceIssuer(deps),
-    importLicences: (request) => importLicences(deps, request),
+    importLicences: repeatable(ImportLicencesResponseSchema, (request, begun) =>
+      importLicences(deps, request, begun),
+    ),
     getLicence: licenceReader(deps),
     listLicences: (request) => listLicences(deps, request),
     listLicenceHistory: (request) => listLicenceHistory(deps, request),
 
-    suspendLicence: (request) => changeLicence(deps, 'suspend', request),
-    reactivateLicence: (request) => changeLicence(deps, 'reactivate', request),
-    revokeLicence: (request) => changeLicence(deps, 'revoke', request),
-    retireLicence: (request) => changeLicence(deps, 'retire', request),
+    listActivations: (request) => listActivations(deps, request),
+    freeActivation: (request) => freeActivation(deps, request),
+    searchLicences: (request) => searchLicences(deps, request),
+    getApplicationDays: (request) => getApplicationDays(deps, request),
+
+    updateLicence: (request) => updateLicence(deps, request),
+    suspendLicence: verb('suspend'),
+    reactivateLicence: verb('reactivate'),
+    revokeLicence: verb('revoke'),
+    retireLicence: verb('retire'),
 
     syncPlans: (request) => syncPlans(deps, request),
     archivePlan: (request) => archivePlan(deps, request),
@@ -34,10 +60,10 @@ export function licensingService(deps: LicensingDeps) {
 
     provisionLicence: (request) => provisionLicence(deps, request),
     renewLicence: (request) => renewLicence(deps, request),
-    expireLicence: (request) => drawConsequence(deps, 'subscriptionCancelled', request),
+    expireLicence: (request) => drawConsequence(deps, { kind: 'cancelled' }, request),
     suspendForPayment: (request) => suspendForPayment(deps, request),
-    resumeFromInquiry: (request) => drawConsequence(deps, 'inquiryClosed', request),
-    revokeForRefund: (request) => drawConsequence(deps, 'refunded', request),
-    downgradeForRefund: (request) => drawConsequence(deps, 'partlyRefunded', request),
+    resumeFromInquiry: (request) => drawConsequence(deps, { kind: 'inquiryClosed' }, request),
+    revokeForRefund: (request) => drawConsequence(deps, { kind: 'givenBack' }, request),
+    downgradeForRefund: (request) => drawConsequence(deps, { kind: 'partlyRefunded' }, request),
   })
 }

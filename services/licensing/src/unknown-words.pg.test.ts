@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-test('a suspension whose reason is unknown is an internal error to who reads the licence', async () => {
+test('a suspension whose reason is unknown is an internal error to the reader of the licence', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`update licences set status = 'suspended', status_reason = 'whim' where id = ${licence.id}`
@@ -28,7 +28,7 @@ test('a suspension whose reason is unknown is an internal error to who reads the
   for (const { code } of await Promise.all(reads.map(refusal))) expect(code).toBe('internal')
 })
 
-test('a history entry of an unknown type is an internal error to who reads the history', async () => {
+test('a history entry of an unknown type is an internal error to the reader of the history', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`

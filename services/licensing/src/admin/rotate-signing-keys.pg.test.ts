@@ -25,7 +25,7 @@ function run(args: string[], changes: Record<string, string> = {}): Promise<Ende
   const password = typeof pass === 'string' ? `:${encodeURIComponent(pass)}` : ''
   const env = {
     DATABASE_URL: `postgres://${user}${password}@${host[0]}:${port[0]}/${database}`,
-    ENCRYPTION_KEY: harness.config.ENCRYPTION_KEY,
+    ENCRYPTION_KEY: harness.settings.encryptionKey,
     ...changes,
   }
   return new Promise((resolve) => {
@@ -64,12 +64,12 @@ test('it leaves a leaked key’s application with the new one alone', async () =
 
 test('it brings the private keys under a new encryption key', async () => {
   const next = randomBytes(32).toString('base64url')
-  const env = { ENCRYPTION_KEY: `${next},${harness.config.ENCRYPTION_KEY}` }
+  const env = { ENCRYPTION_KEY: `${next},${harness.settings.encryptionKey}` }
   const first = JSON.parse((await run(['--re-encrypt'], env)).stdout) as { re_encrypted: number }
   expect(first.re_encrypted).toBeGreaterThan(0)
   const again = await run(['--re-encrypt'], { ENCRYPTION_KEY: next })
   expect(JSON.parse(again.stdout)).toEqual({ re_encrypted: 0 })
-  const other = await harness.otherProducts({ ENCRYPTION_KEY: next })
+  const other = await harness.otherProducts({ encryptionKey: next })
   await keysOf(other, harness.applicationId)
 })
 
@@ -109,8 +109,8 @@ test('without its environment it exits with 2, where it cannot do its work with 
     code: 1,
     stderr: expect.stringContaining('has no signing key yet') as string,
   })
-  const away = await run(['--all'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
-  expect(away).toMatchObject({
+  const unreachable = await run(['--all'], { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' })
+  expect(unreachable).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('cannot be reached') as string,
   })

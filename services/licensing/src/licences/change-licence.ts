@@ -1,13 +1,16 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
+import { callContext } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { LicenceVerb } from '@licensing/proto/closed-sets'
-import type { LicenceSchema, LifecycleRequest } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
-import { findLicence, inScope, lockPlanOf, statusIn } from './licence-queries.ts'
+import { once } from '@licensing/idempotency/once'
+import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
+import { LicenceSchema } from '@licensing/proto/licensing'
+import type { LifecycleRequest } from '@licensing/proto/licensing'
+import type { LicensingDependencies } from '../dependencies.ts'
+import { findLicence, licenceToChange, lockPlanOf } from './licence-queries.ts'
 import type { FoundLicence, LicenceScope } from './licence-queries.ts'
-import { Moved, untilSettled } from './moved.ts'
+import { Moved, untilSettled } from './until-settled.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { licenceEvent } from './licence-event.ts'
@@ -15,13 +18,34 @@ import { allowedVerbs, lifecycle, transitionOf } from './licence.ts'
 import type { Move } from './licence.ts'
 import { changeLicences } from './transition-queries.ts'
 
+/**
+ * The answer that is kept with an idempotency key is the account's: an API key that is bound to one application is given
+ * it only where the licence is that application's.
+ */
+export async function requireVisible(
+  { sql }: Pick<LicensingDependencies, 'sql'>,
+  request: LifecycleRequest,
+): Promise<void> {
+  if (!callContext()?.idempotencyKey || request.onlyApplicationId === undefined) return
+  if (!(await findLicence(sql, request))) throw licenceNotFound(request)
+}
+
+const kept = { schema: LicenceSchema, answer: licenceMessage }
+
 /** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
 export async function changeLicence(
-  { outbox }: LicensingDeps,
+  { outbox, patience }: LicensingDependencies,
   verb: LicenceVerb,
   request: LifecycleRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
-  const row = await untilSettled(() => outbox.transaction((tx) => change(tx, verb, request)))
+  const row = await patience((hurry) =>
+    untilSettled(() =>
+      outbox.transaction((tx) => {
+        hurry(tx)
+        return once(tx, kept, () => change(tx, verb, request))
+      }),
+    ),
+  )
   return licenceMessage(row)
 }
 
@@ -31,11 +55,7 @@ async function change(tx: Transaction, verb: LicenceVerb, request: LifecycleRequ
   // Lock order: the plan before the licence.
   const plan = move.where && (await lockPlanOf(tx, scope))
   if (plan?.status === move.where?.plan) {
-    const selection = tx`
-      select l.id, l.status, l.status_reason from licences l
-      where ${inScope(tx, scope)} and ${statusIn(tx, move.from)}
-        ${plan ? tx`and l.plan_id = ${plan.id}` : tx``}
-      for update`
+    const selection = licenceToChange(tx, scope, { from: move.from, planId: plan?.id })
     const [changed] = await changeLicences(tx, selection, move, { actor: request.actor })
     if (changed) {
       await append(tx, licenceEvent(move.emits, changed, changed.plan_id))
@@ -43,11 +63,15 @@ async function change(tx: Transaction, verb: LicenceVerb, request: LifecycleRequ
     }
   }
   const found = await findLicence(tx, scope)
-  if (!found) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
+  if (!found) throw licenceNotFound(request)
   const transition = transitionOf(verb, found, { plan: found.plan_status })
   if (transition?.to === 'same') return found
   if (transition) throw new Moved()
   throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
+}
+
+function licenceNotFound({ licenceId }: LifecycleRequest): ServiceError {
+  return new ServiceError('not_found', `there is no licence ${licenceId}`)
 }
 
 const onlyFrom: Record<LicenceVerb, string> = {
@@ -58,16 +82,19 @@ const onlyFrom: Record<LicenceVerb, string> = {
 }
 
 function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
-  const allowed = allowedVerbs(found.status, found.plan_status)
+  return conflictOf(found, found.plan_status, onlyFrom[verb])
+}
+
+/** The refusal of a change for the licence's status; `rule` says which statuses allow it. */
+export function conflictOf(found: LicenceRow, plan: PlanStatus, rule: string): ServiceError {
+  const allowed = allowedVerbs(found.status, plan)
   const remedy =
     allowed.length > 0
       ? `what can be done with it now: ${allowed.join(', ')}`
       : 'nothing changes it any more: issue a new licence'
-  return new ServiceError(
-    'conflict',
-    `licence ${found.id} is ${found.status}; ${onlyFrom[verb]}; ${remedy}`,
-    { members: { current: found.status, allowed } },
-  )
+  return new ServiceError('conflict', `licence ${found.id} is ${found.status}; ${rule}; ${remedy}`, {
+    members: { current: found.status, allowed },
+  })
 }
 
 function planArchived(found: LicenceRow): ServiceError {

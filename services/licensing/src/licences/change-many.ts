@@ -5,7 +5,7 @@ import type { Move } from './licence.ts'
 import { changeLicencesUncounted } from './transition-queries.ts'
 import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
 
-// Rows and events of one step: bounds memory and how long this process is deaf to others.
+// Rows and events of one step: bounds memory and how long this process answers no other request.
 const changedAtOnce = 500
 
 interface Changes {

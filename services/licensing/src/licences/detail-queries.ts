@@ -1,11 +1,16 @@
 import type { Sql } from '@licensing/database/connect'
+import type { PlanStatus } from '@licensing/proto/closed-sets'
 import type { LicenceScope } from './licence-queries.ts'
-import { licenceColumns } from './licence-row.ts'
+import { licenceColumns } from './licence-queries.ts'
 import type { LicenceRow } from './licence-row.ts'
 
 export type DetailRow = LicenceRow & {
   legacy_key: string | null
   snapshot_id: string
+  plan_status: PlanStatus
+  /** What its plan grants now. */
+  plan_snapshot_id: string
+  activations_total: bigint
   activations: Activation[]
   call_home: CallHome[]
 }
@@ -26,6 +31,7 @@ interface CallHome {
 }
 
 const latestCalls = 50
+const newestActivations = 100
 
 type Read = Omit<DetailRow, 'activations' | 'call_home'> & {
   place: number
@@ -41,13 +47,15 @@ type Read = Omit<DetailRow, 'activations' | 'call_home'> & {
 export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(DetailRow | undefined)[]> {
   const rows = await sql<Read[]>`
     select wanted.place::int, ${licenceColumns(sql)}, l.legacy_key, l.snapshot_id,
+      p.status as plan_status, p.snapshot_id as plan_snapshot_id,
+      (select count(*) from activations a where a.licence_id = l.id) as activations_total,
       array(
         select json_build_object(
           'id', a.id, 'fingerprint', a.fingerprint, 'host', a.host, 'product_version', a.product_version,
           'created_ms', round(extract(epoch from a.created_at) * 1000),
           'last_seen_ms', round(extract(epoch from a.last_seen_at) * 1000)
         )::text
-        from activations a where a.licence_id = l.id order by a.id desc
+        from activations a where a.licence_id = l.id order by a.id desc limit ${newestActivations}
       ) as activations,
       array(
         select json_build_object(
@@ -62,7 +70,8 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
       ${wanted.map(({ onlyApplicationId }) => onlyApplicationId ?? null)}::text[]
     ) with ordinality as wanted (licence_id, account_id, application_id, place)
     join licences l on l.id = wanted.licence_id and l.account_id = wanted.account_id
-      and (wanted.application_id is null or l.application_id = wanted.application_id)`
+      and (wanted.application_id is null or l.application_id = wanted.application_id)
+    join plans p on p.id = l.plan_id`
   const found = new Map(rows.map((row) => [row.place, row]))
   return wanted.map((_, at) => {
     const row = found.get(at + 1)

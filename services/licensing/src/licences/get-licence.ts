@@ -3,12 +3,14 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetLicenceRequest, LicenceDetailSchema } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
 import { licenceMessage } from './licence-row.ts'
+import { allowedVerbs } from './licence.ts'
+import { planDrift } from './plan-drift.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 
@@ -19,12 +21,17 @@ const slots = 2
 export function licenceReader({
   sql,
   snapshots,
-}: LicensingDeps): (request: GetLicenceRequest) => Promise<LicenceDetail> {
+}: LicensingDependencies): (request: GetLicenceRequest) => Promise<LicenceDetail> {
   const read = gather<LicenceScope, DetailRow | undefined>((batch) => findDetails(sql, batch), {
     mostTogether,
     slots,
     isTransient: isDatabaseUnavailable,
   })
+  const planDriftOf = async (row: DetailRow) => {
+    if (row.snapshot_id === row.plan_snapshot_id) return []
+    const granted = await snapshots.entitlementsOf({ snapshot_id: row.plan_snapshot_id })
+    return planDrift(await snapshots.entitlementsOf(row), granted)
+  }
   return async (request) => {
     const row = await read(request)
     if (!row) throw new ServiceError('not_found', `there is no licence ${request.licenceId}`)
@@ -46,6 +53,9 @@ export function licenceReader({
         seenAt: timestampFromMs(call.seen_ms),
       })),
       ...(row.legacy_key !== null && { legacyKey: row.legacy_key }),
+      activationsTotal: row.activations_total,
+      allowed: allowedVerbs(row.status, row.plan_status),
+      planDrift: await planDriftOf(row),
     }
   }
 }

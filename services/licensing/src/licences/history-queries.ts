@@ -11,7 +11,11 @@ export interface HistoryRow {
   to_status: LicenceStatus
   actor: string
   cause: string | null
+  changes: Changes | null
 }
+
+/** What an entry of type `changed` changed: fields and values as REST has them. */
+export type Changes = Record<string, { from: unknown; to: unknown }>
 
 /** A page of a licence's history, newest first, or undefined where there is no such licence. */
 export async function findHistory(
@@ -22,9 +26,9 @@ export async function findHistory(
 ): Promise<HistoryRow[] | undefined> {
   // A licence always has history, but a page after the last one is empty: hence the left join.
   const rows = await sql<(HistoryRow | { position: null })[]>`
-    select h.position, h.at, h.type, h.from_status, h.to_status, h.actor, h.cause
+    select h.position, h.at, h.type, h.from_status, h.to_status, h.actor, h.cause, h.changes
     from licences l left join lateral (
-      select position, at, type, from_status, to_status, actor, cause from licence_history
+      select position, at, type, from_status, to_status, actor, cause, changes from licence_history
       where licence_id = l.id ${beforePosition > 0n ? sql`and position < ${beforePosition}` : sql``}
       order by position desc limit ${limit}
     ) h on true
@@ -40,20 +44,25 @@ export interface NewHistory {
   from?: LicenceStatus
   to: LicenceStatus
   actor: string
-  cause?: string
+  cause?: string | undefined
+  changes?: Changes
+  /** Now, when absent. */
+  at?: Date
 }
 
 export async function insertHistory(sql: Sql, entries: NewHistory[]): Promise<void> {
   await sql`
-    insert into licence_history (licence_id, type, from_status, to_status, actor, cause)
-    select licence_id, type, from_status, to_status, actor, cause
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause, changes)
+    select licence_id, coalesce(at::timestamptz, now()), type, from_status, to_status, actor, cause, changes::jsonb
     from unnest(
       ${entries.map((entry) => entry.licenceId)}::text[],
+      ${entries.map((entry) => entry.at?.toISOString() ?? null)}::text[],
       ${entries.map((entry) => entry.type)}::text[],
       ${entries.map((entry) => entry.from ?? null)}::text[],
       ${entries.map((entry) => entry.to)}::text[],
       ${entries.map((entry) => entry.actor)}::text[],
-      ${entries.map((entry) => entry.cause ?? null)}::text[]
-    ) with ordinality as entry (licence_id, type, from_status, to_status, actor, cause, place)
+      ${entries.map((entry) => entry.cause ?? null)}::text[],
+      ${entries.map((entry) => (entry.changes ? JSON.stringify(entry.changes) : null))}::text[]
+    ) with ordinality as entry (licence_id, at, type, from_status, to_status, actor, cause, changes, place)
     order by place`
 }

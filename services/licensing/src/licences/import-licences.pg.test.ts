@@ -182,14 +182,14 @@ test('a plan of which no copy has come yet is fetched; with catalog unavailable 
     { legacyKey: 'fetched', planId: plan.id },
     { legacyKey: 'beside', planId: known.id },
   ]
-  harness.catalog.away = true
+  harness.catalog.unavailable = true
   try {
     expect(results(await importItems(items))).toEqual([
       ['fetched', 'failed', 'unavailable'],
       ['beside', 'created'],
     ])
   } finally {
-    harness.catalog.away = false
+    harness.catalog.unavailable = false
   }
   expect(results(await importItems(items))).toEqual([
     ['fetched', 'created'],

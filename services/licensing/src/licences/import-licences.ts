@@ -1,16 +1,19 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
-import { retrying } from '@licensing/database/transaction'
+import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
+import { once } from '@licensing/idempotency/once'
+import { readMember } from '@licensing/proto/closed-sets'
 import type { ImportOutcome, PlanStatus } from '@licensing/proto/closed-sets'
+import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
 import type {
   ImportItem,
   ImportLicencesRequest,
-  ImportLicencesResponseSchema,
+  ImportLicencesResponse,
   ImportResultSchema,
 } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
@@ -20,15 +23,17 @@ import { newLicenceKey } from './licence-key.ts'
 const mostItems = 500
 
 type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutcome }
-type PlanState = PlanStatus | 'unknown' | 'away'
+type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
+/** @param begun what an earlier call with the same idempotency key had minted when it ended */
 export async function importLicences(
-  deps: LicensingDeps,
+  deps: LicensingDependencies,
   request: ImportLicencesRequest,
+  begun?: ImportLicencesResponse,
 ): Promise<MessageInitShape<typeof ImportLicencesResponseSchema>> {
   const { items } = request
   if (items.length === 0 || items.length > mostItems) throw invalid('/items', `1 to ${mostItems} items`)
-  const results = request.dryRun ? await rehearse(deps, request) : await run(deps, request)
+  const results = request.dryRun ? await rehearse(deps, request) : await run(deps, request, begun)
   const count = (result: Result['result']) => results.filter((item) => item.result === result).length
   return {
     items: results,
@@ -45,31 +50,48 @@ interface Entry {
   id: string
 }
 
-async function run(deps: LicensingDeps, request: ImportLicencesRequest): Promise<Result[]> {
-  const results = new Map<number, Result>()
-  let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') }))
+type Results = Map<number, Result>
+
+async function run(
+  deps: LicensingDependencies,
+  request: ImportLicencesRequest,
+  begun: ImportLicencesResponse | undefined,
+): Promise<Result[]> {
+  const results = mintedBefore(begun)
+  const isOpen = (entry: Entry) => !results.has(entry.place)
+  let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') })).filter(isOpen)
   // A plan that comes or is restored between two statements is the only reason for a second round.
   while (entries.length > 0) {
-    for (const [place, result] of await importOnce(deps, request, entries)) results.set(place, result)
-    entries = entries.filter((entry) => !results.has(entry.place))
+    for (const [place, result] of await importOnce(deps, request, entries, results))
+      results.set(place, result)
+    entries = entries.filter(isOpen)
   }
   return request.items.map((_, place) => results.get(place)!)
 }
 
+// An item without a result was still open.
+function mintedBefore(begun: ImportLicencesResponse | undefined): Results {
+  const results: Results = new Map()
+  begun?.items.forEach(({ legacyKey, result, licenceId }, place) => {
+    if (result === '') return
+    results.set(place, {
+      legacyKey,
+      result: readMember('importResult', result),
+      ...(licenceId && { licenceId }),
+    })
+  })
+  return results
+}
+
 async function importOnce(
-  deps: LicensingDeps,
+  deps: LicensingDependencies,
   request: ImportLicencesRequest,
   entries: Entry[],
-): Promise<Map<number, Result>> {
-  const sound = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
-  const minted = await retrying(() => mintImports(deps.sql, request, sound))
-  const results = new Map<number, Result>()
-  const mintedAt = new Map<string, number>()
-  for (const { place, item, id } of entries) {
-    if (!minted.has(id)) continue
-    results.set(place, created(item, id))
-    mintedAt.set(item.legacyKey, place)
-  }
+  before: Results,
+): Promise<Results> {
+  const minted = await mint(deps, request, entries, before)
+  const results = createdOf(entries, minted)
+  const mintedAt = new Map([...results].map(([place, { legacyKey }]) => [legacyKey, place]))
   const refused = entries.filter((entry) => !minted.has(entry.id))
   // Of a legacy key that comes twice, what stands before the item that was minted has found nothing yet.
   const found = refused.filter(({ item, place }) => !((mintedAt.get(item.legacyKey) ?? -1) > place))
@@ -87,8 +109,34 @@ async function importOnce(
   return results
 }
 
+/** Mints what can be minted; with an idempotency key, and the answer as far as it goes, in one transaction. */
+function mint(
+  deps: LicensingDependencies,
+  request: ImportLicencesRequest,
+  entries: Entry[],
+  before: Results,
+): Promise<Set<string>> {
+  const sound = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
+  const answer = (minted: Set<string>) => {
+    const now = createdOf(entries, minted)
+    return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
+  }
+  const kept = { schema: ImportLicencesResponseSchema, answer, isUnfinished: true }
+  return deps.patience((hurry) =>
+    transaction(deps.sql, (tx) => {
+      hurry(tx)
+      return once(tx, kept, () => mintImports(tx, request, sound))
+    }),
+  )
+}
+
+function createdOf(entries: Entry[], minted: Set<string>): Results {
+  const created = entries.filter(({ id }) => minted.has(id))
+  return new Map(created.map(({ place, item, id }) => [place, createdResult(item, id)]))
+}
+
 /** A dry run: the same answers, and nothing written. */
-async function rehearse(deps: LicensingDeps, request: ImportLicencesRequest): Promise<Result[]> {
+async function rehearse(deps: LicensingDependencies, request: ImportLicencesRequest): Promise<Result[]> {
   const entries = request.items.map((item) => ({ item }))
   const existing: Map<string, string | undefined> = await findExisting(deps, request, entries)
   const plans = await planStates(deps, request, entries)
@@ -97,12 +145,12 @@ async function rehearse(deps: LicensingDeps, request: ImportLicencesRequest): Pr
     const failed = failure(item, plans.get(item.planId))
     if (failed) return failed
     existing.set(item.legacyKey, undefined)
-    return created(item, undefined)
+    return createdResult(item, undefined)
   })
 }
 
 async function findExisting(
-  { sql }: LicensingDeps,
+  { sql }: LicensingDependencies,
   request: ImportLicencesRequest,
   entries: { item: ImportItem }[],
 ): Promise<Map<string, string>> {
@@ -114,7 +162,7 @@ async function findExisting(
 
 /** How the plans of these items stand; those not known here are asked of catalog once. */
 async function planStates(
-  deps: LicensingDeps,
+  deps: LicensingDependencies,
   { accountId, applicationId }: ImportLicencesRequest,
   entries: { item: ImportItem }[],
 ): Promise<Map<string, PlanState>> {
@@ -131,7 +179,7 @@ async function planStates(
   const missing = wanted.filter((planId) => !states.has(planId))
   for (const planId of missing) {
     const answer = await askCatalog(deps, { accountId, applicationId, planId })
-    states.set(planId, answer === 'away' ? 'away' : 'unknown')
+    states.set(planId, answer === 'unavailable' ? 'unavailable' : 'unknown')
   }
   if (missing.length > 0) await look()
   return states
@@ -144,7 +192,7 @@ function failure(item: ImportItem, plan: PlanState | undefined): Result | undefi
   switch (plan) {
     case 'retired':
       return failed(item, 'plan_archived', `plan ${item.planId} is retired: restore it first`)
-    case 'away':
+    case 'unavailable':
       return failed(item, 'unavailable', `plan ${item.planId} is not known here yet: import again later`)
     case 'active':
       return undefined
@@ -170,7 +218,7 @@ function newImport({ item: { legacyKey, externalRef, planId }, id }: Entry): New
   return { id, key: newLicenceKey(), legacyKey, externalRef, planId }
 }
 
-function created({ legacyKey }: ImportItem, licenceId: string | undefined): Result {
+function createdResult({ legacyKey }: ImportItem, licenceId: string | undefined): Result {
   return { legacyKey, result: 'created', ...(licenceId !== undefined && { licenceId }) }
 }
 

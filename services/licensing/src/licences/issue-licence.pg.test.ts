@@ -159,14 +159,14 @@ test('a plan of which no copy has come yet is fetched from catalog', async () =>
 
 test('while catalog is unavailable issue works on known plans, and an unknown one is not called unknown', async () => {
   const plan = await givenPlan(harness)
-  harness.catalog.away = true
+  harness.catalog.unavailable = true
   try {
     expect(await issue(harness, { planId: plan.id })).toMatchObject({ replayed: false })
     expect(await refusal(issue(harness, { planId: planCopy(harness).id }))).toMatchObject({
       code: 'unavailable',
     })
   } finally {
-    harness.catalog.away = false
+    harness.catalog.unavailable = false
   }
 })
 

@@ -3,11 +3,11 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { retrying } from '@licensing/database/transaction'
+import { retrying, transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { mintLicences, whyNotMinted } from './issue-queries.ts'
@@ -34,14 +34,23 @@ const mostTogether = 500
  * The handler of IssueLicence; requests that arrive together are minted in one statement and one commit. One batch
  * at a time is faster than two: on 2 cores 11,000 a second with 64 callers against 7,300.
  */
-export function licenceIssuer(deps: LicensingDeps): IssueLicence {
+export function licenceIssuer(deps: LicensingDependencies): IssueLicence {
   const options = { mostTogether, isTransient: isDatabaseUnavailable }
-  const mintAtOnce = gather<NewLicence, Outcome>((batch) => mint(deps.sql, batch, 'skip'), options)
+  const mintAtOnce = gather<NewLicence, Outcome>(
+    (batch) => retrying(() => mint(deps.sql, batch, 'skip')),
+    options,
+  )
   // A plan that is being archived, which may take a while, delays only issues on that plan.
-  const mintOnBusyPlan = gather<NewLicence, Outcome>((batch) => mint(deps.sql, batch, 'wait'), {
-    ...options,
-    laneOf: (licence) => licence.planId,
-  })
+  const mintOnBusyPlan = gather<NewLicence, Outcome>(
+    (batch) =>
+      deps.patience((hurry) =>
+        transaction(deps.sql, (tx) => {
+          hurry(tx)
+          return mint(tx, batch, 'wait')
+        }),
+      ),
+    { ...options, queueOf: (licence) => licence.planId },
+  )
   return async (request) => {
     if (!isId('pln', request.planId)) throw planUnknown(request)
     const licence = newLicence(request)
@@ -80,7 +89,7 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
 }
 
 async function mint(sql: Sql, batch: NewLicence[], lockedPlans: 'skip' | 'wait'): Promise<Outcome[]> {
-  const minted = await retrying(() => mintLicences(sql, batch, lockedPlans))
+  const minted = await mintLicences(sql, batch, lockedPlans)
   const refused = batch.filter((licence) => !minted.has(licence.id))
   const reasons = refused.length > 0 ? await whyNotMinted(sql, refused) : undefined
   return batch.map((licence) => {

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { licenceColumns } from './licence-row.ts'
+import { licenceColumns } from './licence-queries.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { beginnings } from './licence.ts'
 

@@ -1,8 +1,30 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
-import { licenceColumns } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import type { Standing } from './licence.ts'
+
+const columns: Record<keyof LicenceRow, true> = {
+  id: true,
+  key: true,
+  account_id: true,
+  application_id: true,
+  plan_id: true,
+  status: true,
+  status_reason: true,
+  external_ref: true,
+  domains: true,
+  max_activations: true,
+  max_seats: true,
+  expires_on: true,
+  created_at: true,
+  updated_at: true,
+}
+const columnList = Object.keys(columns)
+  .map((name) => `l.${name}`)
+  .join(', ')
+
+/** The columns of a LicenceRow, of the table or query named `l`. */
+export const licenceColumns = (sql: Sql) => sql`${sql.unsafe(columnList)}`
 
 /** A licence as its account, or a key bound to one application, sees it. */
 export interface LicenceScope {
@@ -37,6 +59,17 @@ export async function findLicence(sql: Sql, scope: LicenceScope): Promise<FoundL
     where ${inScope(sql, scope)}`
   return row
 }
+
+/** The licence where it has one of these statuses and, if one is given, is on this plan; for `changeLicences`. */
+export const licenceToChange = (
+  sql: Sql,
+  scope: LicenceScope,
+  { from, planId }: { from: readonly LicenceStatus[]; planId: string | undefined },
+) => sql`
+  select l.id, l.status, l.status_reason from licences l
+  where ${inScope(sql, scope)} and ${statusIn(sql, from)}
+    ${planId === undefined ? sql`` : sql`and l.plan_id = ${planId}`}
+  for update`
 
 /** Locks the plan that the licence is on, shared, so that no archive can pass. */
 export async function lockPlanOf(

@@ -1,9 +1,9 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Sql } from '@licensing/database/connect'
+import { complete } from '@licensing/grpc/complete'
 import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
+import { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
+import type { Licence, Restrictions } from '@licensing/proto/licensing'
 
 export interface LicenceRow {
   id: string
@@ -22,14 +22,8 @@ export interface LicenceRow {
   updated_at: Date
 }
 
-/** The columns of a LicenceRow, of the table or query named `l`. */
-export const licenceColumns = (sql: Sql) => sql`
-  l.id, l.key, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.external_ref, l.domains,
-  l.max_activations, l.max_seats, l.expires_on, l.created_at, l.updated_at`
-
-export function licenceMessage(row: LicenceRow): MessageInitShape<typeof LicenceSchema> {
-  const restrictions = restrictionsMessage(row)
-  return {
+export function licenceMessage(row: LicenceRow): Licence {
+  return complete(LicenceSchema, {
     id: row.id,
     key: row.key,
     status: readMember('licenceStatus', row.status),
@@ -38,18 +32,18 @@ export function licenceMessage(row: LicenceRow): MessageInitShape<typeof Licence
     externalRef: row.external_ref,
     createdAt: timestampFromDate(row.created_at),
     updatedAt: timestampFromDate(row.updated_at),
-    ...(restrictions && { restrictions }),
-    ...(row.expires_on && { expiresOn: timestampFromDate(row.expires_on) }),
-    ...(row.status_reason !== null && { statusReason: readMember('suspensionReason', row.status_reason) }),
-  }
+    restrictions: restrictionsMessage(row),
+    expiresOn: row.expires_on ? timestampFromDate(row.expires_on) : undefined,
+    statusReason: row.status_reason === null ? undefined : readMember('suspensionReason', row.status_reason),
+  })
 }
 
-function restrictionsMessage(row: LicenceRow): MessageInitShape<typeof RestrictionsSchema> | undefined {
+function restrictionsMessage(row: LicenceRow): Restrictions | undefined {
   const { domains, max_activations, max_seats } = row
   if (domains.length === 0 && max_activations === null && max_seats === null) return undefined
-  return {
+  return complete(RestrictionsSchema, {
     domains,
-    ...(max_activations !== null && { maxActivations: max_activations }),
-    ...(max_seats !== null && { maxSeats: max_seats }),
-  }
+    maxActivations: max_activations ?? undefined,
+    maxSeats: max_seats ?? undefined,
+  })
 }

@@ -1,7 +1,7 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, grants, held, lifecycle, transitionOf } from './licence.ts'
+import { allowedVerbs, expirable, follow, grants, held, lifecycle } from './licence.ts'
 import type { Cause, Standing, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
@@ -45,16 +45,24 @@ test('the sets beside the table are those that the decisions name', () => {
   ])
 })
 
-test('no cause makes a licence active while its plan is retired, the payment for a plan that is not aside', () => {
-  const standings = closedSets.licenceStatus.flatMap((status): Standing[] => [
-    { status, status_reason: null, expired_from: null, expired_from_reason: null },
-    { status, status_reason: 'payment_failed', expired_from: null, expired_from_reason: null },
-    { status, status_reason: 'dispute_inquiry', expired_from: null, expired_from_reason: null },
-  ])
-  for (const cause of causes.filter((cause) => cause !== 'paymentLanded')) {
+test('no cause makes a licence active while its plan is retired', () => {
+  const reasons = [null, ...closedSets.suspensionReason]
+  const formers = [null, ...closedSets.licenceStatus]
+  const standings = closedSets.licenceStatus.flatMap((status) =>
+    reasons.flatMap((status_reason) =>
+      formers.map((expired_from): Standing => {
+        return { status, status_reason, expired_from, expired_from_reason: null }
+      }),
+    ),
+  )
+  const facts = { planDiffers: true, endMoves: true, stands: true, lifts: true }
+  for (const cause of causes) {
     for (const standing of standings) {
-      const circumstances = { plan: 'retired', endMoves: true, endAhead: true } as const
-      expect(transitionOf(cause, standing, circumstances)?.to).not.toBe('active')
+      for (const clears of [true, false]) {
+        const { standing: after } = follow([cause], standing, { plan: 'retired', clears, ...facts })
+        const comesToActive = after.status === 'active' && standing.status !== 'active'
+        expect({ cause, standing, clears, comesToActive }).toMatchObject({ comesToActive: false })
+      }
     }
   }
 })

@@ -11,39 +11,48 @@ import type {
 export interface Standing {
   status: LicenceStatus
   status_reason: SuspensionReason | null
-  /** What the sweep found; null where it was not the sweep that expired it. */
+  /** What it was before it expired. */
   expired_from: LicenceStatus | null
   expired_from_reason: SuspensionReason | null
 }
 
 /** What a transition may depend on beside the licence's own standing. */
 export interface Circumstances {
+  /** The status of the plan that the licence is on from then on. */
   plan?: PlanStatus
+  /** The licence's plan changes with it. */
+  planDiffers?: boolean
   /** The licence's end changes with it. */
   endMoves?: boolean
-  /** The licence's end, as it will be, is still to come. */
-  endAhead?: boolean
+  /** The purchase that it rests on stands. */
+  stands?: boolean
+  /** Its purchases call for nothing any more that keeps it from being active. */
+  clears?: boolean
+  /** An inquiry had called for its suspension, and no longer does. */
+  lifts?: boolean
+  /** It is as its purchases had called for, and they call for something else: news that came late. */
+  overtaken?: boolean
 }
 
 interface Facts extends Circumstances {
   suspendedFor: SuspensionReason | null
-  /** The sweep has expired it, and that is not final yet. */
-  swept: boolean
+  /** What it was before it expired. */
+  was: LicenceStatus | null
+  wasFor: SuspensionReason | null
 }
 
 export interface Transition {
   from: readonly LicenceStatus[]
   /** Holds only where these facts are so. */
   where?: Partial<Facts>
-  /** `former` is what the sweep found. */
+  /** `former` is what it was before it expired. */
   to: LicenceStatus | 'same' | 'former'
   /** Why the licence is suspended from then on. */
   reason?: SuspensionReason
-  /**
-   * Whether what the licence was is remembered, for a renewal that arrives late. A transition to another status
-   * forgets it unless it says otherwise; `same` keeps it unless it says otherwise.
-   */
-  former?: 'remembered' | 'forgotten'
+  /** Whether what the licence was is remembered; else a transition to another status forgets it. */
+  former?: 'remembered'
+  /** What its purchases had called for until then no longer counts. */
+  pardons?: true
   emits?: LicenceEvent
   /** Its entry in the licence's history; without one it cannot be seen from outside. */
   history?: HistoryType
@@ -102,7 +111,19 @@ const expired = {
   emits: 'licenceExpired',
   history: 'expired',
 } as const
+const returned = { from: ['expired'], to: 'former', history: 'renewed' } as const
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
+// The vendor has been sent its suspension before.
+const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
+const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
+
+/** Statuses in which a customer holds a licence: a payment lands on it. */
+const holding = ['active', 'suspended', 'expired', 'downgraded'] as const
+const clear = { clears: true, plan: 'active' } as const
+const clearOnRetired = { clears: true, plan: 'retired' } as const
+const otherPlan = { planDiffers: true } as const
+const unpaid = { suspendedFor: 'payment_failed' } as const
+const inquired = { suspendedFor: 'dispute_inquiry' } as const
 
 /**
  * Interface 3.1 as a table, with what decisions 4 and 7 add: all that moves a licence. Of a cause's transitions the
@@ -112,51 +133,87 @@ const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as 
 export const lifecycle = {
   // The vendor's verbs.
   suspend: [{ ...suspended, reason: 'manual' }],
-  reactivate: [{ ...reactivated, where: { plan: 'active' } }],
+  reactivate: [{ ...reactivated, where: { plan: 'active' }, pardons: true }],
   // Interface 3.1: there is no un-revoke.
   revoke: [revoked, { from: ['revoked'], to: 'same' }],
   retire: [retired, { from: ['retired'], to: 'same' }],
+
+  // The vendor moves the end of an expired licence: it is again what it was before it expired.
+  extended: [
+    { ...reactivated, from: ['expired'], where: { was: null, plan: 'active' } },
+    { ...reactivated, from: ['expired'], where: { was: 'active', plan: 'active' } },
+    { from: ['expired'], where: { was: 'downgraded' }, to: 'former' },
+    { from: ['expired'], where: { was: 'suspended' }, to: 'former' },
+  ],
 
   // What happens around a licence.
   planArchived: [{ ...suspended, reason: 'plan_archived' }],
   expiryPassed: [{ ...expired, former: 'remembered' }],
 
   // Payments that fail, are disputed, given back or end.
-  paymentsFailed: [{ ...suspended, reason: 'payment_failed' }],
-  inquiryOpened: [{ ...suspended, reason: 'dispute_inquiry' }],
+  paymentsFailed: [
+    { ...suspended, reason: 'payment_failed' },
+    { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'payment_failed' },
+    { ...silently, where: { overtaken: true, ...inquired }, reason: 'payment_failed' },
+  ],
+  inquiryOpened: [
+    { ...suspended, reason: 'dispute_inquiry' },
+    { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'dispute_inquiry' },
+    { ...silently, where: { overtaken: true, ...unpaid }, reason: 'dispute_inquiry' },
+  ],
   inquiryClosed: [{ ...reactivated, where: { suspendedFor: 'dispute_inquiry', plan: 'active' } }],
   refunded: [revoked],
   partlyRefunded: [downgraded],
-  // An expiry by the sweep becomes final.
-  subscriptionCancelled: [expired, { from: ['expired'], to: 'same', former: 'forgotten' }],
+  subscriptionCancelled: [{ ...expired, former: 'remembered' }],
 
-  // A payment of a customer who holds the licence, which takes its plan.
-  paymentLanded: [
-    { from: ['expired', 'downgraded'], to: 'active', ...planChanged },
-    { from: ['suspended'], where: { suspendedFor: 'payment_failed' }, to: 'active', ...planChanged },
-    { from: ['active', 'suspended'], to: 'same', ...planChanged },
+  // A purchase of a customer who holds the licence lands; the licence takes its plan where it is the latest.
+  purchaseLanded: [
+    { from: ['expired'], where: { ...clear, stands: true }, to: 'active', ...planChanged },
+    { from: ['downgraded'], where: clear, to: 'active', ...planChanged },
+    { from: ['suspended'], where: { ...clear, ...unpaid }, to: 'active', ...planChanged },
+    { from: ['suspended'], where: { ...clear, ...inquired, lifts: true }, to: 'active', ...planChanged },
+    { from: holding, to: 'same', ...planChanged },
   ],
-  // A later invoice of the same subscription is paid, after its period's end: what the sweep did in between is undone.
+  // The purchase that the licence rested on has fallen, and the latest that stands takes over; or one stands again.
+  purchaseTakesOver: [
+    { from: ['expired'], where: { ...clear, ...otherPlan, stands: true }, to: 'active', ...planChanged },
+    { from: ['downgraded'], where: { ...clear, ...otherPlan }, to: 'active', ...planChanged },
+    { from: ['suspended'], where: { ...clear, ...otherPlan, ...unpaid }, to: 'active', ...planChanged },
+    { from: ['suspended'], where: { ...clear, ...otherPlan, ...inquired }, to: 'active', ...planChanged },
+    { from: holding, where: otherPlan, to: 'same', ...planChanged },
+    { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
+    { ...reactivated, from: ['downgraded'], where: clear },
+    { ...reactivated, where: { ...clear, ...unpaid } },
+    { ...reactivated, where: { ...clear, ...inquired } },
+    { from: holding, where: { endMoves: true }, to: 'same', history: 'changed' },
+  ],
+  // A later invoice of the subscription that the licence rests on is paid. What has expired meanwhile returns, to what
+  // somebody else had suspended it for, too.
   renewed: [
-    { from: ['expired'], where: { swept: true, endAhead: true }, to: 'former', history: 'renewed' },
-    {
-      from: ['active', 'suspended', 'expired', 'downgraded'],
-      where: { endMoves: true },
-      to: 'same',
-      history: 'renewed',
-    },
+    { ...returned, where: { stands: true, wasFor: 'manual' } },
+    { ...returned, where: { stands: true, wasFor: 'plan_archived' } },
+    { ...returned, where: { stands: true, was: 'suspended', clears: false } },
+    { ...returned, where: { stands: true, was: 'downgraded', plan: 'retired' } },
+    { ...returned, where: { stands: true, clears: false, plan: 'active' } },
+    { from: holding, where: { endMoves: true }, to: 'same', history: 'renewed' },
   ],
-  // What follows a renewal. No licence is active on a retired plan.
+  planFollowsPrice: [{ from: holding, where: otherPlan, to: 'same', ...planChanged }],
+  // What follows a renewal.
   paymentsMadeGood: [
-    { ...reactivated, where: { suspendedFor: 'payment_failed', plan: 'active' } },
-    {
-      from: ['suspended'],
-      where: { suspendedFor: 'payment_failed', plan: 'retired' },
-      to: 'suspended',
-      reason: 'plan_archived',
-      history: 'suspended',
-    },
+    { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
+    { ...reactivated, from: ['downgraded'], where: clear },
+    { ...reactivated, where: { ...clear, ...unpaid } },
+  ],
+  // What follows wherever a licence has come to a plan: none is active on a retired one.
+  cameToRetiredPlan: [
     { ...suspended, where: { plan: 'retired' }, reason: 'plan_archived' },
+    { ...suspended, from: ['expired'], where: { ...clearOnRetired, stands: true }, reason: 'plan_archived' },
+    { ...silentlyArchived, where: { ...clearOnRetired, ...unpaid } },
+  ],
+  // Another purchase stands in for one that was downgraded or in dispute, and its plan is retired.
+  tookOverOnRetiredPlan: [
+    { ...suspended, from: ['downgraded'], where: clearOnRetired, reason: 'plan_archived' },
+    { ...silentlyArchived, where: { ...clearOnRetired, ...inquired } },
   ],
 } as const satisfies Record<string, readonly [Transition, ...Transition[]]>
 
@@ -182,10 +239,8 @@ export const grants = {
 /** Statuses that end when the licence's time does. */
 export const expirable: readonly LicenceStatus[] = lifecycle.expiryPassed[0].from
 
-/** Statuses in which a customer holds a licence: a payment lands on it. */
-export const held: readonly LicenceStatus[] = [
-  ...new Set(lifecycle.paymentLanded.flatMap<LicenceStatus>(({ from }) => from)),
-]
+/** The same, for queries. */
+export const held: readonly LicenceStatus[] = holding
 
 /** The verbs that would change a licence now. */
 export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {
@@ -204,7 +259,8 @@ export function transitionOf(
   const facts: Facts = {
     ...circumstances,
     suspendedFor: licence.status_reason,
-    swept: licence.expired_from !== null,
+    was: licence.expired_from,
+    wasFor: licence.expired_from_reason,
   }
   const transitions: readonly Transition[] = lifecycle[cause]
   return transitions.find(({ from, where = {} }) => {
@@ -218,7 +274,7 @@ function standingAfter({ to, reason, former }: Transition, licence: Standing): S
   const forgotten = { expired_from: null, expired_from_reason: null }
   switch (to) {
     case 'same':
-      return former === 'forgotten' ? { ...licence, ...forgotten } : licence
+      return licence
     case 'former':
       return {
         status: licence.expired_from ?? licence.status,

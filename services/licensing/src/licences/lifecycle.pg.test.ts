@@ -1,3 +1,4 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
@@ -20,7 +21,7 @@ import {
   statusesAstray,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, inDays, provision, renew, suspendFor } from '../testing/payments.ts'
+import { unique, inDays, provision, renew, suspendFor } from '../testing/payments.ts'
 import { allowedIn, describe, resultOf, rules } from '../testing/written-rules.ts'
 import type { Cause, Position, Result } from '../testing/written-rules.ts'
 import { lifecycle } from './licence.ts'
@@ -47,8 +48,17 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   reactivate: (given) => harness.licensing.reactivateLicence(verb(given)),
   revoke: (given) => harness.licensing.revokeLicence(verb(given)),
   retire: (given) => harness.licensing.retireLicence(verb(given)),
+  'an end moved ahead': (given) =>
+    harness.licensing.updateLicence({
+      ...verb(given),
+      expiresOn: timestampFromDate(inDays(90)),
+      neverExpires: false,
+    }),
   archive: async ({ plan }) => void (await archive(harness, plan)),
-  sweep: async () => void (await sweepExpiries(harness.deps.outbox)),
+  sweep: async (given) => {
+    await letEnd(given)
+    await sweepExpiries(harness.deps)
+  },
   'failed payments': ({ licence }) => suspendFor(harness, licence, 'payment_failed', cause),
   'an inquiry': ({ licence }) => suspendFor(harness, licence, 'dispute_inquiry', cause),
   'an inquiry that closes': (given) => harness.licensing.resumeFromInquiry(payment(given)),
@@ -58,7 +68,10 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   'a payment': async ({ plan, externalRef }) =>
     (await provision(harness, { planId: plan.id, externalRef, paymentRef: cause + externalRef })).licence,
   'a renewal': ({ licence }) => renew(harness, licence, inDays(60), cause),
-  'a renewal of a period that is over': ({ licence }) => renew(harness, licence, inDays(-1), cause),
+  'a renewal of a period that is over': async (given) => {
+    await letEnd(given)
+    return renew(harness, given.licence, inDays(-1), cause)
+  },
   'a renewal that moves no end': ({ licence }) => renew(harness, licence, inDays(-9), cause),
 }
 
@@ -91,6 +104,7 @@ const walkedBy: Record<RowName, Cause[]> = {
   reactivate: ['reactivate'],
   revoke: ['revoke'],
   retire: ['retire'],
+  extended: ['an end moved ahead'],
   planArchived: ['archive'],
   expiryPassed: ['sweep'],
   paymentsFailed: ['failed payments'],
@@ -99,9 +113,13 @@ const walkedBy: Record<RowName, Cause[]> = {
   refunded: ['a full refund'],
   partlyRefunded: ['a partial refund'],
   subscriptionCancelled: ['a cancelled subscription'],
-  paymentLanded: ['a payment'],
+  purchaseLanded: ['a payment'],
+  purchaseTakesOver: [],
   renewed: ['a renewal', 'a renewal of a period that is over', 'a renewal that moves no end'],
+  planFollowsPrice: [],
   paymentsMadeGood: ['a renewal', 'a renewal that moves no end'],
+  cameToRetiredPlan: ['a renewal', 'a renewal that moves no end'],
+  tookOverOnRetiredPlan: [],
 }
 
 test('every cause of the service’s table is walked, and no other', () => {
@@ -205,6 +223,7 @@ function doneBy(
     case 'reactivate':
     case 'revoke':
     case 'retire':
+    case 'an end moved ahead':
       return { actor, cause: undefined }
     case 'archive':
       return { actor, cause: `archive:${plan.id}:${plan.archiveVersion}` }
@@ -217,13 +236,12 @@ function doneBy(
   }
 }
 
-/** A licence brought there by the calls that lead there, past its end but where the sweep has seen it. */
+/** A licence brought there by the calls that lead there. */
 async function givenLicenceAt(position: Position, planStatus: string): Promise<Given> {
   await harness.sql`truncate outbox`
   const plan = await givenPlan(harness)
-  const externalRef = anew('buyer')
-  // Past its end: nothing but a sweep looks at it.
-  const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(-2) })
+  const externalRef = unique('buyer')
+  const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(2) })
   const given = { plan, licence: licence!, externalRef }
   await lead(given, position)
   if (planStatus === 'retired' && plan.status === 'active') await archive(harness, plan)
@@ -235,7 +253,8 @@ async function lead(given: Given, { status, reason, sweptFrom }: Position): Prom
   const before = causeOn(harness, given.licence, 'before')
   if (sweptFrom) {
     await lead(given, sweptFrom)
-    await sweepExpiries(harness.deps.outbox)
+    await letEnd(given)
+    await sweepExpiries(harness.deps)
   } else if (status === 'expired') await licensing.expireLicence(before)
   else if (status === 'downgraded') await licensing.downgradeForRefund(before)
   else if (status === 'revoked') await licensing.revokeLicence(verb(given))
@@ -245,4 +264,11 @@ async function lead(given: Given, { status, reason, sweptFrom }: Position): Prom
     await archive(harness, given.plan)
     await restore(harness, given.plan)
   } else if (reason !== undefined) await suspendFor(harness, given.licence, reason, 'before')
+}
+
+/** Its time passes. */
+async function letEnd({ licence: { id } }: Given): Promise<void> {
+  const end = inDays(-2)
+  await harness.sql`update licences set expires_on = ${end} where id = ${id}`
+  await harness.sql`update purchases set ends_at = ${end}, landed_ends_at = ${end} where licence_id = ${id}`
 }

@@ -4,11 +4,11 @@ import { pageOf, rowsFor } from '@licensing/database/page'
 import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ListLicenceHistoryRequest, ListLicenceHistoryResponseSchema } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { findHistory } from './history-queries.ts'
 
 export async function listLicenceHistory(
-  { sql }: LicensingDeps,
+  { sql }: LicensingDependencies,
   request: ListLicenceHistoryRequest,
 ): Promise<MessageInitShape<typeof ListLicenceHistoryResponseSchema>> {
   const rows = await findHistory(sql, request, request.beforePosition, rowsFor(request.limit))
@@ -23,6 +23,7 @@ export async function listLicenceHistory(
       actor: row.actor,
       ...(row.from_status !== null && { from: readMember('licenceStatus', row.from_status) }),
       ...(row.cause !== null && { cause: row.cause }),
+      ...(row.changes !== null && { changesJson: JSON.stringify(row.changes) }),
     })),
     hasMore,
   }

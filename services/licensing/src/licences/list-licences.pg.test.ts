@@ -5,7 +5,7 @@ import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import { findLicences } from './list-queries.ts'
-import type { LicenceFilter } from './list-queries.ts'
+import type { FoundLicences, LicenceFilter } from './list-queries.ts'
 import {
   firstPage,
   givenLicence,
@@ -67,9 +67,9 @@ test('a list has the application’s licences, newest first, each as the verbs a
   const { licences, hasMore } = await list(within)
   expect(licences).toEqual([second, first])
   expect(hasMore).toBe(false)
-  const stranger = { accountId: 'acct_other', applicationId: within.applicationId }
+  const otherTenant = { accountId: 'acct_other', applicationId: within.applicationId }
   expect(
-    (await harness.licensing.listLicences({ ...stranger, ...firstPage, neverSeen: false })).licences,
+    (await harness.licensing.listLicences({ ...otherTenant, ...firstPage, neverSeen: false })).licences,
   ).toEqual([])
 })
 
@@ -163,8 +163,8 @@ test('licences seen since a time come in list order, whatever the order they wer
   }
   const find = async (more: Partial<LicenceFilter>) => {
     const { accountId, applicationId } = within
-    const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false }
-    const rows = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more })
+    const base = { accountId, applicationId, beforeId: '', limit: 10, neverSeen: false, mayEndEarly: false }
+    const { rows } = await findLicences(harness.deps.lists, { ...base, seenSince: at(4), ...more })
     return rows.map((row) => row.id)
   }
   // Seen on days 4, 1, 5, 2, 6 and 3.
@@ -179,6 +179,96 @@ test('licences seen since a time come in list order, whatever the order they wer
     third,
     first,
   ])
+})
+
+/** Licences of two plans, statuses, hosts and references, of which some were seen; no two attributes go together. */
+async function givenVaried(within: Harness, count: number) {
+  const [planId, otherId] = [(await givenPlan(within)).id, (await givenPlan(within)).id]
+  const { sql, accountId } = harness
+  const licences = Array.from({ length: count }, (_, n) => ({
+    id: `lic_${within.applicationId}_${String(n).padStart(4, '0')}`,
+    planId: n % 3 === 0 ? planId : otherId,
+    status: n % 4 < 2 ? 'active' : 'suspended',
+    externalRef: `ref-${n % 5 < 3}`,
+    host: n % 7 < 4 ? 'host.example.com' : 'else.example.com',
+    seen: n % 2 === 0,
+    seenAt: new Date(Date.UTC(2030, 0, 1 + ((n * 5) % 11))),
+  }))
+  const column = <K extends keyof (typeof licences)[number]>(name: K) => licences.map((one) => one[name])
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, seen, snapshot_id)
+    select id, id, ${accountId}, ${within.applicationId}, plan_id, status, ref, seen = 'true', 'snapshot'
+    from unnest(${column('id')}::text[], ${column('planId')}::text[], ${column('status')}::text[],
+      ${column('externalRef')}::text[], ${column('seen').map(String)}::text[]) as one (id, plan_id, status, ref, seen)`
+  const seen = licences.filter((one) => one.seen)
+  await sql`
+    insert into licence_activity (licence_id, application_id, last_seen_at)
+    select id, ${within.applicationId}, at::timestamptz from unnest(${seen.map(({ id }) => id)}::text[],
+      ${seen.map(({ seenAt }) => seenAt.toISOString())}::text[]) as one (id, at)`
+  await sql`
+    insert into licence_hosts (application_id, host, licence_id)
+    select ${within.applicationId}, host, id from unnest(${column('host')}::text[], ${column('id')}::text[]) as one (host, id)`
+  return { planId, licences: licences.toReversed() }
+}
+
+test('under any filters the pages, which may end early, lead to each licence that matches, once and in order', async () => {
+  const within = freshApplication()
+  const { planId, licences } = await givenVaried(within, 60)
+  const since = new Date(Date.UTC(2030, 0, 5))
+  const choices: {
+    filter: Partial<LicenceFilter>
+    matches: (one: (typeof licences)[number]) => boolean
+  }[][] = [
+    [{ filter: { status: 'suspended' }, matches: ({ status }) => status === 'suspended' }],
+    [{ filter: { planId }, matches: (one) => one.planId === planId }],
+    [{ filter: { domain: 'host.example.com' }, matches: ({ host }) => host === 'host.example.com' }],
+    [{ filter: { externalRef: 'ref-true' }, matches: ({ externalRef }) => externalRef === 'ref-true' }],
+    [
+      { filter: { seenSince: since }, matches: ({ seen, seenAt }) => seen && seenAt >= since },
+      { filter: { neverSeen: true }, matches: ({ seen }) => !seen },
+    ],
+  ]
+  const all = choices.reduce(
+    (combined, filters) => combined.flatMap((some) => [some, ...filters.map((one) => [...some, one])]),
+    [[]] as (typeof choices)[number][],
+  )
+  expect(all).toHaveLength(48)
+  const { accountId, applicationId } = within
+  for (const chosen of all) {
+    const filter = Object.assign({}, ...chosen.map((one) => one.filter)) as Partial<LicenceFilter>
+    const base = { accountId, applicationId, limit: 3, neverSeen: false, mayEndEarly: true, ...filter }
+    const found: string[] = []
+    for (let beforeId: string | undefined = ''; beforeId !== undefined;) {
+      const page: LicenceFilter = { ...base, beforeId }
+      const { rows, lookedUntil }: FoundLicences = await findLicences(harness.deps.lists, page, [1, 4])
+      found.push(...rows.map(({ id }) => id))
+      beforeId = rows.length === page.limit ? found.at(-1) : lookedUntil
+    }
+    const expected = licences.filter((one) => chosen.every(({ matches }) => matches(one)))
+    expect(found, JSON.stringify(filter)).toEqual(expected.map(({ id }) => id))
+  }
+})
+
+test('a page ends early after so many licences of the rarest filter, for callers that go on from there', async () => {
+  const within = freshApplication()
+  const { licences, planId } = await givenVaried(within, 60)
+  await harness.sql`delete from licence_hosts where application_id = ${within.applicationId} and host like 'else%'`
+  await harness.sql`
+    update licence_statuses set status = 'revoked' where licence_id in (
+      select id from licences l where application_id = ${within.applicationId} and status = 'suspended'
+        and not exists (select from licence_hosts h where h.licence_id = l.id))`
+  const { accountId, applicationId } = within
+  const page = { accountId, applicationId, beforeId: '', limit: 3, neverSeen: false, mayEndEarly: true }
+  const none = { ...page, domain: 'host.example.com', status: 'revoked' }
+  const { lists } = harness.deps
+  const revoked = await findLicences(lists, { ...page, limit: 60, status: 'revoked' })
+  expect(revoked.rows.length).toBeGreaterThan(7)
+  expect(await findLicences(lists, none, [2, 5])).toEqual({ rows: [], lookedUntil: revoked.rows[6]!.id })
+  expect(await findLicences(lists, none)).toEqual({ rows: [] })
+  expect(await findLicences(lists, { ...none, mayEndEarly: false }, [2, 5])).toEqual({ rows: [] })
+  const others = { ...page, accountId: 'acct_other', planId, neverSeen: true }
+  expect(await findLicences(lists, others, [2])).toEqual({ rows: [] })
+  expect(licences).toHaveLength(60)
 })
 
 test('filters of another account, and those of another application, find nothing', async () => {
@@ -198,10 +288,10 @@ test('filters of another account, and those of another application, find nothing
     { seenSince: timestampFromDate(at) },
     { seenSince: timestampFromDate(at), planId: plan.id, domain: host },
   ]
-  const stranger = { ...within, accountId: 'acct_other' }
+  const otherTenant = { ...within, accountId: 'acct_other' }
   for (const filter of filters) {
     expect(await ids(within, filter)).toEqual([licence.id])
-    expect(await ids(stranger, filter)).toEqual([])
+    expect(await ids(otherTenant, filter)).toEqual([])
     expect(await ids(freshApplication(), filter)).toEqual([])
   }
 })

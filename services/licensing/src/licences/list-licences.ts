@@ -4,23 +4,28 @@ import { pageOf, rowsFor } from '@licensing/database/page'
 import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { licenceMessage } from './licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
 export async function listLicences(
-  { lists }: LicensingDeps,
+  { lists }: LicensingDependencies,
   request: ListLicencesRequest,
 ): Promise<MessageInitShape<typeof ListLicencesResponseSchema>> {
   const { status, seenSince } = request
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
-  const rows = await findLicences(lists, {
+  const { rows, lookedUntil } = await findLicences(lists, {
     ...request,
     limit: rowsFor(request.limit),
     seenSince: seenSince && timestampDate(seenSince),
+    mayEndEarly: request.mayEndEarly ?? false,
   })
   const { page, hasMore } = pageOf(rows, request.limit)
-  return { licences: page.map(licenceMessage), hasMore }
+  return {
+    licences: page.map(licenceMessage),
+    hasMore: hasMore || lookedUntil !== undefined,
+    ...(lookedUntil !== undefined && { lookedUntil }),
+  }
 }

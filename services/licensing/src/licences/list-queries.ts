@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { licenceColumns } from './licence-row.ts'
+import { licenceColumns } from './licence-queries.ts'
 import type { LicenceRow } from './licence-row.ts'
 
 export interface LicenceFilter {
@@ -13,62 +13,151 @@ export interface LicenceFilter {
   externalRef?: string | undefined
   seenSince?: Date | undefined
   neverSeen: boolean
+  /** Whether the page may end before it is full, where hardly any licence matches all filters. */
+  mayEndEarly: boolean
+}
+
+export interface FoundLicences {
+  rows: LicenceRow[]
+  /** Set where the page ended early: whatever matches and is not older than this licence is in `rows`. */
+  lookedUntil?: string
 }
 
 type Fragment = ReturnType<typeof licenceColumns>
 
+/** The licences of one filter: rows of a table that has an index for it in list order. */
+interface Part {
+  table: string
+  column: 'id' | 'licence_id'
+  conditions: Fragment
+}
+
+/**
+ * How many licences of the rarest filter a page looks through before it ends early. In stretches, so that a page which
+ * is soon full costs little; all of them take some 20 ms a filter.
+ */
+const stretches: readonly number[] = [500, 3_000, 10_000]
+
 /**
  * A page of licences, newest first: those before `beforeId`, at most `limit`. Their ids are found first, mostly from
- * indexes alone, and only the page's own rows are read.
- *
- * Each filter costs the same at every depth. Where several concern different tables, such as a domain and a status,
- * the planner chooses whose ids are run through in list order until the page is full: quick where a fair share of them
- * matches all, but all of the smaller set, or of both, where hardly any does.
+ * indexes alone, and only the page's own rows are read. It costs the same at every depth.
  */
-export async function findLicences(sql: Sql, filter: LicenceFilter): Promise<LicenceRow[]> {
-  const { accountId, applicationId, limit } = filter
+export async function findLicences(
+  sql: Sql,
+  filter: LicenceFilter,
+  lookThrough = stretches,
+): Promise<FoundLicences> {
+  const [first, ...others] = partsOf(sql, filter)
+  if (others.length === 0) return { rows: await readPage(sql, filter, among(sql, first!, filter)) }
+  const { ids, lookedUntil } = await findInAll(sql, filter, [first!, ...others], lookThrough)
+  if (lookedUntil === undefined) return { rows: await readPage(sql, filter, listed(sql, ids)) }
+  const rows = await readPage(sql, filter, listed(sql, [...new Set(ids).add(lookedUntil)]))
+  // Of another account there is nothing to go on with, not even an id.
+  const isOwn = rows.some(({ id }) => id === lookedUntil)
+  return { rows: rows.filter(({ id }) => ids.includes(id)), ...(isOwn && { lookedUntil }) }
+}
+
+/** An application's licences are all of one account, a plan's of one application. */
+function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
+  const { applicationId, status, planId, domain, externalRef, seenSince, neverSeen } = filter
+  const parts: Part[] = []
+  const add = (table: string, conditions: Fragment) =>
+    parts.push({ table, column: table === 'licences' ? 'id' : 'licence_id', conditions })
+  const own = sql`application_id = ${applicationId}`
+  if (status !== undefined) {
+    add(
+      'licence_statuses',
+      sql`${planId === undefined ? own : sql`plan_id = ${planId}`} and status = ${status}`,
+    )
+  } else if (planId !== undefined) {
+    // The index of plans begins without the application; with it, rows would be read to look at it.
+    add('licences', sql`plan_id = ${planId}`)
+  }
+  if (domain !== undefined) add('licence_hosts', sql`${own} and host = ${domain.toLowerCase()}`)
+  if (seenSince !== undefined) add('licence_activity', sql`${own} and last_seen_at >= ${seenSince}`)
+  if (externalRef !== undefined) add('licences', sql`${own} and external_ref = ${externalRef}`)
+  if (neverSeen) add('licences', sql`${own} and not seen`)
+  if (parts.length === 0) add('licences', own)
+  return parts
+}
+
+/**
+ * The ids of those in all parts. Stretch by stretch: the part that has the fewest in a stretch is run through, and each
+ * of its licences is looked up in the others. Were the planner left to choose, it would take filters for independent and
+ * a page for soon full; where no licence is in all, it would run through all of a large part.
+ */
+async function findInAll(
+  sql: Sql,
+  filter: LicenceFilter,
+  parts: [Part, ...Part[]],
+  lookThrough: readonly number[],
+): Promise<{ ids: string[]; lookedUntil?: string }> {
+  const ids: string[] = []
+  let { beforeId } = filter
+  for (let turn = 0; turn < lookThrough.length || !filter.mayEndEarly; turn += 1) {
+    const { rarest, from } = await nextStretch(sql, parts, beforeId, lookThrough[turn] ?? lookThrough.at(-1)!)
+    const others = parts.filter((part) => part !== rarest)
+    const limit = filter.limit - ids.length
+    const found = await sql<{ id: string }[]>`${among(sql, rarest, { beforeId, limit }, { from, others })}`
+    ids.push(...found.map(({ id }) => id))
+    if (ids.length === filter.limit || from === '') return { ids }
+    beforeId = from
+  }
+  return { ids, lookedUntil: beforeId }
+}
+
+/** The part whose next `count` licences reach back furthest, and to where; to the end where it has fewer. */
+async function nextStretch(
+  sql: Sql,
+  parts: [Part, ...Part[]],
+  beforeId: string,
+  count: number,
+): Promise<{ rarest: Part; from: string }> {
+  const ends = parts.map(
+    ({ table, column, conditions }, at) => sql`
+    select ${at}::int as at, coalesce((
+      select ${sql(column)} from ${sql(table)} where ${conditions} ${before(sql, column, beforeId)}
+      order by ${sql(column)} desc offset ${count - 1} limit 1
+    ), '') as from_id`,
+  )
+  const [row] = await sql<{ at: number; from_id: string }[]>`
+    ${ends.reduce((all, end) => sql`${all} union all ${end}`)} order by from_id, at limit 1`
+  return { rarest: parts[row!.at]!, from: row!.from_id }
+}
+
+/** The ids of a part's newest licences, or of those that are in others too. */
+function among(
+  sql: Sql,
+  { table, column, conditions }: Part,
+  { beforeId, limit }: Pick<LicenceFilter, 'beforeId' | 'limit'>,
+  within: { from: string; others: Part[] } = { from: '', others: [] },
+): Fragment {
+  // `offset 0`: looked up one by one.
+  const inOthers = within.others.map(
+    (other) => sql`
+    and exists (
+      select from ${sql(other.table)} other where other.${sql(other.column)} = part.${sql(column)} and ${other.conditions}
+      offset 0
+    )`,
+  )
+  return sql`
+    select part.${sql(column)} as id from ${sql(table)} part
+    where ${conditions} ${before(sql, column, beforeId)}
+      ${within.from === '' ? sql`` : sql`and ${sql(column)} >= ${within.from}`}
+      ${inOthers.reduce((all, one) => sql`${all} ${one}`, sql``)}
+    order by part.${sql(column)} desc limit ${limit}`
+}
+
+const listed = (sql: Sql, ids: string[]) => sql`select id from unnest(${ids}::text[]) as id`
+
+const before = (sql: Sql, column: string, id: string) => (id === '' ? sql`` : sql`and ${sql(column)} < ${id}`)
+
+async function readPage(sql: Sql, filter: LicenceFilter, ids: Fragment): Promise<LicenceRow[]> {
+  const { accountId, applicationId } = filter
   return sql<LicenceRow[]>`
     select ${licenceColumns(sql)}
-    from (select id from ${matching(sql, filter)} order by id desc limit ${limit}) page
+    from (${ids}) page
     join licences l on l.id = page.id
     where l.application_id = ${applicationId} and l.account_id = ${accountId}
     order by l.id desc`
-}
-
-/** The ids of all that match. An application's licences are all of one account, a plan's of one application. */
-function matching(sql: Sql, filter: LicenceFilter): Fragment {
-  const { applicationId, beforeId, status, planId, domain, seenSince } = filter
-  const ids = (table: string, column: string, conditions: Fragment) => sql`
-    (select ${sql(column)} as id from ${sql(table)}
-    where ${conditions} ${beforeId === '' ? sql`` : sql`and ${sql(column)} < ${beforeId}`}) ${sql(`of_${table}`)}`
-  const parts: Fragment[] = []
-  if (status !== undefined) {
-    const among = planId === undefined ? sql`application_id = ${applicationId}` : sql`plan_id = ${planId}`
-    parts.push(ids('licence_statuses', 'licence_id', sql`${among} and status = ${status}`))
-  }
-  if (domain !== undefined) {
-    const host = sql`application_id = ${applicationId} and host = ${domain.toLowerCase()}`
-    parts.push(ids('licence_hosts', 'licence_id', host))
-  }
-  if (seenSince !== undefined) {
-    const seen = sql`application_id = ${applicationId} and last_seen_at >= ${seenSince}`
-    parts.push(ids('licence_activity', 'licence_id', seen))
-  }
-  const own = ownConditions(sql, filter)
-  if (own || parts.length === 0) {
-    parts.push(ids('licences', 'id', own ?? sql`application_id = ${applicationId}`))
-  }
-  return parts.reduce((all, part) => sql`${all} join ${part} using (id)`)
-}
-
-/** What is asked of the columns of `licences`. */
-function ownConditions(sql: Sql, filter: LicenceFilter): Fragment | undefined {
-  const { applicationId, status, planId, externalRef, neverSeen } = filter
-  const conditions: Fragment[] = []
-  if (planId !== undefined && status === undefined) conditions.push(sql`plan_id = ${planId}`)
-  if (externalRef !== undefined) conditions.push(sql`external_ref = ${externalRef}`)
-  if (neverSeen) conditions.push(sql`not seen`)
-  // The index of plans begins without the application; with it, rows would be read to look at it.
-  if (externalRef !== undefined || neverSeen) conditions.unshift(sql`application_id = ${applicationId}`)
-  return conditions.length === 0 ? undefined : conditions.reduce((left, right) => sql`${left} and ${right}`)
 }

@@ -1,41 +1,14 @@
-import { connect } from '@licensing/database/connect'
-import type { Database, Sql } from '@licensing/database/connect'
+import type { Sql } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
-import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
-import { createTestDatabase } from '@licensing/test-support/database'
-import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { copyFile, readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { licensingMigrations } from '../migrations.ts'
 import { licencesToSuspend } from '../plans/plan-queries.ts'
 import { licencesPast } from '../sweeps/sweep-queries.ts'
-import { licensingMigrations } from '../testing/harness.ts'
+import { givenDatabase, migrateToBefore } from '../testing/earlier-release.ts'
 import { statusesAstray } from '../testing/makers.ts'
 import type { Selection } from './transition-queries.ts'
 
-async function givenDatabase(connections = 1) {
-  const database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'test', max: connections })
-  return {
-    sql,
-    [Symbol.asyncDispose]: async () => {
-      await sql.end({ timeout: 5 })
-      await database[Symbol.asyncDispose]()
-    },
-  }
-}
-
-/** The migrations before `statuses`, as a release had them that knew no later ones. */
-async function migrateToBefore(sql: Database): Promise<void> {
-  await using folder = await makeTemporaryFolder()
-  for (const file of await readdir(licensingMigrations.path)) {
-    if (file < '0004') await copyFile(join(licensingMigrations.path, file), join(folder.path, file))
-  }
-  const before = { name: licensingMigrations.name, path: folder.path }
-  await migrate(sql, [outboxMigrations, consumerMigrations, before])
-}
-
-const insertLicences = (sql: Database, from: number, to: number) => sql`
+const insertLicences = (sql: Sql, from: number, to: number) => sql`
   insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id)
   select 'lic_' || n, 'key-' || n, 'acct', 'app', 'plan_' || n % 3, 'active', 'customer',
     case when n % 2 = 0 then now() + n * interval '1 day' end, 'snapshot'
@@ -44,9 +17,9 @@ const insertLicences = (sql: Database, from: number, to: number) => sql`
 test('licences of an earlier release have their statuses, and keep them', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrateToBefore(sql)
+  await migrateToBefore(sql, '0004')
   await insertLicences(sql, 1, 1_000)
-  expect(await migrate(sql, [licensingMigrations])).toContain('licensing/0004-statuses.sql')
+  expect(await migrate(sql, licensingMigrations)).toContain('licensing/0004-statuses.sql')
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from licence_statuses`
   expect(row!.count).toBe(1_000)
   expect(await statusesAstray({ sql })).toEqual([])
@@ -60,7 +33,7 @@ test('licences of an earlier release have their statuses, and keep them', async 
 test('a change of one licence reads that one alone, whatever the session has changed before', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await migrate(sql, licensingMigrations)
   await insertLicences(sql, 1, 5_000)
   await sql`vacuum analyze licence_statuses`
   for (const status of ['suspended', 'active', 'suspended', 'active', 'suspended', 'active']) {
@@ -77,7 +50,7 @@ test('a change of one licence reads that one alone, whatever the session has cha
 test('an archive and a sweep lock the licences of their step and no others, whatever the planner believes', async () => {
   await using given = await givenDatabase(2)
   const { sql } = given
-  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await migrate(sql, licensingMigrations)
   await insertLicences(sql, -10_000, -1)
   await sql`delete from licences where expires_on is null`
   const lockedBy = (selection: (tx: Sql) => Selection) =>
@@ -95,7 +68,7 @@ test('an archive and a sweep lock the licences of their step and no others, what
 test('a sweep finds what is due, and an archive what it suspends, in their indexes, planned once for all values', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrate(sql, [outboxMigrations, consumerMigrations, licensingMigrations])
+  await migrate(sql, licensingMigrations)
   await insertLicences(sql, 1, 5_000)
   await sql`vacuum analyze licence_statuses`
   const scans = (tx: Sql) => tx<{ name: string; scans: bigint }[]>`

@@ -1,9 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
-import { licenceColumns } from './licence-row.ts'
+import { licenceColumns } from './licence-queries.ts'
 import type { LicenceRow } from './licence-row.ts'
 import type { ChangedLicence } from './licence-event.ts'
-import type { Move, Standing, Step } from './licence.ts'
+import type { Move } from './licence.ts'
 
 /** Who did it and because of what, as the history shows it. */
 export interface By {
@@ -55,6 +55,7 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
       status_reason = ${move.reason ?? null},
       expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
       expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
+      ${move.pardons ? sql`reactivated_at = clock_timestamp(),` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status
@@ -64,48 +65,6 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
     select id, updated_at, ${move.history}, former_status, status, ${actor}, ${cause ?? null}
     from changed order by id
   )`
-
-/** What a payment gives a licence beside its status. */
-export interface Given {
-  expiresOn?: Date | null
-  plan?: { id: string; snapshot_id: string }
-}
-
-/** Writes how a licence stands that this transaction has locked, and the history of how it came there. */
-export async function writeStanding(
-  sql: Sql,
-  licenceId: string,
-  { standing, steps }: { standing: Standing; steps: Step[] },
-  { actor, cause }: By,
-  { expiresOn, plan }: Given,
-): Promise<LicenceRow> {
-  const entries = steps.flatMap(({ transition: { history }, from, to }) =>
-    history ? [{ history, from, to }] : [],
-  )
-  const [row] = await sql<LicenceRow[]>`
-    with changed as (
-      update licences l set
-        status = ${standing.status}, status_reason = ${standing.status_reason},
-        expired_from = ${standing.expired_from}, expired_from_reason = ${standing.expired_from_reason}
-        ${entries.length > 0 ? sql`, updated_at = clock_timestamp()` : sql``}
-        ${expiresOn === undefined ? sql`` : sql`, expires_on = ${expiresOn}`}
-        ${plan ? sql`, plan_id = ${plan.id}, snapshot_id = ${plan.snapshot_id}` : sql``}
-      where l.id = ${licenceId}
-      returning ${licenceColumns(sql)}
-    ),
-    recorded as (
-      insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-      select changed.id, changed.updated_at, type, from_status, to_status, ${actor}, ${cause ?? null}
-      from changed cross join unnest(
-        ${entries.map((entry) => entry.history)}::text[],
-        ${entries.map((entry) => entry.from)}::text[],
-        ${entries.map((entry) => entry.to)}::text[]
-      ) with ordinality as entry (type, from_status, to_status, place)
-      order by place
-    )
-    select ${licenceColumns(sql)} from changed l`
-  return row!
-}
 
 /** Carries the changes of a query (plan_id, former_status, status) over to the plans' counters. */
 const countChanges = (sql: Sql, from: Selection) => sql`

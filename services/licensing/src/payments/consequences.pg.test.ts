@@ -17,7 +17,7 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, bought, inDays, renew, suspendFor } from '../testing/payments.ts'
+import { unique, bought, inDays, renew, suspendFor } from '../testing/payments.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -29,7 +29,7 @@ test('a renewal moves the expiry, once for each invoice, and no event tells of i
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id, inDays(30))
   const to = inDays(60)
-  const cause = anew('in')
+  const cause = unique('in')
   for (const _ of ['first', 'again']) {
     expect(timestampDate((await renew(harness, licence, to, cause)).expiresOn!)).toEqual(to)
   }
@@ -84,12 +84,16 @@ test('an invoice that is paid after the period’s end takes the sweep’s expir
     await bought(harness, plan.id, inDays(-1)),
     await bought(harness, plan.id, inDays(-1)),
   ]
-  await sweepExpiries(harness.deps.outbox)
+  await sweepExpiries(harness.deps)
   expect(await statusOf(harness, late)).toBe('expired')
   await harness.licensing.expireLicence(causeOn(harness, cancelled, 'sub'))
   expect(await renew(harness, late, inDays(30))).toMatchObject({ status: 'active' })
   expect(await renew(harness, cancelled, inDays(30))).toMatchObject({ status: 'expired' })
-  expect(await eventTypes(harness, late)).toEqual(['licence.created', 'licence.expired'])
+  expect(await eventTypes(harness, late)).toEqual([
+    'licence.created',
+    'licence.expired',
+    'licence.reactivated',
+  ])
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
@@ -106,7 +110,7 @@ test.each(Object.keys(draw) as Consequence[])('%s comes once for each cause', as
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   const before = name === 'closed' ? await draw.inquiry(licence, 'dp') : undefined
-  const cause = anew('cause')
+  const cause = unique('cause')
   const first = await draw[name](licence, cause)
   expect(first.status).not.toBe(before?.status ?? licence.status)
   const seen = [await events(harness, licence), await history(harness, licence)]
@@ -173,13 +177,13 @@ test('an unknown licence, one of another account and an unknown reason are refus
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   const { licensing } = harness
-  const stranger = { ...causeOn(harness, licence, 'x'), accountId: 'acct_other' }
+  const otherTenant = { ...causeOn(harness, licence, 'x'), accountId: 'acct_other' }
   const calls = [
     licensing.revokeForRefund(causeOn(harness, { id: 'lic_none' }, 'x')),
-    licensing.revokeForRefund(stranger),
-    licensing.renewLicence({ ...stranger, expiresOn: timestampFromDate(inDays(1)) }),
-    licensing.expireLicence(stranger),
-    licensing.downgradeForRefund(stranger),
+    licensing.revokeForRefund(otherTenant),
+    licensing.renewLicence({ ...otherTenant, expiresOn: timestampFromDate(inDays(1)) }),
+    licensing.expireLicence(otherTenant),
+    licensing.downgradeForRefund(otherTenant),
   ]
   for (const { code } of await Promise.all(calls.map(refusal))) expect(code).toBe('not_found')
   expect(await refusal(suspendFor(harness, licence, 'whim'))).toMatchObject({ code: 'validation_failed' })

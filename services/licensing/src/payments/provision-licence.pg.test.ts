@@ -13,7 +13,7 @@ import {
   restore,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, inDays, provision } from '../testing/payments.ts'
+import { unique, inDays, provision } from '../testing/payments.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -25,8 +25,8 @@ test('a payment of a new customer mints a licence; the same payment again answer
   const plan = await givenPlan(harness)
   const payment = {
     planId: plan.id,
-    externalRef: anew('buyer'),
-    paymentRef: anew('cs'),
+    externalRef: unique('buyer'),
+    paymentRef: unique('cs'),
     expiresOn: inDays(30),
   }
   const first = await provision(harness, payment)
@@ -53,9 +53,9 @@ test('a payment of a customer who holds a licence takes it to the plan, with its
   const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
   const small = await givenPlan(harness, { entitlements: entitlements('1') })
   const large = await givenPlan(harness, { entitlements: entitlements('9') })
-  const externalRef = anew('buyer')
+  const externalRef = unique('buyer')
   const { licence } = await provision(harness, { planId: small.id, externalRef, expiresOn: inDays(30) })
-  const payment = { planId: large.id, externalRef, paymentRef: anew('cs') }
+  const payment = { planId: large.id, externalRef, paymentRef: unique('cs') }
   for (const _ of ['first', 'again']) {
     expect(await provision(harness, payment)).toMatchObject({
       created: false,
@@ -81,7 +81,7 @@ test('a payment of a customer who holds a licence takes it to the plan, with its
 
 test('a repeat purchase of the same plan is a plan change, too', async () => {
   const plan = await givenPlan(harness)
-  const externalRef = anew('buyer')
+  const externalRef = unique('buyer')
   const { licence } = await provision(harness, { planId: plan.id, externalRef })
   await provision(harness, { planId: plan.id, externalRef })
   expect((await events(harness, licence)).at(-1)).toMatchObject({
@@ -93,7 +93,7 @@ test('a repeat purchase of the same plan is a plan change, too', async () => {
 
 test('the licence that a payment lands on may have been issued or imported', async () => {
   const plan = await givenPlan(harness)
-  const externalRef = anew('buyer')
+  const externalRef = unique('buyer')
   const licence = await givenLicence(harness, { planId: plan.id, externalRef })
   expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({
     created: false,
@@ -103,7 +103,7 @@ test('the licence that a payment lands on may have been issued or imported', asy
 
 test('of several licences the newest that is not revoked or retired takes the payment', async () => {
   const plan = await givenPlan(harness)
-  const externalRef = anew('buyer')
+  const externalRef = unique('buyer')
   const ids: string[] = []
   for (const end of ['keep', 'keep', 'revoke', 'retire']) {
     const licence = await givenLicence(harness, { planId: plan.id, externalRef })
@@ -120,7 +120,7 @@ test('of several licences the newest that is not revoked or retired takes the pa
 test('a licence that stays suspended leaves the counters alone, whichever plan it is taken to', async () => {
   const plan = await givenPlan(harness)
   const next = await givenPlan(harness)
-  const externalRef = anew('buyer')
+  const externalRef = unique('buyer')
   const licence = await givenLicence(harness, { planId: plan.id, externalRef })
   await harness.licensing.suspendLicence(verbOn(harness, licence))
   const paid = await provision(harness, { planId: next.id, externalRef })
@@ -131,7 +131,7 @@ test('a licence that stays suspended leaves the counters alone, whichever plan i
 test('a payment on a retired or unknown plan is refused, leaves no trace, and provisions once the cause is fixed', async () => {
   const plan = await givenPlan(harness)
   await archive(harness, plan)
-  const payment = { planId: plan.id, externalRef: anew('buyer'), paymentRef: anew('cs') }
+  const payment = { planId: plan.id, externalRef: unique('buyer'), paymentRef: unique('cs') }
   expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'plan_archived' })
   expect(await refusal(provision(harness, { ...payment, planId: planCopy(harness).id }))).toMatchObject({
     code: 'validation_failed',
@@ -144,12 +144,12 @@ test('a payment on a retired or unknown plan is refused, leaves no trace, and pr
 test('a plan of which no copy has come yet is fetched; with catalog unavailable the payment can be tried again', async () => {
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)
-  const payment = { planId: plan.id, externalRef: anew('buyer'), paymentRef: anew('cs') }
-  harness.catalog.away = true
+  const payment = { planId: plan.id, externalRef: unique('buyer'), paymentRef: unique('cs') }
+  harness.catalog.unavailable = true
   try {
     expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'unavailable' })
   } finally {
-    harness.catalog.away = false
+    harness.catalog.unavailable = false
   }
   expect(await provision(harness, payment)).toMatchObject({ created: true })
 })

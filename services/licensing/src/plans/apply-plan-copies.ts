@@ -5,12 +5,13 @@ import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import {
-  licencesToSuspend,
   insertArchive,
-  insertSnapshots,
+  licencesToSuspend,
   recordSuspended,
+  suspensionOrder,
   upsertPlans,
 } from './plan-queries.ts'
+import { insertSnapshots } from './snapshot-queries.ts'
 import { snapshotOf } from './snapshot.ts'
 
 /**
@@ -55,7 +56,7 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string
   const { count, active } = await changeMany(tx, {
     move: lifecycle.planArchived[0],
     by: { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` },
-    order: tx`l.id`,
+    order: suspensionOrder(tx),
     select: (after, limit) => licencesToSuspend(tx, copy.id, after?.id ?? '', limit),
   })
   if (count > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, count)

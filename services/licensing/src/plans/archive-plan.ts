@@ -1,11 +1,11 @@
 import { invalid } from '@licensing/grpc/errors'
 import type { SyncPlanRequest } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 import { findSuspended } from './plan-queries.ts'
 
 export async function archivePlan(
-  { outbox }: LicensingDeps,
+  { outbox }: LicensingDependencies,
   { plan }: SyncPlanRequest,
 ): Promise<{ suspendedLicences: bigint }> {
   if (!plan || plan.archiveVersion === 0n) throw invalid('/plan', 'an archived plan is needed')

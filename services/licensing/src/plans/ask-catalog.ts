@@ -1,6 +1,6 @@
 import { isId } from '@licensing/database/ids'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 interface WantedPlan {
@@ -9,15 +9,15 @@ interface WantedPlan {
   planId: string
 }
 
-/** A plan that the copies do not hold: `known` once it has been fetched, `away` where catalog is unavailable. */
-export type CatalogAnswer = 'known' | 'unknown' | 'away'
+/** A plan that the copies do not hold: `known` once it has been fetched, `unavailable` where catalog is unavailable. */
+export type CatalogAnswer = 'known' | 'unknown' | 'unavailable'
 
 // An issue waits for this; an unavailable catalog must not block it.
 const patienceMs = 2_000
 
 /** Asks catalog for a plan of which no copy has come yet, and takes it over. */
 export async function askCatalog(
-  { catalog, outbox, log }: LicensingDeps,
+  { catalog, outbox, log }: LicensingDependencies,
   plan: WantedPlan,
 ): Promise<CatalogAnswer> {
   if (!isId('pln', plan.planId)) return 'unknown'
@@ -29,7 +29,7 @@ export async function askCatalog(
     if (!(error instanceof ServiceError)) throw error
     if (error.code === 'not_found') return 'unknown'
     log.warn({ err: error, plan_id: plan.planId }, 'catalog could not be asked for a plan')
-    return 'away'
+    return 'unavailable'
   }
 }
 
@@ -38,12 +38,14 @@ export async function askCatalog(
  *
  * @throws ServiceError `validation_failed` where there is none, `unavailable` where catalog cannot be asked
  */
-export async function fetchPlan(deps: LicensingDeps, plan: WantedPlan): Promise<void> {
+export async function fetchPlan(deps: LicensingDependencies, plan: WantedPlan): Promise<void> {
   const answer = await askCatalog(deps, plan)
   if (answer === 'unknown') throw planUnknown(plan)
-  if (answer === 'away') {
-    throw new ServiceError('unavailable', `plan ${plan.planId} is not available yet: try again later`)
-  }
+  if (answer === 'unavailable') throw planUnavailable(plan.planId)
+}
+
+export function planUnavailable(planId: string): ServiceError {
+  return new ServiceError('unavailable', `plan ${planId} is not available yet: try again later`)
 }
 
 export function planUnknown({ planId }: WantedPlan): ServiceError {

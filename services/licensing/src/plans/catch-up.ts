@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import { hasReached, streamEnds } from '@licensing/events/caught-up'
 import type { Nats } from '@licensing/events/connection'
 import { startLoop } from '@licensing/process/loop'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 const pageSize = 200
@@ -21,7 +21,7 @@ export interface CatchUp {
  * consumer has reached where catalog's stream ended at this start. Until then the service is not ready: it would
  * refuse plans that exist.
  */
-export function startCatchUp(deps: LicensingDeps & { nats: Nats }): CatchUp {
+export function startCatchUp(deps: LicensingDependencies & { nats: Nats }): CatchUp {
   const reached = streamEndsReached(deps.sql, deps.nats)
   let done = false
   const loop = startLoop({
@@ -42,7 +42,7 @@ export function startCatchUp(deps: LicensingDeps & { nats: Nats }): CatchUp {
 }
 
 /** @returns false where catalog, or the database, does not answer */
-async function readAllCopies({ catalog, outbox, log }: LicensingDeps): Promise<boolean> {
+async function readAllCopies({ catalog, outbox, log }: LicensingDependencies): Promise<boolean> {
   try {
     for (let afterId = ''; ;) {
       const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs: patienceMs })

@@ -1,9 +1,9 @@
 import type { CountActiveLicencesRequest } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { countActive } from './plan-queries.ts'
 
 export async function countActiveLicences(
-  { sql }: LicensingDeps,
+  { sql }: LicensingDependencies,
   { planIds }: CountActiveLicencesRequest,
 ): Promise<{ counts: bigint[] }> {
   if (planIds.length === 0) return { counts: [] }

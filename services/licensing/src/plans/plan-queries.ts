@@ -21,23 +21,6 @@ export interface NewPlanCopy {
   snapshotId: string
 }
 
-export interface NewSnapshot {
-  id: string
-  entitlementsJson: string
-}
-
-export async function insertSnapshots(sql: Sql, snapshots: NewSnapshot[]): Promise<void> {
-  await sql`
-    insert into snapshots (id, entitlements)
-    select id, entitlements::jsonb
-    from unnest(
-      ${snapshots.map((snapshot) => snapshot.id)}::text[],
-      ${snapshots.map((snapshot) => snapshot.entitlementsJson)}::text[]
-    ) as snapshot (id, entitlements)
-    order by id
-    on conflict (id) do nothing`
-}
-
 /** Takes copies over whose version is newer, and locks them. @returns the ids of those */
 export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
@@ -82,6 +65,9 @@ export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, lim
     ) l limit ${limit}`
 }
 
+/** In this order an archive locks the licences. */
+export const suspensionOrder = (sql: Sql): Selection => sql`l.id`
+
 export async function recordSuspended(
   sql: Sql,
   planId: string,
@@ -109,11 +95,10 @@ export async function findPlans(
     where id = any(${ids}::text[]) and application_id = ${applicationId} and account_id = ${accountId}`
 }
 
-/** A plan, locked shared: no archive passes until this transaction ends. */
-export async function lockPlan(sql: Sql, id: string): Promise<PlanRow | undefined> {
-  const [row] = await sql<PlanRow[]>`
-    select id, account_id, application_id, status, snapshot_id from plans where id = ${id} for share`
-  return row
+/** Those of the plans of which there is a copy. */
+export async function findKnownPlans(sql: Sql, ids: string[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`select id from plans where id = any(${ids}::text[])`
+  return new Set(rows.map((row) => row.id))
 }
 
 export async function countActive(sql: Sql, planIds: string[]): Promise<Map<string, bigint>> {

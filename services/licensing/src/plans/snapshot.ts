@@ -2,7 +2,6 @@ import type { ResolvedEntitlement } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { createHash } from 'node:crypto'
-import type { NewSnapshot } from './plan-queries.ts'
 
 /** What a licence is entitled to; `default` is what a downgraded one runs on. */
 export interface SnapshotEntitlement {
@@ -10,6 +9,11 @@ export interface SnapshotEntitlement {
   kind: EntitlementKind
   value: string
   default: string
+}
+
+export interface NewSnapshot {
+  id: string
+  entitlementsJson: string
 }
 
 /** The snapshot of these entitlements: equal ones have the same id, whatever order they come in. */

@@ -3,6 +3,7 @@ import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { grants } from '../licences/licence.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
+import { findEntitlements } from './snapshot-queries.ts'
 
 /** Values by entitlement key, as tokens carry them. */
 type Values = Readonly<Record<string, string>>
@@ -47,9 +48,7 @@ export function createSnapshots(sql: Sql): Snapshots {
 }
 
 async function read(sql: Sql, id: string): Promise<Snapshot> {
-  const [row] = await sql<{ entitlements: SnapshotEntitlement[] }[]>`
-    select entitlements from snapshots where id = ${id}`
-  const { entitlements } = row!
+  const entitlements = await findEntitlements(sql, id)
   return {
     entitlements,
     captured: Object.fromEntries(entitlements.map(({ key, value }) => [key, value])),

@@ -1,9 +1,9 @@
 import type { SyncPlansRequest } from '@licensing/proto/licensing'
-import type { LicensingDeps } from '../dependencies.ts'
+import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 export async function syncPlans(
-  { outbox }: LicensingDeps,
+  { outbox }: LicensingDependencies,
   { plans }: SyncPlansRequest,
 ): Promise<Record<string, never>> {
   await outbox.transaction((tx) => applyPlanCopies(tx, plans))

@@ -1,5 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
-import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
+import { quotaValue } from '@licensing/quotas/quota-queries'
+import { inScope } from '../licences/licence-queries.ts'
+import type { LicenceScope } from '../licences/licence-queries.ts'
+
+const freedEntry: HistoryType = 'activation_freed'
 
 /** What decides whether a product may run, and what its token says. */
 export interface ProductLicence {
@@ -21,6 +26,12 @@ const licenceColumns = (sql: Sql) => sql`
   l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
   l.max_seats, l.expires_on`
 
+/** Those of these keys that licences have. */
+export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]> {
+  const rows = await sql<{ key: string }[]>`select key from licences where key = any(${keys}::text[])`
+  return rows.map(({ key }) => key)
+}
+
 /** Locks the licence of a key, so that its places are given out one after the other. */
 export async function lockLicenceOfKey(sql: Sql, key: string): Promise<ProductLicence | undefined> {
   const [row] = await sql<ProductLicence[]>`
@@ -36,18 +47,23 @@ export async function findActivation(sql: Sql, activationId: string): Promise<Ac
   return row
 }
 
-/** How many places of a licence are taken, and the activations that these fingerprints have, by fingerprint. */
+/**
+ * How many places of a licence are taken and how many its account's quota allows, and the activations that these
+ * fingerprints have, by fingerprint.
+ */
 export async function findPlaces(
   sql: Sql,
-  licenceId: string,
+  { id: licenceId, account_id: accountId }: Pick<ProductLicence, 'id' | 'account_id'>,
   fingerprints: string[],
-): Promise<{ taken: number; known: Map<string, string> }> {
-  const rows = await sql<{ taken: number; id: string | null; fingerprint: string }[]>`
-    select (select count(*)::int from activations where licence_id = ${licenceId}) as taken, a.id, a.fingerprint
+): Promise<{ taken: number; quota: number; known: Map<string, string> }> {
+  const rows = await sql<{ taken: number; quota: number; id: string | null; fingerprint: string }[]>`
+    select (select count(*)::int from activations where licence_id = ${licenceId}) as taken,
+      ${quotaValue(sql, accountId, 'activations')} as quota, a.id, a.fingerprint
     from (values (0)) as always
     left join activations a on a.licence_id = ${licenceId} and a.fingerprint = any(${fingerprints}::text[])`
   const known = rows.flatMap(({ id, fingerprint }) => (id === null ? [] : [[fingerprint, id] as const]))
-  return { taken: rows[0]!.taken, known: new Map(known) }
+  const { taken, quota } = rows[0]!
+  return { taken, quota, known: new Map(known) }
 }
 
 export interface NewActivation {
@@ -73,8 +89,28 @@ export async function insertActivations(
     ) as activation (id, fingerprint, host, product_version)`
 }
 
-/** @returns false where it was freed before */
-export async function deleteActivation(sql: Sql, activationId: string): Promise<boolean> {
-  const { count } = await sql`delete from activations where id = ${activationId}`
+/**
+ * Frees an activation's place and writes it into the licence's history, under the licence's lock: the entry's status
+ * is the licence's own.
+ *
+ * @returns false where there is no such activation of the licence, or it was freed before
+ */
+export async function freeActivation(
+  sql: Sql,
+  scope: LicenceScope,
+  activationId: string,
+  actor: string,
+): Promise<boolean> {
+  const { count } = await sql`
+    with licence as materialized (
+      select l.id, l.status from licences l where ${inScope(sql, scope)} for update
+    ),
+    freed as (
+      delete from activations a using licence where a.id = ${activationId} and a.licence_id = licence.id
+      returning a.id
+    )
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
+    select licence.id, clock_timestamp(), ${freedEntry}, licence.status, licence.status, ${actor}, freed.id
+    from licence, freed`
   return count === 1
 }

@@ -1,21 +1,31 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import type { Patience } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { retrying } from '@licensing/database/transaction'
+import { retrying, transaction } from '@licensing/database/transaction'
 import { gather } from '../gather.ts'
 import { markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
 /** Records calls; those that come together share one statement and one commit. */
-export function callHomeRecorder(sql: Sql): (call: CallHome) => Promise<void> {
+export function callHomeRecorder(sql: Database, patience: Patience): (call: CallHome) => Promise<void> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
   const record = gather<CallHome, boolean>(async (calls) => {
     const unmarked = await retrying(() => recordCallHomes(sql, calls))
     return calls.map((call) => !unmarked.has(call.licenceId))
   }, options)
-  const mark = gather<string, void>(async (licenceIds) => {
-    await retrying(() => markSeen(sql, licenceIds))
-    return licenceIds.map(() => undefined)
-  }, options)
+  // Each for itself: a licence that an archive holds delays no other.
+  const mark = gather<string, void>(
+    async (licenceIds) => {
+      await patience((hurry) =>
+        transaction(sql, (tx) => {
+          hurry(tx)
+          return markSeen(tx, licenceIds)
+        }),
+      )
+      return licenceIds.map(() => undefined)
+    },
+    { ...options, queueOf: (licenceId) => licenceId },
+  )
   return async (call) => {
     const marked = await record(call)
     if (!marked) await mark(call.licenceId)

@@ -3,11 +3,11 @@ import { invalid } from '@licensing/grpc/errors'
 import type { GetRevocationsRequest, RevocationsSchema } from '@licensing/proto/products'
 import { CompactSign } from 'jose'
 import { LRUCache } from 'lru-cache'
-import { checkApplicationId } from './application-id.ts'
-import type { ProductDeps } from './dependencies.ts'
-import { listLifeSeconds } from './key-retention.ts'
+import { checkApplicationId } from './authenticate.ts'
+import type { ProductDependencies } from './dependencies.ts'
 import { algorithm } from './new-signing-key.ts'
 import { findRevoked, findVersion } from './revocation-queries.ts'
+import { listLifeSeconds } from './signing-keys.ts'
 import type { KeySet } from './signing-keys.ts'
 
 type Answer = MessageInitShape<typeof RevocationsSchema>
@@ -18,9 +18,13 @@ const mostKept = 500_000
 
 /**
  * The signed list of revoked licences. A list is built and signed once for each version that it starts from and ends
- * at, and kept; a poll that finds nothing new costs one look-up of the version.
+ * at, and kept; a poll that finds nothing new costs one look-up of the version. Where it would be long it starts from
+ * one of few versions (`startOf`), so that no number of different `since` signs more than some hundred lists; what it
+ * has from before `since` is not in `revoked`.
  */
-export function revocationLists(deps: ProductDeps): (request: GetRevocationsRequest) => Promise<Answer> {
+export function revocationLists(
+  deps: ProductDependencies,
+): (request: GetRevocationsRequest) => Promise<Answer> {
   const kept = new LRUCache<string, Answer>({
     maxSize: mostKept,
     sizeCalculation: ({ revoked }) => 1 + revoked!.length,
@@ -43,19 +47,36 @@ export function revocationLists(deps: ProductDeps): (request: GetRevocationsRequ
     const period = Math.floor(deps.now().getTime() / periodMs)
     const etag = `"${version}-${since ?? 'all'}-${period}-${keys.kid.slice(0, 8)}"`
     if (matches(ifNoneMatch, etag)) return { version, etag, notModified: true }
-    const name = `${applicationId} ${etag}`
-    const known = kept.get(name)
-    if (known) return known
-    return buildOnce(name, async () => {
-      const list = await buildList(deps, keys, applicationId, since, version)
-      kept.set(name, { ...list, etag })
-      return { ...list, etag }
-    })
+    const start = since === undefined ? undefined : startOf(since, version)
+    const name = `${applicationId} ${version} ${start ?? 'all'} ${period} ${keys.kid}`
+    const list =
+      kept.get(name) ??
+      (await buildOnce(name, async () => {
+        const built = await buildList(deps, keys, applicationId, start, version)
+        kept.set(name, built)
+        return built
+      }))
+    return { ...list, etag, revoked: list.revoked!.slice(Number((since ?? 0n) - (start ?? 0n))) }
   }
 }
 
+const mostExact = 256n
+
+/**
+ * The version that the signed list for `since` starts from: `since` itself where little has come after it, else one
+ * that is as far back again at most. Each version has one licence, so a list is at most twice as long as asked for.
+ *
+ * @example startOf(34_000n, 100_000n) // 0n: the whole list
+ */
+function startOf(since: bigint, version: bigint): bigint {
+  const distance = version - since
+  if (distance <= mostExact) return since
+  const step = 2n ** BigInt(distance.toString(2).length - 1)
+  return (since / step) * step
+}
+
 async function buildList(
-  { sql, now }: ProductDeps,
+  { sql, now }: ProductDependencies,
   { kid, signingKey }: KeySet,
   applicationId: string,
   since: bigint | undefined,

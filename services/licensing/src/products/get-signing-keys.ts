@@ -1,13 +1,12 @@
 import type { GetSigningKeysRequest } from '@licensing/proto/products'
-import { checkApplicationId } from './application-id.ts'
-import type { ProductDeps } from './dependencies.ts'
+import { checkApplicationId } from './authenticate.ts'
+import type { ProductDependencies } from './dependencies.ts'
 
-/** The public keys of an application, as a JSON Web Key Set. */
+/** The public keys of an application, as a JSON Web Key Set, and the same set signed by each of its root keys. */
 export async function getSigningKeys(
-  { keys }: ProductDeps,
+  { publishedKeys }: ProductDependencies,
   { applicationId }: GetSigningKeysRequest,
 ): Promise<{ jwksJson: string }> {
   checkApplicationId(applicationId)
-  const { publicJwks } = await keys.of(applicationId)
-  return { jwksJson: JSON.stringify({ keys: publicJwks }) }
+  return { jwksJson: JSON.stringify(await publishedKeys(applicationId)) }
 }

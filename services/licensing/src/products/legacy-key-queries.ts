@@ -10,15 +10,19 @@ export interface ImportedLicence {
   migrated: boolean
 }
 
-export async function findByLegacyKey(
+/** In the order asked. */
+export async function findByLegacyKeys(
   sql: Sql,
-  applicationId: string,
-  legacyKey: string,
-): Promise<ImportedLicence | undefined> {
-  const [row] = await sql<ImportedLicence[]>`
-    select id, key, migrated_at is not null as migrated from licences
-    where application_id = ${applicationId} and legacy_key = ${legacyKey}`
-  return row
+  asked: { applicationId: string; legacyKey: string }[],
+): Promise<(ImportedLicence | undefined)[]> {
+  const rows = await sql<(ImportedLicence & { place: number })[]>`
+    select asked.place::int, l.id, l.key, l.migrated_at is not null as migrated
+    from unnest(
+      ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ legacyKey }) => legacyKey)}::text[]
+    ) with ordinality as asked (application_id, legacy_key, place)
+    join licences l on l.application_id = asked.application_id and l.legacy_key = asked.legacy_key`
+  const found = new Map(rows.map(({ place, ...licence }) => [place, licence]))
+  return asked.map((_, at) => found.get(at + 1))
 }
 
 /** Marks the first exchange of a legacy key and writes it into the history; does nothing at a later one. */

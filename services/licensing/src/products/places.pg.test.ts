@@ -1,3 +1,5 @@
+import { newId } from '@licensing/database/ids'
+import { setQuota } from '@licensing/quotas/quota-queries'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenPlan, raceRounds } from '../testing/makers.ts'
 import { activate, callOf, startProducts } from './testing/products.ts'
@@ -83,3 +85,54 @@ test('while places are freed and taken, never more than max_activations are held
   expect(most).toBeLessThanOrEqual(maxActivations)
   expect(await placesTaken(licence)).toBe(0)
 }, 600_000)
+
+test('of 50 installations, online and offline, that race for the quota’s last 3 places of a licence 3 get one', async () => {
+  const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const { accountId, applicationId } = own
+  const plan = await givenPlan(own)
+  const licence = await givenLicence(own, { planId: plan.id })
+  await setQuota(harness.sql, accountId, 'activations', 3)
+  const ask = (rival: number) => {
+    const installed = { fingerprint: `m-${rival}`, host: 'm.example.com', productVersion: '1' }
+    if (rival % 3 > 0) return activate(replicaFor(rival), licence, installed)
+    const request = { accountId, applicationId, licenceKey: licence.key, days: 9, ...installed }
+    return replicaFor(rival).activateOffline(request)
+  }
+  const outcomes = await Promise.allSettled(Array.from({ length: rivals }, (_, rival) => ask(rival)))
+  const placed = outcomes.flatMap(({ status }, rival) => (status === 'fulfilled' ? [rival] : []))
+  expect(placed).toHaveLength(3)
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') {
+      expect(outcome.reason).toMatchObject({ code: 'quota_exceeded', members: { limit: 3 } })
+    }
+  }
+  const [row] = await harness.sql<{ count: number }[]>`
+    select count(*)::int as count from activations where licence_id = ${licence.id}`
+  expect(row).toEqual({ count: 3 })
+  // An installation that has its place keeps it, and another licence has places of its own.
+  for (const rival of placed) expect(await ask(rival)).toMatchObject({ created: false })
+  await activate(harness.products, await givenLicence(own, { planId: plan.id }))
+  await setQuota(harness.sql, accountId, 'activations', 4)
+  expect(await ask(rivals)).toMatchObject({ created: true })
+})
+
+test('a licence has 10,000 activations at most, whatever it allows; its own limit is named first', async () => {
+  const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const plan = await givenPlan(own)
+  const full = async (maxActivations?: number) => {
+    const licence = await givenLicence(own, {
+      planId: plan.id,
+      ...(maxActivations !== undefined && { maxActivations }),
+    })
+    await harness.sql`
+      insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version)
+      select ${licence.id} || n, ${own.accountId}, ${own.applicationId}, ${licence.id}, n, 'h', '1'
+      from generate_series(1, 9999) as n`
+    await activate(harness.products, licence)
+    return activate(harness.products, licence)
+  }
+  const overQuota = { code: 'quota_exceeded', members: { limit: 10_000 } }
+  await expect(full()).rejects.toMatchObject(overQuota)
+  await expect(full(10_001)).rejects.toMatchObject(overQuota)
+  await expect(full(10_000)).rejects.toMatchObject({ code: 'limit_reached' })
+})

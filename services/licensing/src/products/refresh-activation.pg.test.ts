@@ -111,12 +111,12 @@ test.each(tokenCalls)('%s takes no forged token, and none of another activation'
     expect({ what, code }).toEqual({ what, code: 'unauthenticated' })
   }
   const sibling = await givenActivation(harness.products, licence)
-  const { grant: stranger } = await givenInstalled()
+  const { grant: otherTenant } = await givenInstalled()
   const other = { ...harness, applicationId: newId('app') }
   const foreignPlan = await givenPlan(other, { entitlements })
   const foreignLicence = await givenLicence(other, { planId: foreignPlan.id })
   const foreign = await givenActivation(harness.products, foreignLicence)
-  for (const { token } of [sibling, stranger, foreign]) {
+  for (const { token } of [sibling, otherTenant, foreign]) {
     expect(await refusal(call(callOf({ ...grant, token })))).toMatchObject({ code: 'unauthenticated' })
   }
   await harness.products.refreshActivation(callOf(grant))
@@ -233,7 +233,9 @@ test('what would not fit the tables is refused, though not before the token is',
 
 test('another replica takes the token, also with another issuer and life', async () => {
   const { grant } = await givenInstalled()
-  const other = await harness.otherProducts({ TOKEN_ISSUER: 'elsewhere', TOKEN_LIFE_SECONDS: 60 })
+  const other = await harness.otherProducts({
+    tokens: { ...harness.settings.tokens, issuer: 'elsewhere', lifeSeconds: 60 },
+  })
   const refreshed = await other.refreshActivation(callOf(grant))
   const { exp, iat } = lifeOf(refreshed)
   expect(exp - iat).toBe(60)

@@ -127,6 +127,40 @@ test('with since only what came after that version is listed, and the signed par
   }
 })
 
+test('a flood of different versions to start from signs some hundred lists, and each answer is exact', async () => {
+  const own = withOwnApplication()
+  const plan = await givenPlan(own)
+  const count = 2_000
+  for (let at = 0; at < count; at += 500) {
+    const items = Array.from({ length: 500 }, (_, n) => {
+      return { legacyKey: `flood-${at + n}`, externalRef: 'x', planId: plan.id }
+    })
+    const { accountId, applicationId } = own
+    await own.licensing.importLicences({ accountId, applicationId, actor: 'key_1', items, dryRun: false })
+  }
+  await harness.sql`update licences set status = 'revoked' where plan_id = ${plan.id}`
+  const { revoked: all } = await listOf(own)
+  expect(all).toHaveLength(count)
+  const signatures = new Map<string, number>()
+  for (let from = 0; from <= count; from += 50) {
+    const some = Array.from({ length: Math.min(50, count + 1 - from) }, (_, at) => from + at)
+    const lists = await Promise.all(some.map((since) => listOf(own, BigInt(since))))
+    lists.forEach(({ version, revoked, signature, etag }, at) => {
+      expect([version, revoked.length, revoked[0]]).toEqual([2_000n, count - some[at]!, all[some[at]!]])
+      expect(etag).toContain(`-${some[at]}-`)
+      if (!signatures.has(signature)) signatures.set(signature, some[at]!)
+    })
+  }
+  expect(signatures.size).toBeLessThan(300)
+  // What is signed begins no later than asked for, is at most twice as long, and has all that came after.
+  for (const [signature, since] of [...signatures].slice(0, 20)) {
+    const signed = (await signedPart(own, signature)) as { since: number; revoked: string[] }
+    expect(signed.since).toBeLessThanOrEqual(since)
+    expect(signed.revoked).toEqual(all.slice(signed.since))
+    expect(signed.revoked.length).toBeLessThanOrEqual(2 * (count - since))
+  }
+}, 60_000)
+
 test.each([5n, 1_000_000n, -1n])('since %s, which the list has not had, is refused', async (since) => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)

@@ -1,15 +1,14 @@
 import type { Database } from '@licensing/database/connect'
-import { decrypt, encrypt, isUnderCurrentKey } from '@licensing/database/encryption'
 import type { EncryptionKeys } from '@licensing/database/encryption'
+import { reEncryptTables } from '@licensing/database/re-encryption'
 import { transaction } from '@licensing/database/transaction'
+import { secretTables } from '../secrets-service.ts'
 import { newSigningKey } from './new-signing-key.ts'
 import {
   deleteSigningKeysOf,
   findApplicationsWithKeys,
-  findPrivateKeys,
   insertNextSigningKeys,
   lockSigningKeys,
-  writePrivateKey,
 } from './signing-key-queries.ts'
 
 /**
@@ -35,23 +34,9 @@ export async function rotateSigningKeys(
   })
 }
 
-const reEncryptedAtOnce = 200
-
-/** Brings all private keys under the current encryption key. @returns how many were not */
+/** Brings all private keys, root keys among them, under the current encryption key. @returns how many were not */
 export async function reEncryptSigningKeys(sql: Database, encryption: EncryptionKeys): Promise<number> {
-  let changed = 0
-  for (let afterKid = ''; ;) {
-    const rows = await transaction(sql, async (tx) => {
-      const page = await findPrivateKeys(tx, afterKid, reEncryptedAtOnce)
-      for (const { kid, private_key: held } of page) {
-        if (isUnderCurrentKey(held, encryption)) continue
-        await writePrivateKey(tx, kid, encrypt(decrypt(held, kid, encryption), kid, encryption))
-        changed += 1
-      }
-      return page
-    })
-    const last = rows.at(-1)
-    if (!last || rows.length < reEncryptedAtOnce) return changed
-    afterKid = last.kid
-  }
+  const { reEncrypted, unreadable } = await reEncryptTables(secretTables(sql), encryption, Infinity)
+  if (unreadable > 0) throw new Error(`${unreadable} keys are under an encryption key that is not configured`)
+  return reEncrypted
 }

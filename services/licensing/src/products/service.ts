@@ -1,16 +1,26 @@
 import { implement } from '@licensing/grpc/server'
-import { ProductService } from '@licensing/proto/products'
-import { activator } from './activate.ts'
+import { createRepeatable } from '@licensing/idempotency/repeatable'
+import { ActivateOfflineResponseSchema, ProductService } from '@licensing/proto/products'
+import { activateOffline } from './activate-offline.ts'
+import { activate } from './activate.ts'
 import { authenticate } from './authenticate.ts'
-import type { ProductDeps } from './dependencies.ts'
+import { deactivate } from './deactivate.ts'
+import type { ProductDependencies } from './dependencies.ts'
+import { placeGiver } from './give-place.ts'
 import { revocationLists } from './get-revocations.ts'
 import { getSigningKeys } from './get-signing-keys.ts'
 import { migrateLegacyKey } from './migrate-legacy-key.ts'
-import { deactivate, recordCallHome, refreshActivation } from './refresh-activation.ts'
+import { recordCallHome } from './record-call-home.ts'
+import { refreshActivation } from './refresh-activation.ts'
 
-export function productService(deps: ProductDeps) {
+export function productService(deps: ProductDependencies) {
+  const givePlace = placeGiver(deps)
+  const repeatable = createRepeatable(deps)
   return implement(ProductService, {
-    activate: activator(deps),
+    activate: (request) => activate(deps, givePlace, request),
+    activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
+      activateOffline(deps, givePlace, request),
+    ),
     refreshActivation: (request) => refreshActivation(deps, request),
     recordCallHome: async (request) => {
       await recordCallHome(deps, request)

@@ -16,7 +16,10 @@ export interface NewSigningKey {
   privateKey: Buffer
 }
 
-/** An application's keys, latest first: the next, the one in use, and those retired less than `keptSeconds` ago. */
+/**
+ * An application's keys, latest first: the next, the one in use, those retired less than `keptSeconds` ago, and those
+ * whose offline tokens have not all ended.
+ */
 export async function findSigningKeys(
   sql: Sql,
   applicationId: string,
@@ -25,7 +28,10 @@ export async function findSigningKeys(
   return sql<SigningKeyRow[]>`
     select kid, public_jwk, private_key, signs_from <= now() as signs from signing_keys
     where application_id = ${applicationId}
-      and (retired_at is null or retired_at > now() - ${keptSeconds}::float8 * interval '1 second')
+      and (
+        retired_at is null or retired_at > now() - ${keptSeconds}::float8 * interval '1 second'
+        or offline_until > now()
+      )
     order by signs_from desc, created_at desc`
 }
 
@@ -63,6 +69,13 @@ export async function deleteSigningKeysOf(sql: Sql, applicationIds: string[]): P
   await sql`delete from signing_keys where application_id = any(${applicationIds}::text[])`
 }
 
+/** The key verifies until then at least. @returns false where there is no such key any more */
+export async function keepSigningKeyUntil(sql: Sql, kid: string, until: Date): Promise<boolean> {
+  const { count } = await sql`
+    update signing_keys set offline_until = greatest(offline_until, ${until}) where kid = ${kid}`
+  return count === 1
+}
+
 /** Applications that have keys; `applicationId` alone where it is given. */
 export async function findApplicationsWithKeys(
   sql: Sql,
@@ -89,12 +102,22 @@ export async function findPrivateKeys(
     select kid, private_key from signing_keys where kid > ${afterKid} order by kid limit ${limit}`
 }
 
-export async function writePrivateKey(sql: Sql, kid: string, privateKey: Buffer): Promise<void> {
-  await sql`update signing_keys set private_key = ${privateKey} where kid = ${kid}`
+/** @returns false where it was changed meanwhile */
+export async function replacePrivateKey(
+  sql: Sql,
+  kid: string,
+  former: Uint8Array,
+  next: Buffer,
+): Promise<boolean> {
+  const replaced = await sql`
+    update signing_keys set private_key = ${next} where kid = ${kid} and private_key = ${Buffer.from(former)}`
+  return replaced.count > 0
 }
 
 /** Forgets keys that have verified nothing for long. */
 export async function deleteOldSigningKeys(sql: Sql, keptSeconds: number): Promise<void> {
   await sql`
-    delete from signing_keys where retired_at < now() - ${keptSeconds}::float8 * interval '1 second'`
+    delete from signing_keys
+    where retired_at < now() - ${keptSeconds}::float8 * interval '1 second'
+      and (offline_until is null or offline_until < now())`
 }

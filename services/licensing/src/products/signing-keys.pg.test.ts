@@ -5,8 +5,8 @@ import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenPlan, raceRounds, refusal } from '../testing/makers.ts'
-import { keptSeconds } from './key-retention.ts'
 import { reEncryptSigningKeys, rotateSigningKeys } from './rotate-signing-keys.ts'
+import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
 import { callOf, givenActivation, keysOf, startProducts, verified } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
@@ -24,7 +24,7 @@ async function givenInstalled() {
   return { own, licence, grant: await givenActivation(own.products, licence) }
 }
 
-const encryption = () => parseEncryptionKeys(harness.config.ENCRYPTION_KEY)
+const encryption = () => parseEncryptionKeys(harness.settings.encryptionKey)
 
 const rotate = (own: ProductsHarness, options: { leadSeconds?: number; leaked?: boolean } = {}) =>
   rotateSigningKeys(own.sql, encryption(), {
@@ -195,10 +195,10 @@ test('under a new encryption key the private keys go on signing without the old 
   const licence = await givenLicence(own, { planId: plan.id })
   const grant = await givenActivation(own.products, licence)
   const next = randomBytes(32).toString('base64url')
-  const both = parseEncryptionKeys(`${next},${own.config.ENCRYPTION_KEY}`)
+  const both = parseEncryptionKeys(`${next},${own.settings.encryptionKey}`)
   expect(await reEncryptSigningKeys(own.sql, both)).toBe(1)
   expect(await reEncryptSigningKeys(own.sql, both)).toBe(0)
-  const other = await own.otherProducts({ ENCRYPTION_KEY: next })
+  const other = await own.otherProducts({ encryptionKey: next })
   const { token } = await other.refreshActivation(callOf(grant))
   expect(kidOf(token)).toBe(kidOf(grant.token))
   await verified(own, token)

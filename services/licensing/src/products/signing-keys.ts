@@ -1,7 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { CryptoKey, JWK } from 'jose'
 import { LRUCache } from 'lru-cache'
+import { gather } from '../gather.ts'
 import { importSigningKey, newSigningKey } from './new-signing-key.ts'
 import type { ImportedKey } from './new-signing-key.ts'
 import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
@@ -18,21 +20,39 @@ export interface KeySet {
 export interface SigningKeys {
   /** The keys of an application, which gets its first where it has none. */
   of(applicationId: string): Promise<KeySet>
+  /** The same, as the database has them now. */
+  latest(applicationId: string): Promise<KeySet>
   /** The key with this id, where the application has it. */
   verifyingKey(applicationId: string, kid: string): Promise<CryptoKey | undefined>
 }
 
+/** How long a signed revocation list is good for. */
+export const listLifeSeconds = 86_400
+
 // A rotation is known to every replica within this time.
 const cachedMs = 1_000
 const mostApplications = 10_000
+// A replica may sign with a retired key for as long as it has not heard of the rotation; clocks differ a little.
+const marginSeconds = 60
+
+/** For how long a retired key verifies: until the last token, and the last list, that it signed have expired. */
+export function keptSeconds(tokenLifeSeconds: number): number {
+  return Math.max(tokenLifeSeconds, listLifeSeconds) + marginSeconds
+}
 
 /**
  * The keys of applications (Ed25519), made when they are first needed. Private parts are encrypted at rest.
  *
  * @param keptSeconds for how long a retired key verifies
  */
-export function createSigningKeys(sql: Sql, encryption: EncryptionKeys, keptSeconds: number): SigningKeys {
+export function createSigningKeys(
+  { sql, lookups }: { sql: Sql; lookups: Sql },
+  encryption: EncryptionKeys,
+  keptSeconds: number,
+): SigningKeys {
   const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
+  /** Applications that have keys, so that a token of theirs may be genuine. */
+  const withKeys = new LRUCache<string, true>({ max: mostApplications })
   const imported = new LRUCache<string, Promise<ImportedKey>>({ max: mostApplications })
 
   const importOnce = (row: SigningKeyRow): Promise<ImportedKey> => {
@@ -44,11 +64,12 @@ export function createSigningKeys(sql: Sql, encryption: EncryptionKeys, keptSeco
     return key
   }
 
-  const read = async (applicationId: string): Promise<KeySet | undefined> => {
-    const rows = await findSigningKeys(sql, applicationId, keptSeconds)
+  const read = async (applicationId: string, from = sql): Promise<KeySet | undefined> => {
+    const rows = await findSigningKeys(from, applicationId, keptSeconds)
     // Where none signs yet, the clock was read just before the first key was stored.
     const inUse = rows.find((row) => row.signs) ?? rows.at(-1)
     if (!inUse) return undefined
+    withKeys.set(applicationId, true)
     const keys = await Promise.all(rows.map(async (row) => [row.kid, await importOnce(row)] as const))
     return {
       kid: inUse.kid,
@@ -65,18 +86,33 @@ export function createSigningKeys(sql: Sql, encryption: EncryptionKeys, keptSeco
     return keys
   }
 
-  return {
-    async of(applicationId) {
-      for (let keys = await (cached.get(applicationId) ?? readOnce(applicationId)); ;) {
-        if (keys) return keys
-        await insertFirstSigningKey(sql, await newSigningKey(applicationId, encryption))
-        keys = await readOnce(applicationId)
-      }
+  // A key that no application is known to have: most such tokens are forged, so they are looked up one after the other.
+  const lookUp = gather<string, KeySet | undefined>(
+    async (applicationIds) => {
+      const found = new Map<string, KeySet | undefined>()
+      for (const id of new Set(applicationIds)) found.set(id, await read(id, lookups))
+      return applicationIds.map((id) => found.get(id))
     },
+    { mostTogether: 100, isTransient: isDatabaseUnavailable },
+  )
+
+  const withFirst = async (applicationId: string, found: Promise<KeySet | undefined>): Promise<KeySet> => {
+    for (let keys = await found; ;) {
+      if (keys) return keys
+      await insertFirstSigningKey(sql, await newSigningKey(applicationId, encryption))
+      keys = await readOnce(applicationId)
+    }
+  }
+
+  return {
+    of: (applicationId) => withFirst(applicationId, cached.get(applicationId) ?? readOnce(applicationId)),
+    latest: (applicationId) => withFirst(applicationId, readOnce(applicationId)),
     async verifyingKey(applicationId, kid) {
-      const known = (await cached.get(applicationId))?.verifyingKeys.get(kid)
+      const held =
+        cached.get(applicationId) ?? (withKeys.has(applicationId) ? readOnce(applicationId) : undefined)
+      const known = (await held)?.verifyingKeys.get(kid)
       // Another replica may sign with a newer one already.
-      return known ?? (await readOnce(applicationId))?.verifyingKeys.get(kid)
+      return known ?? (await lookUp(applicationId))?.verifyingKeys.get(kid)
     },
   }
 }

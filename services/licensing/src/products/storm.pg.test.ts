@@ -24,7 +24,7 @@ let harness: ProductsHarness
 let other: ProductsHarness
 beforeAll(async () => {
   harness = await startProducts()
-  other = { ...harness, ...(await harness.replica()), products: await harness.otherProducts() }
+  other = { ...harness, ...(await harness.replica()) }
 })
 afterAll(async () => {
   await other[Symbol.asyncDispose]()
@@ -62,7 +62,7 @@ const vendorCalls: ((at: Place) => Promise<unknown>)[] = [
   ({ replica, licence }) => replica.licensing.revokeForRefund(causeOn(replica, licence, 'rfd_whole')),
   ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, 'rfd_part')),
   ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, 'sub')),
-  ({ replica }) => sweepExpiries(replica.deps.outbox),
+  ({ replica }) => sweepExpiries(replica.deps),
 ]
 
 const expected = new Set(['conflict', 'plan_archived', 'licence_refused', 'limit_reached', 'not_found'])

@@ -22,6 +22,8 @@ export interface TokenSubject {
   entitlements: Readonly<Record<string, string>>
   seats: number | null
   expiresOn: Date | null
+  /** Set in a token for a machine without a network: it is good on that machine alone. */
+  offline?: { fingerprint: string }
 }
 
 export interface Grant {
@@ -49,6 +51,7 @@ export async function grantToken(
     entitlements: subject.entitlements,
     seats: subject.seats,
     chk: settings.checkIntervalSeconds,
+    ...(subject.offline && { offline: true, fingerprint: subject.offline.fingerprint }),
   }
   const token = await new SignJWT(claims)
     .setProtectedHeader({ alg: algorithm, typ: 'JWT', kid: keys.kid })

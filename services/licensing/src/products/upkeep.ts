@@ -4,7 +4,7 @@ import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import { keptSeconds } from './key-retention.ts'
+import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
 import { forgetOldCallHomes } from './upkeep-queries.ts'
 
@@ -12,13 +12,15 @@ interface UpkeepOptions {
   sql: Database
   tokenLifeSeconds: number
   log: Logger
+  /** A minute when absent. */
+  intervalMs?: number | undefined
 }
 
-const intervalMs = 60_000
+const usualIntervalMs = 60_000
 const callHomesKept = { keptDays: 90, roundHours: 24, licences: 500 }
 
 /** Forgets what nobody looks at any more, a little at a time; replicas take turns. */
-export function startUpkeep({ sql, tokenLifeSeconds, log }: UpkeepOptions): Loop {
+export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
@@ -26,7 +28,7 @@ export function startUpkeep({ sql, tokenLifeSeconds, log }: UpkeepOptions): Loop
         // The next step follows at once.
       }
     },
-    everyMs: intervalMs,
+    everyMs: intervalMs ?? usualIntervalMs,
     failed: (error) => log.warn({ err: error }, 'upkeep failed, trying again'),
     isOutage: isDatabaseOutage,
   })

@@ -1,5 +1,9 @@
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { RestrictionsSchema } from '@licensing/proto/licensing'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
@@ -14,10 +18,12 @@ import {
   givenPlan,
   history,
   issue,
+  newest,
+  statusesAstray,
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, provision, suspendFor } from '../testing/payments.ts'
+import { unique, provision, suspendFor } from '../testing/payments.ts'
 import {
   codes,
   expectNoDeadlock,
@@ -131,12 +137,12 @@ test('an archive asked for several times at once suspends once, and every answer
 test('a payment that races an archive of the plan left, or a verb, ends in one of the orders', async () => {
   for (const round of rounds) {
     const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
-    const externalRef = anew('buyer')
+    const externalRef = unique('buyer')
     const licence = await givenLicence(harness, { planId: plan.id, externalRef })
     const [paid, archived, revoked] = await Promise.allSettled([
       provision(harness, { planId: next.id, externalRef }),
       archive(other, plan),
-      either(round).licensing.revokeForRefund(causeOn(harness, licence, 'charge')),
+      either(round).licensing.revokeLicence(verbOn(harness, licence)),
     ])
     expect(codes([paid, archived, revoked])).toEqual(['ok', 'ok', 'ok'])
     expect(await statusOf(harness, licence)).toBe('revoked')
@@ -173,6 +179,49 @@ test('a consequence that waited while a payment took the licence to a retired pl
   })
   expect(await resuming).toMatchObject({ status: 'suspended', planId: next.id })
   expect(await countedOn(harness, next)).toBe(0n)
+})
+
+test('changes of a due licence that race verbs, an archive, the sweep, a payment and a refund lose nothing', async () => {
+  for (const round of rounds) {
+    const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
+    const externalRef = unique('buyer')
+    const fields = { planId: plan.id, externalRef }
+    const licence = await givenLicence(harness, fields)
+    await harness.sql`update licences set expires_on = now() - interval '1 second' where id = ${licence.id}`
+    const update = (place: number, change: object) =>
+      either(place).licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, ...change })
+    const restrictions = create(RestrictionsSchema, { maxSeats: 7 })
+    const verb = round % 3 === 0 ? 'revokeLicence' : round % 3 === 1 ? 'suspendLicence' : 'retireLicence'
+    const outcomes = await Promise.allSettled([
+      update(0, { restrictions }),
+      update(1, { neverExpires: true }),
+      update(0, { expiresOn: timestampFromDate(new Date(Date.now() + 86_400_000)) }),
+      update(1, { externalRef: `${externalRef} moved` }),
+      sweepExpiries(either(round).deps),
+      archive(either(round + 1), plan),
+      either(round).licensing[verb](verbOn(harness, licence)),
+      provision(either(round + 1), { planId: next.id, externalRef }),
+      either(round).licensing.downgradeForRefund(causeOn(harness, licence, `rfd ${round}`)),
+    ])
+    const [terms, , , reference] = codes(outcomes)
+    // Refused where it was revoked or retired by then; a plan that was archived before leaves no other refusal.
+    for (const code of codes(outcomes)) expect(['ok', 'conflict', 'plan_archived']).toContain(code)
+    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+    expect(now?.restrictions?.maxSeats).toBe(terms === 'ok' ? 7 : undefined)
+    expect(now?.externalRef).toBe(reference === 'ok' ? `${externalRef} moved` : externalRef)
+    const scope = { accountId: harness.accountId, licenceId: licence.id }
+    const { entries } = await harness.licensing.listLicenceHistory({ ...scope, ...newest })
+    const named = entries.flatMap(({ changesJson }) => Object.keys(JSON.parse(changesJson ?? '{}') as object))
+    expect(named.filter((field) => field !== 'expires_on').toSorted()).toEqual([
+      ...(reference === 'ok' ? ['external_ref'] : []),
+      ...(terms === 'ok' ? ['restrictions'] : []),
+    ])
+    for (const one of [plan, next]) {
+      expect(await activeOn(harness, one)).toBe(await countedOn(harness, one))
+    }
+    expect(await activeOn(harness, plan)).toBe(0n)
+    expect(await statusesAstray(harness)).toEqual([])
+  }
 })
 
 test('through all of it the lock order has held', async () => {

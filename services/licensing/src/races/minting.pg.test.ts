@@ -13,7 +13,7 @@ import {
   restore,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, provision } from '../testing/payments.ts'
+import { unique, provision } from '../testing/payments.ts'
 import {
   codes,
   expectNoDeadlock,
@@ -94,7 +94,7 @@ test('an issue, import or payment that races an archive is refused, or its licen
     const archiving = archive(either(round), plan)
     const [issued, paid, imports] = await Promise.all([
       Promise.allSettled(Array.from({ length: 8 }, (_, place) => issue(either(place), { planId: plan.id }))),
-      Promise.allSettled([provision(other, { planId: plan.id, externalRef: anew('buyer') })]),
+      Promise.allSettled([provision(other, { planId: plan.id, externalRef: unique('buyer') })]),
       Promise.all([importInto(harness, 0), importInto(other, 1)]),
     ])
     const imported = imports.flatMap((answer) => answer.items)
@@ -117,8 +117,8 @@ test('an issue, import or payment that races an archive is refused, or its licen
 test('payments of one new customer that race mint one licence; the others find it', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
-    const externalRef = anew('buyer')
-    const paymentRef = anew('cs')
+    const externalRef = unique('buyer')
+    const paymentRef = unique('cs')
     const answers = await Promise.all([
       provision(harness, { planId: plan.id, externalRef }),
       provision(other, { planId: plan.id, externalRef }),
@@ -155,18 +155,19 @@ test('who mints or reactivates on a plan that is just being archived waits for t
   const plan = await givenPlan(harness)
   const licence = await givenLicenceIn(harness, 'suspended', plan.id)
   const { accountId, applicationId } = harness
-  const items = [{ legacyKey: anew('waits'), externalRef: 'customer', planId: plan.id }]
+  const items = [{ legacyKey: unique('waits'), externalRef: 'customer', planId: plan.id }]
   const { calls } = await harness.sql.begin(async (tx) => {
     await tx`update plans set status = 'retired' where id = ${plan.id}`
     const calls = [
       issue(harness, { planId: plan.id }),
-      provision(harness, { planId: plan.id, externalRef: anew('buyer') }),
+      provision(harness, { planId: plan.id, externalRef: unique('buyer') }),
       harness.licensing.reactivateLicence(verbOn(harness, licence)),
       harness.licensing
         .importLicences({ accountId, applicationId, actor, items, dryRun: false })
         .then(({ items: [item] }) => Promise.reject(item!.error ?? new Error(item!.result))),
     ].map((call) => call.catch((error: { code: string }) => error.code))
-    await eventually(async () => expect(await waitingForLocks(harness)).toBe(calls.length))
+    // The others wait without a connection, and look again and again.
+    await eventually(async () => expect(await waitingForLocks(harness)).toBeGreaterThan(0))
     return { calls }
   })
   expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))

@@ -18,7 +18,7 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { anew, provision, suspendFor, renew, inDays } from '../testing/payments.ts'
+import { unique, provision, suspendFor, renew, inDays } from '../testing/payments.ts'
 import { expectNoDeadlock, raceLimit, rounds, startReplicas } from '../testing/races.ts'
 import type { Replicas } from '../testing/races.ts'
 
@@ -46,15 +46,15 @@ const calls: ((at: Place) => Promise<unknown>)[] = [
   ({ replica, licence }) => replica.licensing.reactivateLicence(verbOn(replica, licence)),
   ({ replica, licence }) => suspendFor(replica, licence, 'payment_failed'),
   ({ replica, licence }) => suspendFor(replica, licence, 'dispute_inquiry'),
-  ({ replica, licence }) => replica.licensing.resumeFromInquiry(causeOn(replica, licence, anew('dp'))),
-  ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, anew('sub'))),
-  ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, anew('rfd'))),
+  ({ replica, licence }) => replica.licensing.resumeFromInquiry(causeOn(replica, licence, unique('dp'))),
+  ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, unique('sub'))),
+  ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, unique('rfd'))),
   ({ replica, licence }) => renew(replica, licence, inDays(30)),
   ({ replica, customer, plan }) =>
     provision(replica, { planId: plan.id, externalRef: customer, expiresOn: inDays(-1) }),
   ({ replica, customer, plan }) => provision(replica, { planId: plan.id, externalRef: customer }),
   ({ replica, plan }) => issue(replica, { planId: plan.id }),
-  ({ replica }) => sweepExpiries(replica.deps.outbox),
+  ({ replica }) => sweepExpiries(replica.deps),
 ]
 const emitting = new Set([
   'created',
@@ -70,7 +70,7 @@ const emitting = new Set([
 test('whatever storms one application, the counts are exact, no retired plan has an active licence, each history is a chain, and the events tell the same story', async () => {
   for (const _ of rounds) {
     const plans = [await givenPlan(harness), await givenPlan(harness)]
-    const customers = [1, 2, 3].map(() => anew('buyer'))
+    const customers = [1, 2, 3].map(() => unique('buyer'))
     const licences = await Promise.all(
       customers.map((externalRef, at) => givenLicence(harness, { planId: plans[at % 2]!.id, externalRef })),
     )

@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-const sweep = () => sweepExpiries(harness.deps.outbox)
+const sweep = () => sweepExpiries(harness.deps)
 
 test('a licence past its expiry is expired once, with its event and its history', async () => {
   const plan = await givenPlan(harness)
@@ -102,7 +102,7 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
   await insertDue(plan.id, count)
   const outboxes = [1, 2, 3].map(() => createOutbox(harness.sql, () => {}))
   const before = (await eventTypes(harness)).length
-  const swept = await Promise.all(outboxes.map((outbox) => sweepExpiries(outbox)))
+  const swept = await Promise.all(outboxes.map((outbox) => sweepExpiries({ sql: harness.sql, outbox })))
   const last = await sweep()
   expect(swept.reduce((sum, one) => sum + one, last)).toBe(count)
   const expired = (await events(harness)).slice(before)
@@ -124,7 +124,12 @@ test('it runs by itself until it is stopped, over a failure of the database, too
       return harness.deps.outbox.transaction(work)
     },
   }
-  const running = startSweep({ outbox, intervalMs: 20, log: log.child({}, { level: 'fatal' }) })
+  const running = startSweep({
+    sql: harness.sql,
+    outbox,
+    intervalMs: 20,
+    log: log.child({}, { level: 'fatal' }),
+  })
   const licence = await bought(harness, plan.id, new Date(Date.now() + 100))
   await eventually(async () => expect(await statusOf(harness, licence)).toBe('expired'))
   await running.stop()

@@ -1,4 +1,4 @@
-import type { Transaction } from '@licensing/database/connect'
+import type { Database, Transaction } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Outbox } from '@licensing/events/outbox'
 import type { Logger } from '@licensing/process/log'
@@ -8,19 +8,25 @@ import { Counter } from 'prom-client'
 import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
-import { licencesPast } from './sweep-queries.ts'
+import { takeOver } from '../purchases/take-over.ts'
+import { dueOrder, findTakenOver, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
-interface SweepOptions {
+interface Databases {
+  sql: Database
   outbox: Outbox
+}
+
+interface SweepOptions extends Databases {
   intervalMs: number
   log: Logger
 }
 
 // One is at work while another commits.
-const lanes = 2
+const sweepers = 2
 // In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
 const stepsAtOnce = 2
+const takenOverAtOnce = 100
 
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
 
@@ -28,9 +34,9 @@ const expired = new Counter({ name: 'licences_expired_total', help: 'Licences th
  * Expires licences past `expires_on`, every `intervalMs` milliseconds and until none is left, so that it catches up
  * after a downtime. Replicas share the work: each takes what no other holds.
  */
-export function startSweep({ outbox, intervalMs, log }: SweepOptions): Loop {
+export function startSweep({ sql, outbox, intervalMs, log }: SweepOptions): Loop {
   return startLoop({
-    work: async (signal) => void (await sweepExpiries(outbox, signal)),
+    work: async (signal) => void (await sweepExpiries({ sql, outbox }, signal)),
     everyMs: intervalMs,
     failed: (error) => log.warn({ err: error }, 'sweep failed, trying again'),
     isOutage: isDatabaseOutage,
@@ -38,9 +44,26 @@ export function startSweep({ outbox, intervalMs, log }: SweepOptions): Loop {
 }
 
 /** One sweep. @returns how many licences it expired */
-export async function sweepExpiries(outbox: Outbox, signal?: AbortSignal): Promise<number> {
-  const totals = await Promise.all(Array.from({ length: lanes }, () => expireInTurn(outbox, signal)))
+export async function sweepExpiries({ sql, outbox }: Databases, signal?: AbortSignal): Promise<number> {
+  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(outbox, signal)))
+  await takeOverInTurn(sql, outbox, signal)
   return totals.reduce((sum, total) => sum + total, 0)
+}
+
+/** Licences whose purchase has ended while another stands rest on that one from now on. */
+async function takeOverInTurn(sql: Database, outbox: Outbox, signal: AbortSignal | undefined): Promise<void> {
+  let last: Due | undefined
+  do {
+    const due: Due[] = await findTakenOver(sql, last, takenOverAtOnce)
+    if (due.length > 0) {
+      await takeOver(
+        outbox,
+        due.map(({ id }) => id),
+        { busy: 'skip' },
+      )
+    }
+    last = due.length < takenOverAtOnce ? undefined : due.at(-1)
+  } while (last && !signal?.aborted)
 }
 
 async function expireInTurn(outbox: Outbox, signal: AbortSignal | undefined): Promise<number> {
@@ -63,7 +86,7 @@ async function expirePast(
   const { count, last, active } = await changeMany(tx, {
     move: lifecycle.expiryPassed[0],
     by: { actor: 'sweep' },
-    order: tx`l.expires_on, l.id`,
+    order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,
   })

@@ -10,8 +10,9 @@ export interface Due {
 }
 
 /**
- * Licences that are past their expiry, at most `limit`, in the order in which they fell due and from `after` on: what
- * is behind it is not looked at again. Those that others hold are left for the next sweep.
+ * Licences that are past their expiry and have no other purchase to rest on, at most `limit`, in the order in which
+ * they fell due and from `after` on: what is behind it is not looked at again. Those that others hold are left for the
+ * next sweep.
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
   select l.id, l.status, l.status_reason
@@ -23,5 +24,22 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
   ) s cross join lateral (
     select id, status, status_reason from licences
     where id = s.licence_id and expires_on <= now() and ${statusIn(sql, expirable)}
+      and not exists (${standingPurchase(sql)})
     for update skip locked
   ) l limit ${limit}`
+
+/** In this order a sweep locks them. */
+export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
+
+const standingPurchase = (sql: Sql) => sql`
+  select from purchases p
+  where p.licence_id = s.licence_id and p.fell_at is null and (p.ends_at is null or p.ends_at > now())`
+
+/** Licences past their expiry that have another purchase to rest on, at most `limit`, after one in the same order. */
+export async function findTakenOver(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {
+  return sql<Due[]>`
+    select s.licence_id as id, s.expires_on from licence_statuses s
+    where s.expires_on <= now() and ${statusIn(sql, expirable)} and exists (${standingPurchase(sql)})
+      ${after ? sql`and (s.expires_on, s.licence_id) > (${after.expires_on}, ${after.id})` : sql``}
+    order by s.expires_on, s.licence_id limit ${limit}`
+}

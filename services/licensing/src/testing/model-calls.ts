@@ -44,6 +44,14 @@ export const calls = array(
       weight: 2,
       arbitrary: record({ call: constant('renew' as const), licence: nat(), cause: few, days }),
     },
+    {
+      weight: 2,
+      arbitrary: record({
+        call: constant('update' as const),
+        licence: nat(),
+        days: option(constantFrom(10, 20)),
+      }),
+    },
     record({ call: constantFrom('archive' as const, 'restore' as const), plan }),
     record({ call: constant('sweep' as const) }),
   ),

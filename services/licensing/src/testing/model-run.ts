@@ -1,3 +1,4 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { Licence } from '@licensing/proto/licensing'
@@ -20,7 +21,11 @@ import type { SentEvent } from './makers.ts'
 import type { Call } from './model-calls.ts'
 import { Model } from './model.ts'
 import type { ModelLicence, Outcome } from './model.ts'
-import { inDays, provision, renew, suspendFor } from './payments.ts'
+import { provision, renew, suspendFor } from './payments.ts'
+
+// Equal numbers of days are one time.
+const startedMs = Date.now()
+const modelDay = (days: number) => new Date(startedMs + days * 86_400_000)
 
 type ShownEvent = Pick<SentEvent, 'type' | 'object'>
 
@@ -48,15 +53,15 @@ export async function startRun(harness: Harness) {
       expect(actual).toEqual({ refused: expected.refused })
       return compareEvents([])
     }
-    const { licence, event } = expected
+    const { licence, events: sent = [] } = expected
     if ('id' in actual && !ids.has(licence.name)) ids.set(licence.name, actual.id)
     expect(actual).toEqual({
       id: ids.get(licence.name),
       status: licence.status,
       reason: licence.reason,
-      plan: licence.plan,
+      plan: licence.restsOn.plan,
     })
-    await compareEvents(event ? [event] : [])
+    await compareEvents(sent)
   }
   const compareEvents = async (expected: ShownEvent[]) => {
     const sent = (await events(within)).map(({ type, object }) => ({ type, object }))
@@ -101,7 +106,7 @@ export async function startRun(harness: Harness) {
             planId,
             externalRef,
             paymentRef,
-            ...(one.days !== null && { expiresOn: inDays(one.days) }),
+            ...(one.days !== null && { expiresOn: modelDay(one.days) }),
           }
           const expected = model.pay(paymentRef, externalRef, planId, one.days ?? undefined)
           return compare(
@@ -116,6 +121,8 @@ export async function startRun(harness: Harness) {
         case 'consequence': {
           const found = pick(one.licence)
           const cause = `cause ${one.cause}`
+          // By the processor's clock it counts once a renewal shows that the purchase had not ended: orders.test.ts.
+          if (one.name === 'an inquiry' && found && hasEnded(found.licence)) return
           return (
             found &&
             compare(
@@ -131,9 +138,14 @@ export async function startRun(harness: Harness) {
             found &&
             compare(
               model.renew(found.licence, cause, one.days),
-              renew(within, found.real, inDays(one.days), cause),
+              renew(within, found.real, modelDay(one.days), cause),
             )
           )
+        }
+        case 'update': {
+          const found = pick(one.licence)
+          const endsIn = one.days ?? undefined
+          return found && compare(model.update(found.licence, endsIn), moveEnd(within, found.real, endsIn))
         }
         case 'archive': {
           if (model.plans.get(planId) === 'retired') return
@@ -149,9 +161,9 @@ export async function startRun(harness: Harness) {
           return compareEvents([])
         }
         case 'sweep': {
-          const expired = model.sweep()
-          expect(await sweepExpiries(within.deps.outbox)).toBe(expired.length)
-          return compareEvents(changed(expired, 'licence.expired'))
+          const swept = model.sweep()
+          await sweepExpiries(within.deps)
+          return compareEvents(swept.flatMap((one) => one.events))
         }
       }
     },
@@ -162,7 +174,7 @@ export async function startRun(harness: Harness) {
       }
       expect(await statusesAstray(within)).toEqual([])
       // What is still due must not meet the next run.
-      await sweepExpiries(within.deps.outbox)
+      await sweepExpiries(within.deps)
     },
   }
 }
@@ -175,6 +187,15 @@ async function importOne(within: Harness, legacyKey: string, planId: string): Pr
   const [item] = answer.items
   if (item!.error) throw Object.assign(new Error(item!.error.detail), { code: item!.error.code })
   return (await within.licensing.getLicence(verbOn(within, { id: item!.licenceId! }))).licence!
+}
+
+function moveEnd(within: Harness, licence: { id: string }, endsIn: number | undefined): Promise<Licence> {
+  const end = endsIn === undefined ? undefined : timestampFromDate(modelDay(endsIn))
+  return within.licensing.updateLicence({
+    ...verbOn(within, licence),
+    neverExpires: end === undefined,
+    ...(end && { expiresOn: end }),
+  })
 }
 
 function callVerb(
@@ -203,4 +224,8 @@ function draw(within: Harness, name: Consequence, licence: { id: string }, cause
     case 'a cancelled subscription':
       return within.licensing.expireLicence(request)
   }
+}
+
+function hasEnded({ restsOn: { endsIn } }: ModelLicence): boolean {
+  return endsIn !== undefined && endsIn <= 0
 }

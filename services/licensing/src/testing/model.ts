@@ -1,19 +1,32 @@
 import type { SentEvent } from './makers.ts'
+import type { Call } from './model-calls.ts'
 import { resultOf } from './written-rules.ts'
 import type { Cause, Position } from './written-rules.ts'
 
 // The written rules carried out in plain TypeScript and without a database, to compare the service with. It shares no
 // code with the service on purpose.
 
-export interface ModelLicence extends Position {
-  name: string
+export interface ModelPurchase {
   plan: string
-  customer: string
-  /** Days from now; undefined: it never expires. */
-  expiresIn: number | undefined
+  /** Days from now; undefined: it never ends. */
+  endsIn: number | undefined
+  fell?: 'given back' | 'cancelled'
 }
 
-export type Outcome = { refused: string } | { licence: ModelLicence; event?: Omit<SentEvent, 'previous'> }
+export interface ModelLicence extends Position {
+  name: string
+  customer: string
+  /** In their order. */
+  purchases: ModelPurchase[]
+  restsOn: ModelPurchase
+}
+
+type Consequence = Extract<Call, { call: 'consequence' }>['name']
+type Event = Omit<SentEvent, 'previous'>
+export type Outcome = { refused: string } | { licence: ModelLicence; events?: Event[] }
+
+const stands = ({ endsIn, fell }: ModelPurchase) => fell === undefined && (endsIn === undefined || endsIn > 0)
+const planOf = ({ restsOn }: ModelLicence) => restsOn.plan
 
 export class Model {
   readonly plans = new Map<string, 'active' | 'retired'>()
@@ -24,7 +37,7 @@ export class Model {
   readonly #causes = new Set<string>()
 
   activeOn(plan: string): number {
-    return this.licences.filter((licence) => licence.plan === plan && licence.status === 'active').length
+    return this.licences.filter((licence) => planOf(licence) === plan && licence.status === 'active').length
   }
 
   issue(key: string, body: string, plan: string): Outcome {
@@ -32,7 +45,7 @@ export class Model {
     if (before)
       return before.body === body ? { licence: before.licence } : { refused: 'idempotency_mismatch' }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
-    const licence = this.#mint(plan, `customer of ${key}`, undefined)
+    const licence = this.#mint({ plan, endsIn: undefined }, `customer of ${key}`)
     this.#keys.set(key, { body, licence })
     return { licence }
   }
@@ -41,7 +54,7 @@ export class Model {
     const existing = this.#legacy.get(legacyKey)
     if (existing) return { licence: existing }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
-    const licence = this.#mint(plan, `customer of ${legacyKey}`, undefined)
+    const licence = this.#mint({ plan, endsIn: undefined }, `customer of ${legacyKey}`)
     this.#legacy.set(legacyKey, licence)
     return { licence }
   }
@@ -50,10 +63,24 @@ export class Model {
     return this.#bring(verb, licence)
   }
 
+  /** The vendor moves the end, ahead of now. */
+  update(licence: ModelLicence, endsIn: number | undefined): Outcome {
+    const purchase = licence.restsOn
+    const stays = purchase.endsIn === endsIn && licence.status !== 'expired'
+    if (stays) return { licence }
+    const { sweptFrom } = licence
+    const outcome = this.#bring('an end moved ahead', licence)
+    if ('refused' in outcome) return outcome
+    purchase.endsIn = endsIn
+    if (sweptFrom) licence.sweptFrom = undefined
+    if (purchase.fell === 'cancelled') delete purchase.fell
+    return outcome
+  }
+
   /** @returns the licences that it suspended */
   archive(plan: string): ModelLicence[] {
-    const on = this.licences.filter((licence) => licence.plan === plan)
-    const suspended = on.filter((licence) => 'event' in this.#bring('archive', licence))
+    const on = this.licences.filter((licence) => planOf(licence) === plan)
+    const suspended = on.filter((licence) => 'events' in this.#bring('archive', licence))
     this.plans.set(plan, 'retired')
     return suspended
   }
@@ -62,47 +89,110 @@ export class Model {
     this.plans.set(plan, 'active')
   }
 
-  /** @returns the licences that it expired */
-  sweep(): ModelLicence[] {
-    const past = this.licences.filter(({ expiresIn }) => expiresIn !== undefined && expiresIn <= 0)
-    return past.filter((licence) => {
-      const { status, reason } = licence
-      const expired = 'event' in this.#bring('sweep', licence)
-      if (expired) licence.sweptFrom = { status, reason }
-      return expired
+  /** @returns what it did, licence by licence */
+  sweep(): { licence: ModelLicence; events: Event[] }[] {
+    const past = this.licences.filter(({ restsOn: { endsIn } }) => endsIn !== undefined && endsIn <= 0)
+    return past.flatMap((licence) => {
+      const outcome = licence.purchases.some(stands) ? this.#rest(licence) : this.#expire('sweep', licence)
+      return 'events' in outcome && outcome.events ? [{ licence, events: outcome.events }] : []
     })
   }
 
-  pay(payment: string, customer: string, plan: string, expiresIn: number | undefined): Outcome {
+  pay(payment: string, customer: string, plan: string, endsIn: number | undefined): Outcome {
     const before = this.#payments.get(payment)
     if (before) return { licence: before }
-    const planIs = this.plans.get(plan)!
-    if (planIs === 'retired') return { refused: 'plan_archived' }
+    if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
     const held = this.licences.findLast(
-      (licence) => licence.customer === customer && 'to' in resultOf('a payment', licence, planIs),
+      (licence) => licence.customer === customer && !['revoked', 'retired'].includes(licence.status),
     )
-    const licence = held ?? this.#mint(plan, customer, expiresIn)
+    const purchase = { plan, endsIn }
+    const licence = held ?? this.#mint(purchase, customer)
     this.#payments.set(payment, licence)
-    if (!held) return { licence, event: eventOf('licence.created', licence) }
-    Object.assign(held, { plan, expiresIn })
-    return this.#bring('a payment', held)
+    if (!held) return { licence, events: [eventOf('licence.created', licence)] }
+    licence.purchases.push(purchase)
+    if (stands(purchase)) {
+      licence.restsOn = purchase
+      return this.#bring('a payment', licence)
+    }
+    // It has ended before it landed: for a while the licence rested on it.
+    const earlier = licence.purchases.findLast(stands)
+    const keepsInquiry =
+      licence.reason === 'dispute_inquiry' &&
+      licence.restsOn === earlier &&
+      this.plans.get(earlier.plan) === 'retired'
+    licence.restsOn = earlier ?? purchase
+    if (!keepsInquiry && (earlier || licence.status !== 'expired')) this.#clear(licence)
+    return { licence, events: [eventOf('licence.plan_changed', licence)] }
   }
 
-  renew(licence: ModelLicence, cause: string, expiresIn: number): Outcome {
+  renew(licence: ModelLicence, cause: string, endsIn: number): Outcome {
     if (!this.#first(licence, 'renew', cause)) return { licence }
-    const before = licence.expiresIn
-    const after = before === undefined ? undefined : Math.max(before, expiresIn)
-    const ahead = after === undefined || after > 0
-    const name = ahead ? 'a renewal' : 'a renewal of a period that is over'
-    if (!('to' in resultOf(name, licence, this.plans.get(licence.plan)!))) return { licence }
-    licence.expiresIn = after
-    return this.#bring(name, licence)
+    // Nothing of it is to be seen on a licence that is over.
+    if (licence.status === 'revoked' || licence.status === 'retired') return { licence }
+    const purchase = licence.restsOn
+    const before = purchase.endsIn
+    if (purchase.fell) return { licence }
+    if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
+    const earlier = licence.purchases.findLast(stands)
+    if (earlier && earlier !== purchase) return this.#rest(licence)
+    if (!stands(purchase)) {
+      return purchase.endsIn === before
+        ? { licence }
+        : this.#bring('a renewal of a period that is over', licence)
+    }
+    return this.#bring(purchase.endsIn === before ? 'a renewal that moves no end' : 'a renewal', licence)
   }
 
-  consequence(name: Cause, licence: ModelLicence, cause: string): Outcome {
+  consequence(name: Consequence, licence: ModelLicence, cause: string): Outcome {
     if (!this.#first(licence, name, cause)) return { licence }
-    if (name === 'a cancelled subscription') licence.sweptFrom = undefined
-    return this.#bring(name, licence)
+    const purchase = licence.restsOn
+    const { fell } = purchase
+    if (name === 'a full refund' || name === 'a cancelled subscription') {
+      for (const one of licence.purchases) one.fell ??= 'cancelled'
+    }
+    if (name === 'a full refund') purchase.fell = 'given back'
+    const rests = licence.purchases.findLast(stands)
+    if (rests && rests !== purchase) return this.#rest(licence)
+    // A purchase is cancelled once.
+    if (name === 'a cancelled subscription') return fell ? { licence } : this.#expire(name, licence)
+    const needsStanding = name === 'failed payments' || name === 'an inquiry'
+    return needsStanding && !rests ? { licence } : this.#bring(name, licence)
+  }
+
+  /** The licence comes to rest on its latest purchase that stands. */
+  #rest(licence: ModelLicence): Outcome {
+    const before = planOf(licence)
+    licence.restsOn = licence.purchases.findLast(stands)!
+    if (['revoked', 'retired'].includes(licence.status)) return { licence }
+    const { status } = licence
+    const became = this.#clear(licence)
+    const changed = before !== planOf(licence)
+    const events = [
+      ...(changed ? [eventOf('licence.plan_changed', licence)] : []),
+      ...(became === 'active' && !changed ? [eventOf('licence.reactivated', licence)] : []),
+      ...(became === 'suspended' && status !== 'suspended' ? [eventOf('licence.suspended', licence)] : []),
+    ]
+    return { licence, events }
+  }
+
+  /** What former purchases had called for is over. */
+  #clear(licence: ModelLicence): string | undefined {
+    const { status, reason } = licence
+    const cleared = status === 'expired' || status === 'downgraded' || status === 'suspended'
+    const isRetired = this.plans.get(planOf(licence)) === 'retired'
+    if (status === 'active' && !isRetired) return undefined
+    if (cleared && (reason === 'manual' || reason === 'plan_archived')) return undefined
+    if (status !== 'active' && !cleared) return undefined
+    const to = isRetired ? { status: 'suspended', reason: 'plan_archived' } : { status: 'active' }
+    Object.assign(licence, { reason: undefined, sweptFrom: undefined }, to)
+    return to.status
+  }
+
+  #expire(cause: 'sweep' | 'a cancelled subscription', licence: ModelLicence): Outcome {
+    const { status, reason } = licence
+    const outcome = this.#bring(cause, licence)
+    if ('events' in outcome) licence.sweptFrom = { status, reason }
+    return outcome
   }
 
   #first(licence: ModelLicence, effect: string, cause: string): boolean {
@@ -112,33 +202,34 @@ export class Model {
     return true
   }
 
-  #mint(plan: string, customer: string, expiresIn: number | undefined): ModelLicence {
-    const name = `licence ${this.licences.length}`
+  #mint(purchase: ModelPurchase, customer: string): ModelLicence {
     const licence: ModelLicence = {
-      name,
-      plan,
+      name: `licence ${this.licences.length}`,
       customer,
       status: 'active',
       reason: undefined,
-      expiresIn,
       sweptFrom: undefined,
+      purchases: [purchase],
+      restsOn: purchase,
     }
     this.licences.push(licence)
     return licence
   }
 
   #bring(cause: Cause, licence: ModelLicence): Outcome {
-    const result = resultOf(cause, licence, this.plans.get(licence.plan)!)
+    const result = resultOf(cause, licence, this.plans.get(planOf(licence))!)
     if ('refused' in result) return result
     if (!('to' in result)) return { licence }
     const stays = licence.status === result.to && licence.reason === result.reason
     Object.assign(licence, { status: result.to, reason: result.reason })
     if (!stays) licence.sweptFrom = undefined
-    return { licence, ...(result.event !== undefined && { event: eventOf(result.event, licence) }) }
+    return { licence, ...(result.event !== undefined && { events: [eventOf(result.event, licence)] }) }
   }
 }
 
-function eventOf(type: string, { name, plan, status, reason }: ModelLicence): Omit<SentEvent, 'previous'> {
+function eventOf(type: string, licence: ModelLicence): Event {
+  const { name, status, reason } = licence
+  const plan = planOf(licence)
   const ofPayments = type === 'licence.created' || type === 'licence.plan_changed'
   const more = type === 'licence.suspended' ? { reason } : {}
   return { type, object: { licence_id: name, ...(ofPayments && { plan_id: plan }), status, ...more } }

@@ -3,8 +3,8 @@ import type { Licence, ProvisionLicenceResponse } from '@licensing/proto/licensi
 import type { Harness } from './harness.ts'
 import { causeOn } from './makers.ts'
 
-let unique = 0
-export const anew = (name: string) => `${name}-${(unique += 1)}`
+let made = 0
+export const unique = (name: string) => `${name}-${(made += 1)}`
 export const inDays = (days: number) => new Date(Date.now() + days * 86_400_000)
 
 interface Payment {
@@ -20,14 +20,14 @@ export function provision(harness: Harness, payment: Payment): Promise<Provision
     applicationId: harness.applicationId,
     planId: payment.planId,
     externalRef: payment.externalRef,
-    paymentRef: payment.paymentRef ?? anew('cs'),
+    paymentRef: payment.paymentRef ?? unique('cs'),
     ...(payment.expiresOn && { expiresOn: timestampFromDate(payment.expiresOn) }),
   })
 }
 
 /** A licence that a new customer has paid for. */
 export async function bought(harness: Harness, planId: string, expiresOn?: Date): Promise<Licence> {
-  const payment = { planId, externalRef: anew('buyer'), ...(expiresOn && { expiresOn }) }
+  const payment = { planId, externalRef: unique('buyer'), ...(expiresOn && { expiresOn }) }
   return (await provision(harness, payment)).licence!
 }
 
@@ -35,7 +35,7 @@ export function renew(
   harness: Harness,
   licence: { id: string },
   expiresOn: Date,
-  cause = anew('in'),
+  cause = unique('in'),
 ): Promise<Licence> {
   return harness.licensing.renewLicence({
     ...causeOn(harness, licence, cause),
@@ -47,7 +47,7 @@ export function suspendFor(
   harness: Harness,
   licence: { id: string },
   reason: string,
-  cause = anew('sub'),
+  cause = unique('sub'),
 ): Promise<Licence> {
   return harness.licensing.suspendForPayment({ ...causeOn(harness, licence, cause), reason })
 }

@@ -36,22 +36,35 @@ const reactivated: Result = {
 const takesThePlan = (to: string, reason?: string): Result => {
   return { to, reason, event: 'licence.plan_changed', history: [['plan_changed', to]] }
 }
+/** A change by the vendor that sends no event. */
+const changed = (to: string, reason?: string): Result => ({ to, reason, history: [['changed', to]] })
 /** A renewal that sends no event, and where it leads. */
 const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
 
-const madeGood: Result = {
+/** A renewal after which the licence is active again. */
+const madeGood = (from: string): Result => ({
   ...reactivated,
   history: [
-    ['renewed', 'suspended'],
+    ['renewed', from],
     ['reactivated', 'active'],
   ],
-}
+})
 // No licence is active there, and the vendor has been sent its suspension before.
 const madeGoodOnRetiredPlan: Result = {
   to: 'suspended',
   reason: 'plan_archived',
   history: [
     ['renewed', 'suspended'],
+    ['suspended', 'suspended'],
+  ],
+}
+
+const returnsToRetiredPlan: Result = {
+  to: 'suspended',
+  reason: 'plan_archived',
+  event: 'licence.suspended',
+  history: [
+    ['renewed', 'expired'],
     ['suspended', 'suspended'],
   ],
 }
@@ -79,6 +92,30 @@ export const rules = {
   },
   revoke: { ...ends, revoked: nothing, else: refused('conflict') },
   retire: { retired: nothing, else: becomes('retired') },
+
+  'an end moved ahead': {
+    active: changed('active'),
+    downgraded: changed('downgraded'),
+    'suspended for manual': changed('suspended', 'manual'),
+    'suspended for plan_archived': changed('suspended', 'plan_archived'),
+    'suspended for payment_failed': changed('suspended', 'payment_failed'),
+    'suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
+    // Whatever had expired it.
+    expired: {
+      ...reactivated,
+      history: [
+        ['changed', 'expired'],
+        ['reactivated', 'active'],
+      ],
+    },
+    'expired on a retired plan': refused('plan_archived'),
+    'expired, before that downgraded': changed('downgraded'),
+    'expired, before that suspended for manual': changed('suspended', 'manual'),
+    'expired, before that suspended for plan_archived': changed('suspended', 'plan_archived'),
+    'expired, before that suspended for payment_failed': changed('suspended', 'payment_failed'),
+    'expired, before that suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
+    else: refused('conflict'),
+  },
 
   archive: { active: becomes('suspended', 'plan_archived'), else: nothing },
   sweep: { ...worksOn, else: nothing },
@@ -114,24 +151,43 @@ export const rules = {
   },
 
   'a renewal': {
-    ...renewals(),
+    active: renewed('active'),
+    downgraded: madeGood('downgraded'),
+    'downgraded on a retired plan': renewed('downgraded'),
+    'suspended for manual': renewed('suspended', 'manual'),
+    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'suspended for payment_failed': madeGood('suspended'),
+    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
     // An invoice is paid after its period's end, when the sweep may have passed: the expiry is taken back.
-    'expired, before that active': renewed('active'),
-    'expired, before that active on a retired plan': {
-      ...becomes('suspended', 'plan_archived'),
-      history: [
-        ['renewed', 'active'],
-        ['suspended', 'suspended'],
-      ],
-    },
-    'expired, before that downgraded': renewed('downgraded'),
+    'expired, before that active': madeGood('expired'),
+    'expired, before that active on a retired plan': returnsToRetiredPlan,
+    'expired, before that downgraded': madeGood('expired'),
+    'expired, before that downgraded on a retired plan': renewed('downgraded'),
     'expired, before that suspended for manual': renewed('suspended', 'manual'),
     'expired, before that suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'expired, before that suspended for payment_failed': madeGood,
-    'expired, before that suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    'expired, before that suspended for payment_failed': madeGood('expired'),
+    'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
+    // A cancellation is final for its purchase.
+    else: nothing,
   },
-  'a renewal of a period that is over': renewals(),
+  'a renewal of a period that is over': {
+    'expired, before that active': renewed('expired'),
+    'expired, before that downgraded': renewed('expired'),
+    'expired, before that suspended for manual': renewed('expired'),
+    'expired, before that suspended for plan_archived': renewed('expired'),
+    'expired, before that suspended for dispute_inquiry': renewed('expired'),
+    'expired, before that suspended for payment_failed': renewed('expired'),
+    active: renewed('active'),
+    downgraded: renewed('downgraded'),
+    'suspended for manual': renewed('suspended', 'manual'),
+    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'suspended for payment_failed': madeGood('suspended'),
+    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    else: nothing,
+  },
   // Invoices may come in any order, and none moves the end back.
   'a renewal that moves no end': {
     'suspended for payment_failed': reactivated,
@@ -140,25 +196,13 @@ export const rules = {
       reason: 'plan_archived',
       history: [['suspended', 'suspended']],
     },
+    downgraded: reactivated,
+    'downgraded on a retired plan': nothing,
     else: nothing,
   },
 } satisfies Record<string, Rule>
 
 export type Cause = keyof typeof rules
-
-function renewals() {
-  return {
-    active: renewed('active'),
-    downgraded: renewed('downgraded'),
-    expired: renewed('expired'),
-    'suspended for manual': renewed('suspended', 'manual'),
-    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
-    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood,
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    else: nothing,
-  }
-}
 
 /** What a cause makes of a licence that stands so, on a plan that is active or retired. */
 export function resultOf(cause: Cause, position: Position, plan: string): Result {

@@ -11,12 +11,20 @@ export function refusalReason(
   host: string,
   now: Date,
 ): string | undefined {
-  if (expirable.includes(licence.status) && isPast(licence.expires_on, now)) return 'expired'
+  if (isDue(licence, now)) return 'expired'
   if (grants[licence.status] === 'nothing') return licence.status
   if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
     return 'domain_not_allowed'
   }
   return undefined
+}
+
+/** Whether its end has passed and the sweep has not: it is expired, unless another purchase takes it over. */
+export function isDue(
+  { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
+  now: Date,
+): boolean {
+  return expirable.includes(status) && isPast(end, now)
 }
 
 const isPast = (expiresOn: Date | null, now: Date) =>

@@ -1,6 +1,6 @@
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { covers, refusalReason } from './admission.ts'
+import { covers, refusalReason } from './may-run.ts'
 
 const now = new Date('2026-11-01T12:00:00.000Z')
 const before = new Date(now.getTime() - 1)

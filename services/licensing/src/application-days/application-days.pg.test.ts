@@ -1,0 +1,251 @@
+import type { Sql } from '@licensing/database/connect'
+import { oneConnection } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { locks } from '@licensing/database/locks'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { callOf, givenActivation, startProducts } from '../products/testing/products.ts'
+import type { ProductsHarness } from '../products/testing/products.ts'
+import { actor, archive, causeOn, givenLicence, givenPlan, verbOn } from '../testing/makers.ts'
+import { addUp, counters } from './day-queries.ts'
+
+let harness: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const dayMs = 86_400_000
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+const today = () => dayOf(Date.now())
+
+type Of = { accountId: string; applicationId: string }
+
+const days = (of: Of, from = '2000-01-01', to = '2099-12-31') =>
+  harness.licensing.getApplicationDays({ ...of, from, to })
+
+/** All that was counted of an application, whichever day. */
+async function counted(of: Of) {
+  const sums: Record<string, bigint> = {}
+  for (const day of (await days(of)).days) {
+    for (const [name, count] of Object.entries(day)) {
+      if (typeof count === 'bigint' && count !== 0n) sums[name] = (sums[name] ?? 0n) + count
+    }
+  }
+  return sums
+}
+
+/** The harness, as an application of its own. */
+function anApplication(): ProductsHarness {
+  return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
+}
+
+/** Ends the connection of the replica that is adding up. */
+const endRounds = () => harness.sql`
+  select pg_terminate_backend(pid) from pg_locks
+  where locktype = 'advisory' and objid = ${locks.applicationDays} and granted`
+
+async function addUpAll(): Promise<void> {
+  while ((await addUp(harness.sql, 1_000)) > 0) {
+    // Until nothing is left.
+  }
+}
+
+test('each change of a licence and of a place is counted once, on its day, and stays so when it is added up', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  const { licensing, products } = own
+  const licences = await Promise.all(Array.from({ length: 6 }, () => givenLicence(own, { planId: plan.id })))
+  const [a, b, c, d, e] = licences
+  const items = ['1', '2'].map((legacyKey) => ({ legacyKey, externalRef: 'c', planId: plan.id }))
+  for (let time = 0; time < 2; time += 1) {
+    await licensing.importLicences({
+      accountId: own.accountId,
+      applicationId: own.applicationId,
+      actor,
+      items,
+      dryRun: false,
+    })
+  }
+  await licensing.provisionLicence({
+    accountId: own.accountId,
+    applicationId: own.applicationId,
+    paymentRef: 'p',
+    planId: plan.id,
+    externalRef: 'buyer',
+  })
+  await licensing.suspendLicence(verbOn(own, a!))
+  await licensing.reactivateLicence(verbOn(own, a!))
+  for (let time = 0; time < 2; time += 1) await licensing.revokeLicence(verbOn(own, b!))
+  await licensing.retireLicence(verbOn(own, c!))
+  await licensing.expireLicence(causeOn(own, d!, 'cancelled'))
+  await licensing.downgradeForRefund(causeOn(own, e!, 'refund'))
+  const grant = await givenActivation(products, a!)
+  await givenActivation(products, a!, { fingerprint: 'kept' })
+  await givenActivation(products, a!, { fingerprint: 'kept' })
+  await products.recordCallHome(callOf(grant))
+  await products.deactivate(grant)
+  const expected = {
+    issued: 6n,
+    imported: 2n,
+    created: 1n,
+    suspended: 1n,
+    reactivated: 1n,
+    revoked: 1n,
+    retired: 1n,
+    expired: 1n,
+    downgraded: 1n,
+    // Nine were active, four are not any more.
+    activeChange: 5n,
+    activationsNew: 2n,
+    activationsFreed: 1n,
+    activationsSeen: 2n,
+  }
+  expect(await counted(own)).toEqual(expected)
+  expect((await days(own)).days.map(({ day }) => day)).toEqual([today()])
+  await addUpAll()
+  expect(await counted(own)).toEqual(expected)
+  expect(await counted({ ...own, accountId: newId('acct') })).toEqual({})
+})
+
+test('an archive counts each licence that it suspends, and writes nothing for that', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  const items = Array.from({ length: 500 }, (_, at) => ({
+    legacyKey: `k${at}`,
+    externalRef: 'c',
+    planId: plan.id,
+  }))
+  const { accountId, applicationId } = own
+  await own.licensing.importLicences({ accountId, applicationId, actor, items, dryRun: false })
+  await archive(own, plan)
+  expect(
+    await harness.sql`select 1 from application_day_changes where application_id = ${applicationId}`,
+  ).toHaveLength(0)
+  expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
+  await addUpAll()
+  expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
+})
+
+test('what a transaction changes is counted once when it commits, however much is added up before', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  const licence = await givenLicence(own, { planId: plan.id })
+  const enter = (sql: Sql) => sql`
+    insert into licence_history (licence_id, type, from_status, to_status, actor)
+    values (${licence.id}, 'suspended', 'active', 'suspended', 'key_1')`
+  await harness.sql.begin(async (tx) => {
+    // Has its number now, and writes to the history only after others have.
+    await tx`select pg_current_xact_id()`
+    await givenLicence(own, { planId: plan.id })
+    await addUpAll()
+    await tx.savepoint(enter)
+    await addUpAll()
+    expect(await counted(own)).toEqual({ issued: 2n, activeChange: 2n })
+  })
+  const after = { issued: 2n, activeChange: 1n, suspended: 1n }
+  expect(await counted(own)).toEqual(after)
+  for (let round = 0; round < 2; round += 1) await addUpAll()
+  expect(await counted(own)).toEqual(after)
+})
+
+test('what happens at the last instant of a day of UTC counts on it, and at the first of the next on that', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  const licence = await givenLicence(own, { planId: plan.id })
+  const enter = (at: string, type: string, from: string, to: string) => harness.sql`
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor)
+    values (${licence.id}, ${at}::timestamptz, ${type}, ${from}, ${to}, 'key_1')`
+  await harness.sql.begin(async (tx) => {
+    await tx`set local timezone = 'Pacific/Auckland'`
+    await tx`
+      insert into licence_history (licence_id, at, type, from_status, to_status, actor)
+      values (${licence.id}, '2026-03-14T23:59:59.999Z'::timestamptz, 'suspended', 'active', 'suspended', 'key_1')`
+  })
+  await enter('2026-03-15T00:00:00.000Z', 'reactivated', 'suspended', 'active')
+  const of = await days(own, '2026-03-14', '2026-03-15')
+  expect(of.days).toMatchObject([
+    { day: '2026-03-14', suspended: 1n, activeChange: -1n },
+    { day: '2026-03-15', reactivated: 1n, activeChange: 1n },
+  ])
+  const later = await days(own, today(), today())
+  expect(later.activeBefore).toBe(0n)
+  expect(later.days).toMatchObject([{ day: today(), issued: 1n, activeChange: 1n }])
+})
+
+test('an activation is seen once on each day on which it calls home', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  const licence = await givenLicence(own, { planId: plan.id })
+  const grant = await givenActivation(harness.products, licence)
+  const startedAt = Date.now()
+  try {
+    for (const aheadDays of [0, 1, 1, 3]) {
+      harness.clock.aheadMs = aheadDays * dayMs
+      await Promise.all([1, 2, 3].map(() => harness.products.recordCallHome(callOf(grant))))
+    }
+  } finally {
+    harness.clock.aheadMs = 0
+  }
+  await harness.products.deactivate(grant)
+  const seen = (await days(own)).days.map(({ day, activationsSeen }) => [day, activationsSeen])
+  expect(seen).toEqual([0, 1, 3].map((ahead) => [dayOf(startedAt + ahead * dayMs), 1n]))
+})
+
+test('while replicas add up what happens and are cut off, every reader sees all that was acknowledged, once', async () => {
+  const own = anApplication()
+  const plan = await givenPlan(own)
+  let acknowledged = 0n
+  let cutOff = 0
+  const done = new AbortController()
+  const issue = async () => {
+    for (let count = 0; count < 60; count += 1) {
+      await givenLicence(own, { planId: plan.id })
+      acknowledged += 1n
+      if (count % 4 === 0) cutOff += (await endRounds()).count
+    }
+  }
+  const adding = [1, 2].map(async () => {
+    const sql = oneConnection(harness.sql)
+    while (!done.signal.aborted) {
+      await addUp(sql, 7).catch((error: unknown) => {
+        if (!isDatabaseOutage(error)) throw error
+      })
+    }
+    await sql.end()
+  })
+  const watch = async () => {
+    let most = 0n
+    while (!done.signal.aborted) {
+      const before = acknowledged
+      const { issued = 0n, activeChange = 0n } = await counted(own)
+      expect(issued).toBeGreaterThanOrEqual(before)
+      expect(issued).toBeGreaterThanOrEqual(most)
+      expect(activeChange).toBe(issued)
+      most = issued
+    }
+  }
+  const watching = watch()
+  await Promise.all(Array.from({ length: 8 }, issue))
+  done.abort()
+  await Promise.all([...adding, watching])
+  expect(cutOff).toBeGreaterThan(0)
+  expect(await counted(own)).toEqual({ issued: 480n, activeChange: 480n })
+  await addUpAll()
+  expect(await counted(own)).toEqual({ issued: 480n, activeChange: 480n })
+})
+
+test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is no day', async (day) => {
+  await expect(days(harness, day)).rejects.toMatchObject({ code: 'validation_failed' })
+  await expect(days(harness, '2026-01-01', day)).rejects.toMatchObject({ code: 'validation_failed' })
+})
+
+test('every column of the days but their key is a counter', async () => {
+  for (const table of ['application_days', 'application_day_changes']) {
+    const rows = await harness.sql<{ name: string }[]>`
+      select column_name as name from information_schema.columns
+      where table_name = ${table} and column_name not in ('application_id', 'account_id', 'day')
+      order by ordinal_position`
+    expect(rows.map(({ name }) => name)).toEqual(counters)
+  }
+})

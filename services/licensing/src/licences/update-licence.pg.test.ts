@@ -1,0 +1,209 @@
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { create } from '@bufbuild/protobuf'
+import { RestrictionsSchema } from '@licensing/proto/licensing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  activeOn,
+  actor,
+  archive,
+  events,
+  firstPage,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  history,
+  newest,
+  refusal,
+  statusOf,
+  verbOn,
+} from '../testing/makers.ts'
+import { apply, buy, daysAgo, inDays } from '../testing/purchases.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+interface Fields {
+  externalRef?: string
+  restrictions?: { domains?: string[]; maxActivations?: number; maxSeats?: number }
+  /** null: none. */
+  end?: Date | null
+}
+
+const update = (licence: { id: string }, fields: Fields) =>
+  harness.licensing.updateLicence(requestFor(licence, fields))
+const requestFor = (licence: { id: string }, { externalRef, restrictions, end }: Fields) => ({
+  ...verbOn(harness, licence),
+  ...(externalRef !== undefined && { externalRef }),
+  ...(restrictions && { restrictions: create(RestrictionsSchema, restrictions) }),
+  ...(end && { expiresOn: timestampFromDate(end) }),
+  neverExpires: end === null,
+})
+const changesOf = async (licence: { id: string }) => {
+  const scope = { accountId: harness.accountId, licenceId: licence.id }
+  const { entries } = await harness.licensing.listLicenceHistory({ ...scope, ...newest })
+  return entries.map(({ changesJson }) => (changesJson === undefined ? null : JSON.parse(changesJson)))
+}
+const foundBy = async (domain: string) => {
+  const { accountId, applicationId } = harness
+  const page = await harness.licensing.listLicences({
+    accountId,
+    applicationId,
+    domain,
+    ...firstPage,
+    neverSeen: false,
+  })
+  return page.licences.map(({ id }) => id)
+}
+
+test('the history says what changed, from what to what, by whom; no event is sent', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id, externalRef: 'old', domains: ['a.example'] })
+  const end = inDays(30)
+  const updated = await update(licence, {
+    externalRef: 'new',
+    restrictions: { domains: ['B.example'], maxSeats: 3 },
+    end,
+  })
+  expect(updated).toMatchObject({
+    externalRef: 'new',
+    restrictions: { domains: ['b.example'], maxSeats: 3 },
+    status: 'active',
+  })
+  expect(timestampDate(updated.expiresOn!)).toEqual(end)
+  expect((await history(harness, licence)).at(-1)).toEqual({
+    type: 'changed',
+    from: 'active',
+    to: 'active',
+    actor,
+    cause: undefined,
+  })
+  expect((await changesOf(licence))[0]).toEqual({
+    external_ref: { from: 'old', to: 'new' },
+    restrictions: { from: { domains: ['a.example'] }, to: { domains: ['b.example'], max_seats: 3 } },
+    expires_on: { from: null, to: end.toISOString() },
+  })
+  expect(await events(harness, licence)).toEqual([])
+})
+
+test('empty restrictions and no end clear what was there; the list finds it by its new domains alone', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, {
+    planId: plan.id,
+    domains: ['was.example'],
+    maxActivations: 1,
+  })
+  await update(licence, { restrictions: { domains: ['is.example'] } })
+  expect([await foundBy('was.example'), await foundBy('is.example')]).toEqual([[], [licence.id]])
+  await update(licence, { end: inDays(9) })
+  const cleared = await update(licence, { restrictions: {}, end: null })
+  expect([cleared.restrictions, cleared.expiresOn]).toEqual([undefined, undefined])
+  expect(await foundBy('is.example')).toEqual([])
+})
+
+test('what changes nothing writes no history in any status, the stored past end included', async () => {
+  const plan = await givenPlan(harness)
+  for (const status of ['active', 'suspended', 'revoked', 'retired', 'downgraded', 'expired'] as const) {
+    const licence = await givenLicenceIn(harness, status, plan.id)
+    const past = daysAgo(1)
+    await harness.sql`update licences set expires_on = ${past} where id = ${licence.id}`
+    const before = await history(harness, licence)
+    await update(licence, { externalRef: 'customer', restrictions: {}, end: past })
+    await update(licence, {})
+    expect(await history(harness, licence)).toEqual(before)
+    expect(await statusOf(harness, licence)).toBe(status)
+  }
+})
+
+test('a past end, a reference that breaks the rules, and any change of a revoked or retired licence are refused', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const pointers = async (fields: Fields) => (await refusal(update(licence, fields))).errors[0]?.pointer
+  expect(await pointers({ end: daysAgo(1) })).toBe('/expires_on')
+  expect(await pointers({ externalRef: '' })).toBe('/external_ref')
+  expect(await pointers({ restrictions: { maxSeats: 0 } })).toBe('/restrictions/max_seats')
+  const revoked = await givenLicenceIn(harness, 'revoked', plan.id)
+  const retired = await givenLicenceIn(harness, 'retired', plan.id)
+  expect(await refusal(update(revoked, { externalRef: 'x' }))).toMatchObject({
+    code: 'conflict',
+    members: { current: 'revoked', allowed: ['retire'] },
+  })
+  expect(await refusal(update(retired, { externalRef: 'x' }))).toMatchObject({
+    code: 'conflict',
+    members: { current: 'retired', allowed: [] },
+  })
+  const other = harness.licensing.updateLicence({ ...requestFor(licence, {}), accountId: 'acct_other' })
+  expect(await refusal(other)).toMatchObject({ code: 'not_found' })
+})
+
+test('an expired licence returns by the end it has, by a later one and by none, whatever had expired it', async () => {
+  for (const cause of ['sweep', 'cancellation'] as const) {
+    for (const end of [inDays(40), null, 'its own' as const]) {
+      if (cause === 'sweep' && end === 'its own') continue
+      const plan = await givenPlan(harness)
+      const own = inDays(20)
+      const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: own })
+      if (cause === 'cancellation') await apply(harness, bought, { case: 'cancelled', value: {} }, daysAgo(1))
+      else {
+        await harness.sql`update licences set expires_on = ${daysAgo(1)} where id = ${bought.licence.id}`
+        await harness.sql`update purchases set ends_at = ${daysAgo(1)} where licence_id = ${bought.licence.id}`
+        await sweepExpiries(harness.deps)
+      }
+      expect(await statusOf(harness, bought.licence)).toBe('expired')
+      const updated = await update(bought.licence, { end: end === 'its own' ? own : end })
+      expect(updated.status).toBe('active')
+      expect((await events(harness, bought.licence)).at(-1)).toMatchObject({ type: 'licence.reactivated' })
+      expect((await history(harness, bought.licence)).slice(-2).map(({ type }) => type)).toEqual([
+        'changed',
+        'reactivated',
+      ])
+      expect(await activeOn(harness, plan)).toBe(1n)
+    }
+  }
+})
+
+test('where it would become active on a retired plan nothing of the change is made', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicenceIn(harness, 'expired', plan.id)
+  await archive(harness, plan)
+  expect(await refusal(update(licence, { externalRef: 'x', end: null }))).toMatchObject({
+    code: 'plan_archived',
+    members: { current: 'expired', allowed: ['revoke', 'retire'] },
+  })
+  expect(await update(licence, { externalRef: 'y' })).toMatchObject({ externalRef: 'y', status: 'expired' })
+})
+
+test('the end is that of the purchase that the licence rests on, and later renewals move it on', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: inDays(60) })
+  await update(bought.licence, { end: inDays(10) })
+  const renewed = async (days: number) => {
+    const value = { endsAt: timestampFromDate(inDays(days)) }
+    const { expiresOn } = await apply(harness, bought, { case: 'renewed', value }, daysAgo(1))
+    return Math.round((timestampDate(expiresOn!).getTime() - Date.now()) / 86_400_000)
+  }
+  expect(await renewed(5)).toBe(10)
+  expect(await renewed(40)).toBe(40)
+})
+
+test('changes of different fields that race are both made', async () => {
+  const plan = await givenPlan(harness)
+  for (let round = 0; round < 10; round += 1) {
+    const licence = await givenLicence(harness, { planId: plan.id })
+    await Promise.all([
+      update(licence, { externalRef: 'moved' }),
+      update(licence, { restrictions: { maxSeats: 2 } }),
+      update(licence, { end: inDays(5) }),
+      harness.licensing.suspendLicence(verbOn(harness, licence)),
+    ])
+    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+    expect(now).toMatchObject({ externalRef: 'moved', restrictions: { maxSeats: 2 }, status: 'suspended' })
+    expect(now!.expiresOn).toBeDefined()
+  }
+  expect(await activeOn(harness, plan)).toBe(0n)
+})

@@ -1,0 +1,187 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Transaction } from '@licensing/database/connect'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
+import { problemOfText, textLimits } from '@licensing/proto/text'
+import type { LicensingDependencies } from '../dependencies.ts'
+import type { PlanRow } from '../plans/plan-queries.ts'
+import { lockHoldings } from '../purchases/apply-batch.ts'
+import { bring, noChanges, touch } from '../purchases/changes.ts'
+import type { Changes } from '../purchases/changes.ts'
+import { restsOn } from '../purchases/holding.ts'
+import type { HeldLicence, Holding } from '../purchases/holding.ts'
+import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
+import { writeChanges } from '../purchases/write-changes.ts'
+import { conflictOf } from './change-licence.ts'
+import type { Changes as FieldChanges } from './history-queries.ts'
+import { licenceMessage } from './licence-row.ts'
+import type { LicenceRow } from './licence-row.ts'
+import { allowedVerbs, follow } from './licence.ts'
+import { checkRestrictions } from './restrictions.ts'
+import { Moved, untilSettled } from './until-settled.ts'
+import { writeTerms } from './update-queries.ts'
+
+/** The fields that a request gives. */
+type Asked = Partial<
+  Pick<LicenceRow, 'external_ref' | 'domains' | 'max_activations' | 'max_seats' | 'expires_on'>
+>
+
+/** Changes a licence's own fields (decisions 9). */
+export async function updateLicence(
+  { outbox, patience }: LicensingDependencies,
+  request: UpdateLicenceRequest,
+): Promise<MessageInitShape<typeof LicenceSchema>> {
+  const asked = readFields(request)
+  const row = await patience((hurry) =>
+    untilSettled(() =>
+      outbox.transaction((tx) => {
+        hurry(tx)
+        return update(tx, request, asked)
+      }),
+    ),
+  )
+  return licenceMessage(row)
+}
+
+function readFields(request: UpdateLicenceRequest): Asked {
+  const { externalRef, restrictions, expiresOn, neverExpires } = request
+  const problem = externalRef === undefined ? undefined : problemOfText(externalRef, textLimits.reference)
+  if (problem) throw invalid('/external_ref', problem)
+  const checked = restrictions && checkRestrictions(restrictions)
+  return {
+    ...(externalRef !== undefined && { external_ref: externalRef }),
+    ...(checked && {
+      domains: checked.domains,
+      max_activations: checked.maxActivations,
+      max_seats: checked.maxSeats,
+    }),
+    ...(expiresOn && { expires_on: timestampDate(expiresOn) }),
+    ...(neverExpires && { expires_on: null }),
+  }
+}
+
+async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Asked): Promise<LicenceRow> {
+  const { licenceId } = request
+  // Lock order: the plan before the licence. Only an end can make a licence active.
+  const plans = 'expires_on' in asked ? await lockPlansOf(tx, [licenceId], []) : undefined
+  const holding = (await lockHoldings(tx, [licenceId])).get(licenceId)
+  if (!holding || !isInScope(holding.licence, request)) {
+    throw new ServiceError('not_found', `there is no licence ${licenceId}`)
+  }
+  const { licence } = holding
+  const changes = noChanges(await databaseTime(tx))
+  const differences = differencesOf(licence, asked)
+  const isAhead = asked.expires_on === null || (asked.expires_on && asked.expires_on > changes.now)
+  if ('expires_on' in differences && !isAhead) throw invalid('/expires_on', 'must be in the future')
+  const returns = licence.status === 'expired' && 'expires_on' in asked && isAhead === true
+  if (Object.keys(differences).length === 0 && !returns) return licence
+  if (licence.status === 'revoked' || licence.status === 'retired') {
+    throw conflictOf(licence, 'active', 'a revoked or retired licence cannot be changed')
+  }
+  const plan = plans?.get(licence.plan_id)
+  if (plans && !plan) throw new Moved()
+  await change(tx, changes, holding, { asked, differences, returns, plan, actor: request.actor })
+  return licence
+}
+
+function isInScope(licence: HeldLicence, { accountId, onlyApplicationId }: UpdateLicenceRequest): boolean {
+  return (
+    licence.account_id === accountId &&
+    licence.application_id === (onlyApplicationId ?? licence.application_id)
+  )
+}
+
+interface Change {
+  asked: Asked
+  differences: FieldChanges
+  /** It is expired, and is not from then on. */
+  returns: boolean
+  plan: PlanRow | undefined
+  actor: string
+}
+
+async function change(
+  tx: Transaction,
+  changes: Changes,
+  holding: Holding,
+  { asked, differences, returns, plan, actor }: Change,
+): Promise<void> {
+  const { licence } = holding
+  const before = { ...licence }
+  const followed = returns ? follow(['extended'], licence, { plan: plan!.status }) : undefined
+  if (followed?.steps.length === 0) throw planArchived(licence)
+  const active = followed?.standing.status === 'active'
+  Object.assign(licence, asked, { updated_at: changes.now })
+  changes.history.push({
+    licenceId: licence.id,
+    type: 'changed',
+    from: before.status,
+    to: followed && !active ? followed.standing.status : before.status,
+    actor,
+    at: changes.now,
+    changes: returns ? { ...differences, expires_on: endsOf(before, licence) } : differences,
+  })
+  changes.licences.set(licence.id, licence)
+  if (followed) {
+    const { plan_id, snapshot_id, expires_on } = licence
+    const given = { plan_id, snapshot_id, expires_on }
+    bring(changes, holding, {
+      causes: ['extended'],
+      circumstances: { plan: plan!.status },
+      by: { actor },
+      given,
+    })
+  }
+  if ('expires_on' in asked) await moveEnd(tx, changes, holding)
+  await writeTerms(tx, licence, before.domains)
+  await writeChanges(tx, changes)
+}
+
+/** The purchase that the licence rests on stands until that end, whatever its renewals and a cancellation had said. */
+async function moveEnd(tx: Transaction, changes: Changes, holding: Holding): Promise<void> {
+  const purchase = restsOn(holding)
+  if (!purchase) return
+  const { expires_on: end } = holding.licence
+  Object.assign(purchase, { ends_at: end, landed_ends_at: end })
+  if (!purchase.given_back) purchase.fell_at = null
+  touch(changes, purchase)
+  await forgetRenewedEnds(tx, purchase)
+}
+
+/** What a request changes, as the history shows it. */
+function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
+  const after = { ...licence, ...asked }
+  const fields = {
+    external_ref: { from: licence.external_ref, to: after.external_ref },
+    restrictions: { from: restrictionsOf(licence), to: restrictionsOf(after) },
+    expires_on: endsOf(licence, after),
+  }
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
+  )
+}
+
+const endsOf = (before: LicenceRow, after: LicenceRow) => ({
+  from: before.expires_on?.toISOString() ?? null,
+  to: after.expires_on?.toISOString() ?? null,
+})
+
+/** As REST has them. */
+function restrictionsOf({ domains, max_activations, max_seats }: LicenceRow) {
+  if (domains.length === 0 && max_activations === null && max_seats === null) return null
+  return {
+    ...(domains.length > 0 && { domains }),
+    ...(max_activations !== null && { max_activations }),
+    ...(max_seats !== null && { max_seats }),
+  }
+}
+
+function planArchived(licence: LicenceRow): ServiceError {
+  const { id, plan_id: planId, status } = licence
+  return new ServiceError(
+    'plan_archived',
+    `plan ${planId} of licence ${id} is retired: restore plan ${planId} first, then change the end`,
+    { members: { current: status, allowed: allowedVerbs(status, 'retired') } },
+  )
+}

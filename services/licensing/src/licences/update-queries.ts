@@ -1,0 +1,26 @@
+import type { Sql } from '@licensing/database/connect'
+import type { LicenceRow } from './licence-row.ts'
+
+/** Writes the terms of a licence that this transaction has locked; `former` are the domains that it had. */
+export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
+  const { id, application_id: applicationId, external_ref, domains, max_activations, max_seats } = licence
+  await sql`
+    update licences set external_ref = ${external_ref}, domains = ${domains}, max_activations = ${max_activations},
+      max_seats = ${max_seats}
+    where id = ${id}`
+  const gone = former.filter((domain) => !domains.includes(domain))
+  if (gone.length > 0) {
+    // A host that has been seen finds the licence without being allowed, too.
+    await sql`
+      delete from licence_hosts h
+      where application_id = ${applicationId} and host = any(${gone}::text[]) and licence_id = ${id}
+        and not exists (select from activations where licence_id = ${id} and host = h.host)
+        and not exists (select from call_homes where licence_id = ${id} and host = h.host)`
+  }
+  if (domains.length > 0) {
+    await sql`
+      insert into licence_hosts (application_id, host, licence_id)
+      select ${applicationId}, domain, ${id} from unnest(${domains}::text[]) as domain order by domain
+      on conflict do nothing`
+  }
+}

@@ -1,0 +1,139 @@
+import { oneConnection } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { createPatience } from '@licensing/database/patience'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import type { Nats } from '@licensing/events/connection'
+import { startConsumer } from '@licensing/events/consumer'
+import { missedEventsService } from '@licensing/events/missed-events-service'
+import { createOutbox } from '@licensing/events/outbox'
+import { startRelay } from '@licensing/events/relay'
+import type { ServeOptions } from '@licensing/grpc/server'
+import { startPurge } from '@licensing/idempotency/purge'
+import type { Health } from '@licensing/process/health'
+import type { Logger } from '@licensing/process/log'
+import { secretsService } from './secrets-service.ts'
+import { quotaService } from '@licensing/quotas/quota-service'
+import { startAddingUp } from './application-days/add-up.ts'
+import type { LicensingDependencies } from './dependencies.ts'
+import { startCatchUp } from './plans/catch-up.ts'
+import { startAwaitedPlans } from './plans/awaited-plans.ts'
+import { consumePlanEvents } from './plans/plan-events.ts'
+import { createSnapshots } from './plans/snapshots.ts'
+import { callHomeRecorder } from './products/call-home.ts'
+import { createLookups } from './products/lookups.ts'
+import type { ProductDependencies } from './products/dependencies.ts'
+import { productService } from './products/service.ts'
+import { rootKeyService } from './root-keys/service.ts'
+import { publishedKeys } from './root-keys/signed-key-sets.ts'
+import { createSigningKeys, keptSeconds } from './products/signing-keys.ts'
+import { startUpkeep } from './products/upkeep.ts'
+import { purchaseService } from './purchases/service.ts'
+import { takeOver } from './purchases/take-over.ts'
+import { licensingService } from './service.ts'
+import { startSweep } from './sweeps/sweep-expiries.ts'
+
+export interface LicensingOptions {
+  sql: Database
+  lists: Database
+  nats: Nats
+  log: Logger
+  health: Health
+  catalog: LicensingDependencies['catalog']
+  encryptionKeys: EncryptionKeys
+  tokens: ProductDependencies['tokens']
+  sweepIntervalMs: number
+  /** A minute when absent. */
+  upkeepIntervalMs?: number
+  streamReplicas: number
+  streamBytes?: number
+  now?: () => Date
+}
+
+export interface Licensing {
+  deps: LicensingDependencies
+  productDeps: ProductDependencies
+  services: ServeOptions['services']
+  stop(): Promise<void>
+}
+
+/** Everything of licensing but its connections and the server of its RPCs. Its database is migrated. */
+export function startLicensing(options: LicensingOptions): Licensing {
+  const { sql, lists, nats, log, catalog, tokens, streamReplicas, now = () => new Date() } = options
+  const relay = startRelay({
+    sql,
+    nats,
+    source: 'licensing',
+    streamReplicas,
+    streamBytes: options.streamBytes,
+    log,
+  })
+  const outbox = createOutbox(sql, () => relay.wake())
+  const snapshots = createSnapshots(sql)
+  const patience = createPatience()
+  const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, log }
+  const { encryptionKeys: encryption } = options
+  const kept = keptSeconds(tokens.lifeSeconds)
+  const lookupConnection = oneConnection(sql)
+  const keys = createSigningKeys({ sql, lookups: lookupConnection }, encryption, kept)
+  const productDeps: ProductDependencies = {
+    sql,
+    log,
+    lookups: createLookups(lookupConnection),
+    patience,
+    keys,
+    publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: kept, now }),
+    encryption,
+    snapshots,
+    tokens,
+    callHome: callHomeRecorder(sql, patience),
+    takeOver: (licenceId) =>
+      patience((hurry) => takeOver(outbox, [licenceId], { now: now(), busy: 'wait', hurry })),
+    now,
+  }
+
+  const consumer = startConsumer({
+    sql,
+    nats,
+    source: 'catalog',
+    log,
+    streamReplicas,
+    service: 'licensing',
+    handle: consumePlanEvents,
+    committed: () => relay.wake(),
+    isTransient: isDatabaseUnavailable,
+  })
+  const catchUp = startCatchUp({ ...deps, nats })
+  options.health.add('plan copies', () => catchUp.probe())
+  const awaitedPlans = startAwaitedPlans(deps)
+  const sweep = startSweep({ sql, outbox, intervalMs: options.sweepIntervalMs, log })
+  const purge = startPurge({ sql, log })
+  const upkeep = startUpkeep({
+    sql,
+    tokenLifeSeconds: tokens.lifeSeconds,
+    log,
+    intervalMs: options.upkeepIntervalMs,
+  })
+
+  const days = startAddingUp({ sql, log })
+
+  return {
+    deps,
+    productDeps,
+    services: [
+      licensingService(deps),
+      productService(productDeps),
+      rootKeyService({ sql, encryption }),
+      purchaseService(deps),
+      missedEventsService([consumer]),
+      secretsService(sql, encryption),
+      quotaService(sql, ['activations']),
+    ],
+    async stop() {
+      const loops = [catchUp, awaitedPlans, sweep, upkeep, days, purge]
+      await Promise.all([consumer.stop(), ...loops.map((loop) => loop.stop())])
+      await relay.stop()
+      await lookupConnection.end({ timeout: 5 })
+    },
+  }
+}

@@ -1,0 +1,12 @@
+import { consumerMigrations, outboxMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/idempotency/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+
+/** All of this service's database, in the order to apply. */
+export const licensingMigrations = [
+  outboxMigrations,
+  consumerMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  { name: 'licensing', path: new URL('../migrations', import.meta.url).pathname },
+]

@@ -1,0 +1,54 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface AwaitedPlan {
+  plan_id: string
+  account_id: string
+  application_id: string
+}
+
+export interface PlanVersion {
+  accountId: string
+  applicationId: string
+  planId: string
+  version: bigint
+}
+
+/** Notes the plans whose copy is older than the version named, or missing. Each is in the list once. */
+export async function awaitPlans(sql: Sql, versions: PlanVersion[]): Promise<void> {
+  await sql`
+    insert into awaited_plans as awaited (plan_id, account_id, application_id, version)
+    select changed.plan_id, changed.account_id, changed.application_id, changed.version
+    from unnest(
+      ${versions.map(({ planId }) => planId)}::text[],
+      ${versions.map(({ accountId }) => accountId)}::text[],
+      ${versions.map(({ applicationId }) => applicationId)}::text[],
+      ${versions.map(({ version }) => String(version))}::bigint[]
+    ) as changed (plan_id, account_id, application_id, version)
+    where not exists (select from plans p where p.id = changed.plan_id and p.version >= changed.version)
+    order by changed.plan_id
+    on conflict (plan_id) do update set version = greatest(awaited.version, excluded.version)`
+}
+
+/** Takes off the list whose copy has come. */
+export async function removeArrivedPlans(sql: Sql): Promise<void> {
+  await sql`
+    delete from awaited_plans awaited using plans p
+    where p.id = awaited.plan_id and p.version >= awaited.version`
+}
+
+/** Those that have been awaited for longer than a push takes, the longest first. */
+export async function listAwaitedPlans(sql: Sql, forMs: number, limit: number): Promise<AwaitedPlan[]> {
+  return sql<AwaitedPlan[]>`
+    select plan_id, account_id, application_id from awaited_plans
+    where since <= now() - ${forMs} * interval '1 millisecond' order by since, plan_id limit ${limit}`
+}
+
+/** It is asked for after the others. */
+export async function postponeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
+  await sql`update awaited_plans set since = now() where plan_id = ${planId}`
+}
+
+/** Catalog has no such plan. */
+export async function removeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
+  await sql`delete from awaited_plans where plan_id = ${planId}`
+}

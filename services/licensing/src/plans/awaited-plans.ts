@@ -1,0 +1,46 @@
+import { isDatabaseOutage, isDatabaseUnavailable } from '@licensing/database/problems'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
+import type { LicensingDependencies } from '../dependencies.ts'
+import { askCatalog } from './ask-catalog.ts'
+import {
+  listAwaitedPlans,
+  postponeAwaitedPlan,
+  removeArrivedPlans,
+  removeAwaitedPlan,
+} from './awaited-plan-queries.ts'
+
+const lookEveryMs = 500
+// Catalog pushes a change when its event is on its way.
+const pushTakesMs = 1_000
+const askedAtOnce = 20
+
+/** Asks catalog for the plans whose new version is known from an event alone: their push has failed. */
+export function startAwaitedPlans(deps: LicensingDependencies): Loop {
+  const { sql, log } = deps
+  const look = async () => {
+    await removeArrivedPlans(sql)
+    const awaited = await listAwaitedPlans(sql, pushTakesMs, askedAtOnce)
+    for (const { plan_id: planId, account_id: accountId, application_id: applicationId } of awaited) {
+      try {
+        const answer = await askCatalog(deps, { planId, accountId, applicationId })
+        if (answer === 'unavailable') return lookEveryMs
+        if (answer === 'known') continue
+        log.error({ plan_id: planId }, 'catalog does not have a plan that its event named')
+        await removeAwaitedPlan(sql, planId)
+      } catch (error) {
+        if (isDatabaseUnavailable(error)) throw error
+        log.error({ err: error, plan_id: planId }, 'the copy of a plan could not be taken over, trying again')
+        await postponeAwaitedPlan(sql, planId)
+      }
+    }
+    if (awaited.length > 0) await removeArrivedPlans(sql)
+    return awaited.length === askedAtOnce ? 0 : lookEveryMs
+  }
+  return startLoop({
+    work: look,
+    everyMs: lookEveryMs,
+    failed: (error) => log.warn({ err: error }, 'plans could not be asked of catalog, trying again'),
+    isOutage: isDatabaseOutage,
+  })
+}

@@ -1,0 +1,101 @@
+import { create } from '@bufbuild/protobuf'
+import { newId } from '@licensing/database/ids'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { EventSchema } from '@licensing/proto/events'
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { planCopy, startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../testing/makers.ts'
+import { consumePlanEvents } from './plan-events.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const seats = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
+/** Catalog has saved it, and no push has come. */
+const saved = (of: PlanCopy, change: Partial<Pick<PlanCopy, 'status' | 'archiveVersion'>>, value = '2') => {
+  const copy = planCopy(harness, {
+    id: of.id,
+    version: of.version + 1n,
+    ...change,
+    entitlements: seats(value),
+  })
+  harness.catalog.copies.set(copy.id, copy)
+  return copy
+}
+const consume = (...payloads: { plans?: PlanCopy[]; changed?: { planId: string; version: bigint }[] }[]) =>
+  harness.deps.outbox.transaction((tx) =>
+    consumePlanEvents(
+      tx,
+      payloads.map((value) => ({
+        event: create(EventSchema, {
+          id: newId('evt'),
+          accountId: harness.accountId,
+          applicationId: harness.applicationId,
+          payload: { case: 'planCopyChanged', value },
+        }),
+        traceParent: undefined,
+      })),
+    ),
+  )
+const named = ({ id: planId, version }: PlanCopy) => ({ changed: [{ planId, version }] })
+const awaited = async () => (await harness.sql`select 1 from awaited_plans`).count
+const seatsOf = async (plan: PlanCopy) => {
+  const { licence } = await issue(harness, { planId: plan.id })
+  const { entitlements } = await harness.licensing.getLicence(verbOn(harness, licence!))
+  return entitlements.find(({ key }) => key === 'seats')?.value
+}
+
+test('a plan that an event names is asked of catalog: what is issued then follows it, and an archive suspends', async () => {
+  const changed = await givenPlan(harness, { entitlements: seats('1') })
+  const archived = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: archived.id })
+  const unknown = planCopy(harness, { entitlements: seats('7') })
+  harness.catalog.copies.set(unknown.id, unknown)
+  await consume(
+    named(saved(changed, {})),
+    named(saved(archived, { status: 'retired', archiveVersion: 2n })),
+    named(unknown),
+  )
+  await eventually(async () => expect(await awaited()).toBe(0))
+  expect(await seatsOf(changed)).toBe('2')
+  expect(await statusOf(harness, licence)).toBe('suspended')
+  expect(await activeOn(harness, archived)).toBe(0n)
+  expect(await harness.sql`select 1 from plans where id = ${unknown.id}`).toHaveLength(1)
+})
+
+test('while catalog is unavailable other events go on; the plan is asked for when catalog is back', async () => {
+  const plan = await givenPlan(harness, { entitlements: seats('1') })
+  harness.catalog.unavailable = true
+  await consume(named(saved(plan, {}, '3')))
+  // Of a catalog that still sends copies.
+  const other = await givenPlan(harness, { entitlements: seats('1') })
+  await consume({ plans: [planCopy(harness, { id: other.id, version: 2n, entitlements: seats('5') })] })
+  expect(await seatsOf(other)).toBe('5')
+  await harness.sql`update awaited_plans set since = since - interval '1 minute'`
+  expect(await awaited()).toBe(1)
+  expect(await seatsOf(plan)).toBe('1')
+  harness.catalog.unavailable = false
+  await eventually(async () => expect(await awaited()).toBe(0))
+  expect(await seatsOf(plan)).toBe('3')
+})
+
+test('catalog is not asked for a plan whose push has come, nor for an older version', async () => {
+  const plan = await givenPlan(harness, { version: 5n })
+  await consume(named(plan), named(planCopy(harness, { id: plan.id, version: 4n })))
+  expect(await awaited()).toBe(0)
+  // The event first, the push soon after: catalog, which has none, would be said to have lost it.
+  await consume(named(planCopy(harness, { id: plan.id, version: 6n })), {
+    changed: [
+      { planId: plan.id, version: 8n },
+      { planId: plan.id, version: 7n },
+    ],
+  })
+  expect(await awaited()).toBe(1)
+  await harness.licensing.syncPlans({ plans: [planCopy(harness, { id: plan.id, version: 8n })] })
+  await eventually(async () => expect(await awaited()).toBe(0))
+})

@@ -1,0 +1,45 @@
+import type { Sql } from '@licensing/database/connect'
+import type { HeldLicence } from './holding.ts'
+
+const columns = (licences: HeldLicence[]) => {
+  const texts = <K extends keyof HeldLicence>(name: K) => licences.map((licence) => licence[name])
+  const times = (name: 'expires_on' | 'updated_at') =>
+    licences.map((licence) => licence[name]?.toISOString() ?? null)
+  return { texts, times }
+}
+
+export async function insertMinted(sql: Sql, licences: HeldLicence[]): Promise<void> {
+  if (licences.length === 0) return
+  const { texts, times } = columns(licences)
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id,
+      rests_on, created_at, updated_at)
+    select id, key, account_id, application_id, plan_id, status, external_ref, expires_on::timestamptz, snapshot_id,
+      rests_on, minted_at::timestamptz, minted_at::timestamptz
+    from unnest(
+      ${texts('id')}::text[], ${texts('key')}::text[], ${texts('account_id')}::text[],
+      ${texts('application_id')}::text[], ${texts('plan_id')}::text[], ${texts('status')}::text[],
+      ${texts('external_ref')}::text[], ${times('expires_on')}::text[], ${texts('snapshot_id')}::text[],
+      ${texts('rests_on')}::text[], ${times('updated_at')}::text[]
+    ) as licence (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id, rests_on,
+      minted_at)`
+}
+
+/** Writes how licences stand that this transaction has locked. */
+export async function updateLicences(sql: Sql, licences: HeldLicence[]): Promise<void> {
+  if (licences.length === 0) return
+  const { texts, times } = columns(licences)
+  await sql`
+    update licences l set
+      status = n.status, status_reason = n.status_reason, expired_from = n.expired_from,
+      expired_from_reason = n.expired_from_reason, plan_id = n.plan_id, snapshot_id = n.snapshot_id,
+      expires_on = n.expires_on::timestamptz, rests_on = n.rests_on, updated_at = n.updated_at::timestamptz
+    from unnest(
+      ${texts('id')}::text[], ${texts('status')}::text[], ${texts('status_reason')}::text[],
+      ${texts('expired_from')}::text[], ${texts('expired_from_reason')}::text[], ${texts('plan_id')}::text[],
+      ${texts('snapshot_id')}::text[], ${times('expires_on')}::text[], ${texts('rests_on')}::text[],
+      ${times('updated_at')}::text[]
+    ) as n (id, status, status_reason, expired_from, expired_from_reason, plan_id, snapshot_id, expires_on, rests_on,
+      updated_at)
+    where l.id = n.id`
+}

@@ -1,0 +1,211 @@
+import type { Sql } from '@licensing/database/connect'
+import { standingColumns, statusIn } from '../licences/licence-queries.ts'
+import { held } from '../licences/licence.ts'
+import type { PlanRow } from '../plans/plan-queries.ts'
+import type { HeldLicence } from './holding.ts'
+import type { Fact, Purchase } from './purchase.ts'
+
+/** A customer of an application. */
+export interface Customer {
+  accountId: string
+  applicationId: string
+  externalRef: string
+}
+
+/** One payment of a customer at a time: two that race must not both find that there is no licence yet. */
+export async function lockCustomers(sql: Sql, customers: Customer[]): Promise<void> {
+  await sql`
+    select pg_advisory_xact_lock(hashtextextended(customer, 0)) from (
+      select distinct customer
+      from unnest(${customers.map((one) => `${one.applicationId} ${one.externalRef}`)}::text[]) as customer
+      order by customer offset 0
+    ) as ordered`
+}
+
+export interface PurchaseName {
+  accountId: string
+  applicationId: string
+  purchaseRef: string
+}
+
+/** Where a purchase has landed. */
+export interface Landing {
+  licence_id: string
+  /** Whether it minted the licence. */
+  created: boolean
+}
+
+/** Where these purchases have landed, in the order given. */
+export async function findLandings(sql: Sql, names: PurchaseName[]): Promise<(Landing | undefined)[]> {
+  const rows = await sql<(Landing & { place: number })[]>`
+    select name.place::int, p.licence_id, p.created
+    from unnest(
+      ${names.map((name) => name.accountId)}::text[],
+      ${names.map((name) => name.applicationId)}::text[],
+      ${names.map((name) => name.purchaseRef)}::text[]
+    ) with ordinality as name (account_id, application_id, purchase_ref, place)
+    join provisions p on p.application_id = name.application_id and p.payment_ref = name.purchase_ref
+    join licences l on l.id = p.licence_id and l.account_id = name.account_id`
+  const found = new Map(rows.map((row) => [row.place, row]))
+  return names.map((_, at) => found.get(at + 1))
+}
+
+/** The licence that each customer holds, in the order given: the newest in a status that a payment can change. */
+export async function findNewestHeld(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
+  const rows = await sql<{ place: number; id: string }[]>`
+    select customer.place::int, l.id
+    from unnest(
+      ${customers.map((customer) => customer.accountId)}::text[],
+      ${customers.map((customer) => customer.applicationId)}::text[],
+      ${customers.map((customer) => customer.externalRef)}::text[]
+    ) with ordinality as customer (account_id, application_id, external_ref, place)
+    cross join lateral (
+      select id from licences
+      where application_id = customer.application_id and account_id = customer.account_id
+        and external_ref = customer.external_ref and ${statusIn(sql, held)}
+      order by id desc limit 1
+    ) l`
+  const found = new Map(rows.map((row) => [row.place, row.id]))
+  return customers.map((_, at) => found.get(at + 1))
+}
+
+/** What to do about rows that other transactions have locked. */
+export type Busy = 'wait' | 'skip'
+
+/** Locks plans, shared, in the order of their ids: these and those of the licences and of what they may rest on. */
+export async function lockPlansOf(
+  sql: Sql,
+  licenceIds: string[],
+  planIds: string[],
+  busy: Busy = 'wait',
+): Promise<Map<string, PlanRow>> {
+  const rows = await sql<PlanRow[]>`
+    select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
+    where p.id in (
+      select id from unnest(${planIds}::text[]) as id
+      union select plan_id from licences where id = any(${licenceIds}::text[])
+      union select plan_id from purchases where licence_id = any(${licenceIds}::text[])
+    )
+    order by p.id for share ${busy === 'skip' ? sql`skip locked` : sql``}`
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise<HeldLicence[]> {
+  return sql<HeldLicence[]>`
+    select ${standingColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
+    where l.id = any(${ids}::text[]) order by l.id for update ${busy === 'skip' ? sql`skip locked` : sql``}`
+}
+
+export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Purchase[]> {
+  return sql<Purchase[]>`
+    select application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
+      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back
+    from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
+}
+
+export async function findFacts(sql: Sql, licenceIds: string[]): Promise<(Fact & { licence_id: string })[]> {
+  return sql<(Fact & { licence_id: string })[]>`
+    select licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id from purchase_effects
+    where licence_id = any(${licenceIds}::text[])`
+}
+
+/** A consequence of a payment, as replicas of the previous release know it. */
+export interface DrawnCause {
+  licence_id: string
+  effect: string
+  cause: string
+}
+
+/** Those of the causes that have been drawn before. */
+export async function findDrawn(sql: Sql, causes: DrawnCause[]): Promise<DrawnCause[]> {
+  return sql<DrawnCause[]>`
+    select c.licence_id, c.effect, c.cause
+    from unnest(
+      ${causes.map((one) => one.licence_id)}::text[],
+      ${causes.map((one) => one.effect)}::text[],
+      ${causes.map((one) => one.cause)}::text[]
+    ) as asked (licence_id, effect, cause)
+    join payment_causes c
+      on c.licence_id = asked.licence_id and c.effect = asked.effect and c.cause = asked.cause`
+}
+
+export async function insertDrawn(sql: Sql, causes: DrawnCause[]): Promise<void> {
+  if (causes.length === 0) return
+  await sql`
+    insert into payment_causes (licence_id, effect, cause)
+    select distinct licence_id, effect, cause
+    from unnest(
+      ${causes.map((one) => one.licence_id)}::text[],
+      ${causes.map((one) => one.effect)}::text[],
+      ${causes.map((one) => one.cause)}::text[]
+    ) as drawn (licence_id, effect, cause)
+    on conflict do nothing`
+}
+
+export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
+  if (purchases.length === 0) return
+  const column = <K extends keyof Purchase>(name: K) => purchases.map((purchase) => purchase[name])
+  const times = (name: 'ordered_at' | 'ends_at' | 'landed_ends_at' | 'fell_at') =>
+    purchases.map((purchase) => purchase[name]?.toISOString() ?? null)
+  await sql`
+    insert into purchases (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id,
+      ends_at, landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back)
+    select application_id, purchase_ref, account_id, licence_id, ordered_at::timestamptz, plan_id, snapshot_id,
+      ends_at::timestamptz, landed_plan_id, landed_snapshot_id, landed_ends_at::timestamptz, fell_at::timestamptz,
+      given_back::boolean
+    from unnest(
+      ${column('application_id')}::text[], ${column('purchase_ref')}::text[], ${column('account_id')}::text[],
+      ${column('licence_id')}::text[], ${times('ordered_at')}::text[], ${column('plan_id')}::text[],
+      ${column('snapshot_id')}::text[], ${times('ends_at')}::text[], ${column('landed_plan_id')}::text[],
+      ${column('landed_snapshot_id')}::text[], ${times('landed_ends_at')}::text[], ${times('fell_at')}::text[], ${column('given_back').map(String)}::text[]
+    ) as purchase (application_id, purchase_ref, account_id, licence_id, ordered_at, plan_id, snapshot_id, ends_at,
+      landed_plan_id, landed_snapshot_id, landed_ends_at, fell_at, given_back)
+    on conflict (application_id, purchase_ref) do update set
+      ordered_at = excluded.ordered_at, plan_id = excluded.plan_id, snapshot_id = excluded.snapshot_id,
+      ends_at = excluded.ends_at, landed_plan_id = excluded.landed_plan_id,
+      landed_snapshot_id = excluded.landed_snapshot_id, landed_ends_at = excluded.landed_ends_at,
+      fell_at = excluded.fell_at, given_back = excluded.given_back`
+}
+
+/** The vendor has set the purchase's end: what its renewals had brought until then counts no more. */
+export async function forgetRenewedEnds(
+  sql: Sql,
+  { licence_id, purchase_ref }: Pick<Purchase, 'licence_id' | 'purchase_ref'>,
+): Promise<void> {
+  await sql`
+    update purchase_effects set ends_at = null
+    where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed'`
+}
+
+export async function insertFacts(sql: Sql, facts: (Fact & { licence_id: string })[]): Promise<void> {
+  if (facts.length === 0) return
+  await sql`
+    insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)
+    select licence_id, purchase_ref, kind, cause, at::timestamptz, ends_at::timestamptz, plan_id, snapshot_id
+    from unnest(
+      ${facts.map((fact) => fact.licence_id)}::text[], ${facts.map((fact) => fact.purchase_ref)}::text[],
+      ${facts.map((fact) => fact.kind)}::text[], ${facts.map((fact) => fact.cause)}::text[],
+      ${facts.map((fact) => fact.at.toISOString())}::text[],
+      ${facts.map((fact) => fact.ends_at?.toISOString() ?? null)}::text[],
+      ${facts.map((fact) => fact.plan_id)}::text[], ${facts.map((fact) => fact.snapshot_id)}::text[]
+    ) as fact (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)`
+}
+
+export async function insertProvisions(
+  sql: Sql,
+  provisions: { applicationId: string; paymentRef: string; licenceId: string; created: boolean }[],
+): Promise<void> {
+  if (provisions.length === 0) return
+  await sql`
+    insert into provisions (application_id, payment_ref, licence_id, created)
+    select application_id, payment_ref, licence_id, created::boolean
+    from unnest(
+      ${provisions.map((one) => one.applicationId)}::text[], ${provisions.map((one) => one.paymentRef)}::text[],
+      ${provisions.map((one) => one.licenceId)}::text[], ${provisions.map((one) => String(one.created))}::text[]
+    ) as provision (application_id, payment_ref, licence_id, created)`
+}
+
+export async function databaseTime(sql: Sql): Promise<Date> {
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp()::timestamptz(3) as now`
+  return row!.now
+}
