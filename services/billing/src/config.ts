@@ -1,5 +1,6 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
+import { processorClaims } from './connections/processor-claim.ts'
 import type { StripeSettings } from './stripe/client.ts'
 
 export const billingConfig = z.object({
@@ -18,9 +19,28 @@ export const billingConfig = z.object({
     .string()
     .optional()
     .describe('secret of the webhook endpoint; several, separated by commas, while one is being replaced'),
+  STRIPE_CLIENT_ID: z
+    .string()
+    .optional()
+    .describe('the platform’s client id at Stripe Connect, ca_…; without it no account can be proven'),
+  STRIPE_CONNECT_BASE: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('http(s)://host:port of Stripe’s consent page for browsers, where it is not Stripe’s own'),
+  PROCESSOR_CLAIM: z
+    .enum(processorClaims)
+    .default('authorize')
+    .describe(
+      'how a vendor connects an account: authorize, which proves it on the processor’s consent page, or direct, which takes any that the platform reaches',
+    ),
   PAYMENT_FAILURES_BEFORE_SUSPEND: wholeNumber(1)
     .default(3)
     .describe('failed payments of a subscription in a row that suspend its licence'),
+  SUBSCRIPTION_GRACE_HOURS: wholeNumber(0)
+    .default(336)
+    .describe(
+      'hours after its period’s end for which a subscription’s licence lasts, until a renewal is paid',
+    ),
   RECONCILE_INTERVAL_SECONDS: wholeNumber(1)
     .default(300)
     .describe('pause between two comparisons with the processor’s own list of events'),
@@ -34,6 +54,8 @@ export function stripeSettings(config: BillingConfig): StripeSettings {
   return {
     apiBase: config.STRIPE_API_BASE,
     secretKey: config.STRIPE_SECRET_KEY,
+    clientId: config.STRIPE_CLIENT_ID,
+    connectBase: config.STRIPE_CONNECT_BASE,
     webhookSecrets: secrets.filter((secret) => secret !== ''),
   }
 }

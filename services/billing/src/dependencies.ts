@@ -3,28 +3,25 @@ import type { Outbox } from '@licensing/events/outbox'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
-import type { LicensingService } from '@licensing/proto/licensing'
+import type { PurchaseService } from '@licensing/proto/purchases'
+import type { ProcessorClaim } from './connections/processor-claim.ts'
+import type { Stage } from './fulfilment/stage.ts'
 import type { PaymentProcessor } from './processors/processor.ts'
 
-/** What the handlers need, made in main.ts. */
-export interface BillingDeps {
+/** What the handlers need. */
+export interface BillingDependencies {
   sql: Database
   outbox: Outbox
   processor: PaymentProcessor
+  /** How a vendor connects an account at the processor. */
+  processorClaim: ProcessorClaim
   catalog: Pick<ServiceClient<typeof CatalogService>, 'getAccount' | 'getPlanCopy' | 'listApplications'>
-  licensing: Pick<
-    ServiceClient<typeof LicensingService>,
-    | 'provisionLicence'
-    | 'renewLicence'
-    | 'expireLicence'
-    | 'suspendForPayment'
-    | 'resumeFromInquiry'
-    | 'revokeForRefund'
-    | 'downgradeForRefund'
-  >
+  purchases: Pick<ServiceClient<typeof PurchaseService>, 'applyPurchaseEffects'>
   /** Failed payments of a subscription in a row that suspend its licence. */
   failuresBeforeSuspend: number
+  /** How long after its period's end a subscription that is not cancelled still stands. */
+  subscriptionGraceMs: number
   log: Logger
-  /** There may be something in the inbox. */
-  wakeInbox: () => void
+  /** There may be something to do. */
+  wake: (stage: Stage) => void
 }

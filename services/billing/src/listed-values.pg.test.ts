@@ -1,10 +1,14 @@
 import { connect } from '@licensing/database/connect'
+import type { IdPrefix } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind } from '@licensing/proto/closed-sets'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { expect, test } from 'vitest'
+import { effectStates } from './fulfilment/decision.ts'
+import type { EffectState } from './fulfilment/decision.ts'
+import { questionKinds } from './fulfilment/history.ts'
 import { billingMigrations } from './migrations.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 
@@ -20,8 +24,22 @@ test('the values that the database’s definitions list are those of the closed 
       fee_entries_kind_check: closedSets.feeKind.toSorted(),
       // The only kind that is negative.
       fee_entries_check: ['credit' satisfies FeeKind],
+      // Rows whose id is not of their own time.
+      ...Object.fromEntries(
+        Object.entries({ payments: 'pay', refunds: 'rfd', sale_events: 'sale' } satisfies Record<
+          string,
+          IdPrefix
+        >).flatMap(([table, prefix]) => [
+          [`${table}_ahead`, [prefix]],
+          [`${table}_late`, [prefix]],
+        ]),
+      ),
       payments_charge_state_check: chargeStates.toSorted(),
       prices_mode_check: closedSets.priceMode.toSorted(),
+      processor_questions_kind_check: questionKinds.toSorted(),
+      purchase_effects_state_check: effectStates.toSorted(),
+      // An index of all the others.
+      purchase_effects_waiting: ['done' satisfies EffectState],
       refund_facts_status_check: closedSets.refundStatus.toSorted(),
       refunds_lane_check: closedSets.refundLane.toSorted(),
       sale_events_status_check: closedSets.saleStatus.toSorted(),

@@ -19,7 +19,7 @@ test('two replicas that start at once on an empty database serve, and stop clean
       GRPC_ADDRESS: await freeAddress(),
       METRICS_ADDRESS: await freeAddress(),
       DATABASE_URL: database.url,
-      NATS_URL: nats.url,
+      NATS_URL: nats.urlOf('billing'),
       CATALOG_ADDRESS: await freeAddress(),
       LICENSING_ADDRESS: await freeAddress(),
     })),

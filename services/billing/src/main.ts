@@ -3,22 +3,16 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
-import { createOutbox } from '@licensing/events/outbox'
-import { startRelay } from '@licensing/events/relay'
+import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
-import { LicensingService } from '@licensing/proto/licensing'
+import { PurchaseService } from '@licensing/proto/purchases'
+import { startBilling } from './billing.ts'
 import { billingConfig, stripeSettings } from './config.ts'
-import type { BillingDeps } from './dependencies.ts'
-import { startFeeRefunds } from './fees/fee-refunds.ts'
-import { startInbox } from './inbox/inbox.ts'
-import { startReconciliation } from './inbox/reconcile.ts'
 import { billingMigrations } from './migrations.ts'
-import { startResumedSales } from './sale-events/resume-sales.ts'
-import { billingService } from './service.ts'
 import { stripeProcessor } from './stripe/stripe-processor.ts'
 
 await runProcess(
@@ -30,42 +24,42 @@ await runProcess(
     await prepareDatabase({ sql, health, log, step, stopping }, () => migrate(sql, billingMigrations, step))
 
     step('nats')
-    const nats = await connectNats(config.NATS_URL, 'billing', log)
+    const nats = await connectNats(config.NATS_URL, 'billing', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const relay = startRelay({ sql, nats, source: 'billing', streamReplicas: config.STREAM_REPLICAS, log })
-    onStop('relay', () => relay.stop())
-
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+      sign: signCalls('billing', 'catalog', config),
+    })
     onStop('catalog channel', () => catalog.close())
-    const licensing = connectTo(LicensingService, config.LICENSING_ADDRESS.text)
+    const licensing = connectTo(PurchaseService, config.LICENSING_ADDRESS.text, {
+      sign: signCalls('billing', 'licensing', config),
+    })
     onStop('licensing channel', () => licensing.close())
     const processor = stripeProcessor(stripeSettings(config))
-    if (processor.simulated) log.warn('the payment processor is simulated: no money moves')
+    if (!processor.live) log.warn('the payment processor is in test mode: no money moves')
 
-    const deps: BillingDeps = {
+    step('billing')
+    const billing = startBilling({
       sql,
-      outbox: createOutbox(sql, () => relay.wake()),
-      processor,
-      catalog: catalog.calls,
-      licensing: licensing.calls,
-      failuresBeforeSuspend: config.PAYMENT_FAILURES_BEFORE_SUSPEND,
+      nats,
       log,
-      wakeInbox: () => inbox.wake(),
-    }
-    const inbox = startInbox(deps)
-    onStop('inbox', () => inbox.stop())
-    const feeRefunds = startFeeRefunds(deps)
-    onStop('fee refunds', () => feeRefunds.stop())
-    const resumedSales = startResumedSales(deps)
-    onStop('resumed sales', () => resumedSales.stop())
-    const reconciliation = startReconciliation(deps, config.RECONCILE_INTERVAL_SECONDS * 1000)
-    onStop('reconciliation', () => reconciliation.stop())
+      catalog: catalog.calls,
+      purchases: licensing.calls,
+      processor,
+      processorClaim: config.PROCESSOR_CLAIM,
+      failuresBeforeSuspend: config.PAYMENT_FAILURES_BEFORE_SUSPEND,
+      subscriptionGraceMs: config.SUBSCRIPTION_GRACE_HOURS * 3_600_000,
+      reconcileIntervalMs: config.RECONCILE_INTERVAL_SECONDS * 1000,
+      streamReplicas: config.STREAM_REPLICAS,
+      streamBytes: config.STREAM_MAX_BYTES,
+    })
+    onStop('billing', () => billing.stop())
     step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [billingService(deps)],
+      services: billing.services,
       log,
       health,
+      checkCaller: checkCallers('billing', config, log),
       isUnavailable: isDatabaseUnavailable,
     })
     onStop('server', () => server.stop())

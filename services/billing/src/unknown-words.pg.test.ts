@@ -26,7 +26,7 @@ test('nothing is sold on a plan whose status is unknown, and the catalog is at f
   expect(await openCheckout(harness, vendor)).toMatchObject({ status: 'open' })
 })
 
-test('a refund whose status is unknown is an internal error to who lists refunds', async () => {
+test('a refund whose status is unknown is an internal error where refunds are listed', async () => {
   const vendor = await harness.givenVendor()
   await givenSold(harness, vendor)
   const [fee] = await feesOf(harness, vendor)

@@ -1,11 +1,26 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
+import type { AlertKind } from '@licensing/proto/closed-sets'
+import { openAlerts } from './open-alert-queries.ts'
 
-/** Tells people at the vendor; the notifier mails it. */
-export async function alertVendor(
+export interface VendorAlert {
+  kind: AlertKind
+  subject: string
+  text: string
+}
+
+/** Notifies people at the vendors; the notifier mails it. */
+export async function alertVendors(
   tx: Transaction,
-  accountId: string,
-  alert: { subject: string; text: string },
+  accountIds: string[],
+  alert: VendorAlert,
+  applicationId = '',
 ): Promise<void> {
-  await append(tx, { accountId, applicationId: '', payload: { case: 'vendorAlert', value: alert } })
+  const payload = { case: 'vendorAlert' as const, value: alert }
+  await append(tx, ...accountIds.map((accountId) => ({ accountId, applicationId, payload })))
+}
+
+/** Like `alertVendors`, once an account and kind until `closeAlerts`: an outage is one alert, however many things fail. */
+export async function alertOnce(tx: Transaction, accountIds: string[], alert: VendorAlert): Promise<void> {
+  await alertVendors(tx, await openAlerts(tx, accountIds, alert.kind), alert)
 }

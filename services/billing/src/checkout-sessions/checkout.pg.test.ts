@@ -14,23 +14,23 @@ import {
   pay,
   paymentsOf,
   statusOf,
-  told,
+  sentTypes,
 } from '../testing/shop.ts'
 
-let house: Harness
+let harness: Harness
 beforeAll(async () => {
-  house = await startHarness()
+  harness = await startHarness()
 })
-afterAll(() => house[Symbol.asyncDispose]())
+afterAll(() => harness[Symbol.asyncDispose]())
 
 describe('a checkout that is paid', () => {
-  test('issues one licence, tells of it, lists the payment with its charge and charges the fee', async () => {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
+  test('issues one licence, reports it, lists the payment with its charge and charges the fee', async () => {
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
     expect(session).toMatchObject({ status: 'open', amount: 4900n, currency: 'usd', feeMinor: 245n })
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-    const [payment] = await paymentsOf(house, vendor)
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+    const [payment] = await paymentsOf(harness, vendor)
     expect(payment).toMatchObject({
       sessionId: session.id,
       planId: vendor.planId,
@@ -40,13 +40,15 @@ describe('a checkout that is paid', () => {
       feeMinor: 245n,
       chargeRef: expect.stringMatching(/^ch_sim/),
     })
-    expect(await feesOf(house, vendor)).toMatchObject([
+    expect(await feesOf(harness, vendor)).toMatchObject([
       { kind: 'charge', amountMinor: 245n, currency: 'usd', chargeRef: payment!.chargeRef },
     ])
     const { licenceId } = payment!
-    await handled(house)
-    await eventually(() => expect(told(house, vendor)).toEqual(['licence.created', 'payment.succeeded']))
-    expect(house.events.of(vendor.accountId)).toContainEqual({
+    await handled(harness)
+    await eventually(() =>
+      expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded']),
+    )
+    expect(harness.events.of(vendor.accountId)).toContainEqual({
       type: 'payment.succeeded',
       licence_id: licenceId,
       amount: 4900,
@@ -55,62 +57,64 @@ describe('a checkout that is paid', () => {
   })
 
   test('has effect once however often and however crowded the processor repeats itself', async () => {
-    const vendor = await house.givenVendor()
-    await house.simulator.control('delivery-rules', { action: 'duplicate', times: 6, next: 3 })
-    await givenSold(house, vendor)
-    const events = await house.simulator.control<{ data: { id: string; type: string }[] }>('deliver', {
+    const vendor = await harness.givenVendor()
+    await harness.simulator.control('delivery-rules', { action: 'duplicate', times: 6, next: 3 })
+    await givenSold(harness, vendor)
+    const events = await harness.simulator.control<{ data: { id: string; type: string }[] }>('deliver', {
       event: { type: 'price.created', data: { object: {} } },
     })
     expect(events).toBeDefined()
-    await handled(house)
-    expect(await licencesOf(house, vendor)).toHaveLength(1)
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
-    await eventually(() => expect(told(house, vendor)).toEqual(['licence.created', 'payment.succeeded']))
+    await handled(harness)
+    expect(await licencesOf(harness, vendor)).toHaveLength(1)
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
+    await eventually(() =>
+      expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded']),
+    )
   })
 
-  test('lasts for the price’s months from the payment, and for ever without', async () => {
-    const vendor = await house.givenVendor({ price: { periodMonths: 1 } })
+  test('lasts for the price’s months from the payment, and permanently without', async () => {
+    const vendor = await harness.givenVendor({ price: { periodMonths: 1 } })
     const created = Date.UTC(2027, 0, 31, 10, 0, 0) / 1000
-    const { licenceId } = await givenSold(house, vendor, { created })
-    const { expiresOn } = await licenceOf(house, vendor, licenceId)
+    const { licenceId } = await givenSold(harness, vendor, { created })
+    const { expiresOn } = await licenceOf(harness, vendor, licenceId)
     expect(Number(expiresOn!.seconds)).toBe(Date.UTC(2027, 1, 28, 10, 0, 0) / 1000)
-    const forEver = await house.givenVendor()
-    const sold = await givenSold(house, forEver)
-    expect((await licenceOf(house, forEver, sold.licenceId)).expiresOn).toBeUndefined()
+    const forEver = await harness.givenVendor()
+    const sold = await givenSold(harness, forEver)
+    expect((await licenceOf(harness, forEver, sold.licenceId)).expiresOn).toBeUndefined()
   })
 
   test.each([200, 255])(
     'provisions for a reference of %d characters outside the basic plane',
     async (most) => {
-      const vendor = await house.givenVendor()
+      const vendor = await harness.givenVendor()
       const externalRef = '😀'.repeat(most)
-      const { licenceId } = await givenSold(house, vendor, { externalRef })
-      expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ externalRef, status: 'active' })
+      const { licenceId } = await givenSold(harness, vendor, { externalRef })
+      expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ externalRef, status: 'active' })
     },
   )
 
   test('that costs nothing after a discount issues a licence and costs no fee', async () => {
-    const vendor = await house.givenVendor({ fee: { feeFixedMinor: 30n } })
-    const session = await openCheckout(house, vendor)
-    await pay(house, session, { discount: 4900 })
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-    expect(await feesOf(house, vendor)).toEqual([])
-    expect(await paymentsOf(house, vendor)).toMatchObject([{ amount: 0n, feeMinor: 0n }])
+    const vendor = await harness.givenVendor({ fee: { feeFixedMinor: 30n } })
+    const session = await openCheckout(harness, vendor)
+    await pay(harness, session, { discount: 4900 })
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+    expect(await feesOf(harness, vendor)).toEqual([])
+    expect(await paymentsOf(harness, vendor)).toMatchObject([{ amount: 0n, feeMinor: 0n }])
     await eventually(() =>
-      expect(house.events.of(vendor.accountId)).toContainEqual(
+      expect(harness.events.of(vendor.accountId)).toContainEqual(
         expect.objectContaining({ type: 'payment.succeeded', amount: 0 }),
       ),
     )
   })
 
   test('for a customer who holds a licence changes its plan and makes no second one', async () => {
-    const vendor = await house.givenVendor()
-    const first = await givenSold(house, vendor)
-    const second = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const first = await givenSold(harness, vendor)
+    const second = await givenSold(harness, vendor)
     expect(second.licenceId).toBe(first.licenceId)
-    await handled(house)
+    await handled(harness)
     await eventually(() =>
-      expect(told(house, vendor)).toEqual([
+      expect(sentTypes(harness, vendor)).toEqual([
         'licence.created',
         'licence.plan_changed',
         'payment.succeeded',
@@ -120,59 +124,61 @@ describe('a checkout that is paid', () => {
   })
 
   test('on a plan whose price was changed meanwhile keeps the plan and the terms of its opening', async () => {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
-    await house.billing.deletePrice(vendor)
-    house.catalog.accounts.get(vendor.accountId)!.feeBps = 9000
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
+    await harness.billing.deletePrice(vendor)
+    harness.catalog.accounts.get(vendor.accountId)!.feeBps = 9000
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
   })
 })
 
 describe('a delayed payment', () => {
   test('provisions when the money arrives, and not before', async () => {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
-    await pay(house, session, { method: 'delayed' })
-    await handled(house)
-    expect(await statusOf(house, vendor, session.id)).toBe('open')
-    expect(await paymentsOf(house, vendor)).toEqual([])
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-    await handled(house)
-    await eventually(() => expect(told(house, vendor)).toEqual(['licence.created', 'payment.succeeded']))
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
+    await pay(harness, session, { method: 'delayed' })
+    await handled(harness)
+    expect(await statusOf(harness, vendor, session.id)).toBe('open')
+    expect(await paymentsOf(harness, vendor)).toEqual([])
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+    await handled(harness)
+    await eventually(() =>
+      expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded']),
+    )
   })
 
   test('that fails cancels the session, with no licence and no fee', async () => {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
-    await pay(house, session, { method: 'delayed' })
-    await house.simulator.control('fail', { session: checkoutRefOf(session) })
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('canceled'))
-    expect(await licencesOf(house, vendor)).toEqual([])
-    expect(await feesOf(house, vendor)).toEqual([])
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
+    await pay(harness, session, { method: 'delayed' })
+    await harness.simulator.control('fail', { session: checkoutRefOf(session) })
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('canceled'))
+    expect(await licencesOf(harness, vendor)).toEqual([])
+    expect(await feesOf(harness, vendor)).toEqual([])
     await expect(
-      house.billing.replayCheckoutSession({ ...vendor, sessionId: session.id }),
+      harness.billing.replayCheckoutSession({ ...vendor, sessionId: session.id }),
     ).rejects.toMatchObject({ code: 'conflict', members: { current: 'canceled' } })
   })
 })
 
 test('a session that nobody pays expires', async () => {
-  const vendor = await house.givenVendor()
-  const session = await openCheckout(house, vendor)
-  await house.simulator.control('expire', { session: checkoutRefOf(session) })
-  await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('expired'))
+  const vendor = await harness.givenVendor()
+  const session = await openCheckout(harness, vendor)
+  await harness.simulator.control('expire', { session: checkoutRefOf(session) })
+  await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('expired'))
 })
 
 describe('a plan archived between opening and payment', () => {
   async function givenFailed() {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
-    await house.changePlan(vendor.planId, 'retired')
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provision_failed'))
-    await handled(house)
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
+    await harness.changePlan(vendor.planId, 'retired')
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provision_failed'))
+    await handled(harness)
     return { vendor, session, replay: { ...vendor, sessionId: session.id } }
   }
 
@@ -186,29 +192,31 @@ describe('a plan archived between opening and payment', () => {
       currency: 'usd',
       reason: 'plan_archived',
     }
-    await eventually(() => expect(house.events.of(vendor.accountId)).toEqual([failed]))
-    expect(await house.billing.getCheckoutSession(replay)).toMatchObject({ failureReason: 'plan_archived' })
-    await expect(house.billing.replayCheckoutSession(replay)).rejects.toMatchObject({ code: 'plan_archived' })
-    await handled(house)
-    expect(house.events.of(vendor.accountId)).toEqual([failed])
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    await eventually(() => expect(harness.events.of(vendor.accountId)).toEqual([failed]))
+    expect(await harness.billing.getCheckoutSession(replay)).toMatchObject({ failureReason: 'plan_archived' })
+    await expect(harness.billing.replayCheckoutSession(replay)).rejects.toMatchObject({
+      code: 'plan_archived',
+    })
+    await handled(harness)
+    expect(harness.events.of(vendor.accountId)).toEqual([failed])
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
   })
 
   test('is provisioned by a replay after the restore, once however many replay', async () => {
     const { vendor, replay } = await givenFailed()
-    await house.changePlan(vendor.planId, 'active')
+    await harness.changePlan(vendor.planId, 'active')
     const outcomes = await Promise.allSettled(
-      Array.from({ length: 5 }, () => house.billing.replayCheckoutSession(replay)),
+      Array.from({ length: 5 }, () => harness.billing.replayCheckoutSession(replay)),
     )
     const replayed = outcomes.filter((outcome) => outcome.status === 'fulfilled')
     expect(replayed.map((outcome) => outcome.value.status)).toEqual(['provisioned'])
     for (const outcome of outcomes) {
       if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
     }
-    expect(await licencesOf(house, vendor)).toHaveLength(1)
-    await handled(house)
+    expect(await licencesOf(harness, vendor)).toHaveLength(1)
+    await handled(harness)
     await eventually(() =>
-      expect(told(house, vendor)).toEqual([
+      expect(sentTypes(harness, vendor)).toEqual([
         'licence.created',
         'payment.provision_failed',
         'payment.succeeded',
@@ -218,75 +226,80 @@ describe('a plan archived between opening and payment', () => {
 
   test('has nothing to replay once the payment was given back', async () => {
     const { vendor, session, replay } = await givenFailed()
-    await house.simulator.control('refund', { charge: checkoutRefOf(session) })
-    await handled(house)
-    await house.changePlan(vendor.planId, 'active')
-    await expect(house.billing.replayCheckoutSession(replay)).rejects.toMatchObject({ code: 'conflict' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245'])
-    expect(await licencesOf(house, vendor)).toEqual([])
+    await harness.simulator.control('refund', { charge: checkoutRefOf(session) })
+    await handled(harness)
+    await harness.changePlan(vendor.planId, 'active')
+    await expect(harness.billing.replayCheckoutSession(replay)).rejects.toMatchObject({ code: 'conflict' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
+    expect(await licencesOf(harness, vendor)).toEqual([])
   })
 })
 
 describe('opening a checkout', () => {
   test('needs a known plan with a price, a connected processor, and an active plan, in this order', async () => {
-    const vendor = await house.givenVendor({ connect: false, price: null })
-    const noPlan = openCheckout(house, vendor, { planId: 'pln_01k00000000000000000000000' })
+    const vendor = await harness.givenVendor({ connect: false, price: null })
+    const noPlan = openCheckout(harness, vendor, { planId: 'pln_01k00000000000000000000000' })
     await expect(noPlan).rejects.toMatchObject({
       code: 'validation_failed',
       errors: [{ pointer: '/plan_id' }],
     })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({
       code: 'validation_failed',
       errors: [{ pointer: '/plan_id' }],
     })
     const { accountId, applicationId, planId, priceId } = vendor
     const price = { planId, priceId, amount: 100n, currency: 'eur', mode: 'payment' }
-    await house.billing.setPrice({ accountId, applicationId, price })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'conflict' })
-    await house.billing.connectProcessor({ ...vendor, processor: 'stripe' })
-    await expect(openCheckout(house, vendor)).resolves.toMatchObject({ status: 'open', currency: 'eur' })
-    await house.changePlan(planId, 'retired')
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'plan_archived' })
+    await harness.billing.setPrice({ accountId, applicationId, price })
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'conflict' })
+    await harness.billing.connectProcessor({ ...vendor, processor: 'stripe' })
+    await expect(openCheckout(harness, vendor)).resolves.toMatchObject({ status: 'open', currency: 'eur' })
+    await harness.changePlan(planId, 'retired')
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'plan_archived' })
   })
 
   test('makes one session at the processor, though its first answers are lost', async () => {
-    const vendor = await house.givenVendor()
-    await house.simulator.control('faults', {
+    const vendor = await harness.givenVendor()
+    await harness.simulator.control('faults', {
       answer: 'reset',
       applied: true,
       next: 1,
       path: '/v1/checkout',
       method: 'POST',
     })
-    const session = await openCheckout(house, vendor)
-    const { data } = await house.simulator
+    const session = await openCheckout(harness, vendor)
+    const { data } = await harness.simulator
       .control<{ data: unknown[] }>('requests')
       .catch(() => ({ data: [] }))
     expect(data).toBeDefined()
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
   })
 
   test('is unavailable while the processor is, and leaves nothing behind that could be paid', async () => {
-    const vendor = await house.givenVendor()
-    await house.simulator.control('faults', { answer: '503', next: 3, path: '/v1/checkout', method: 'POST' })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'unavailable' })
-    const rows = await house.sql<
+    const vendor = await harness.givenVendor()
+    await harness.simulator.control('faults', {
+      answer: '503',
+      next: 3,
+      path: '/v1/checkout',
+      method: 'POST',
+    })
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'unavailable' })
+    const rows = await harness.sql<
       { status: string }[]
     >`select status from checkout_sessions where account_id = ${vendor.accountId}`
     expect(rows).toEqual([{ status: 'canceled' }])
   })
 
   test('gives the processor our ids, the fee, and a reference it can hold', async () => {
-    const vendor = await house.givenVendor({ fee: { feeBps: 100, feeFixedMinor: 25n } })
+    const vendor = await harness.givenVendor({ fee: { feeBps: 100, feeFixedMinor: 25n } })
     const longRef = 'x'.repeat(255)
-    const session = await openCheckout(house, vendor, { externalRef: longRef })
+    const session = await openCheckout(harness, vendor, { externalRef: longRef })
     expect(session.feeMinor).toBe(74n)
-    await pay(house, session)
-    await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-    expect(await licencesOf(house, vendor)).toMatchObject([{ externalRef: longRef }])
-    const [payment] = await paymentsOf(house, vendor)
-    const fees = await fetch(`${house.simulator.url}/v1/application_fees?charge=${payment!.chargeRef}`, {
+    await pay(harness, session)
+    await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+    expect(await licencesOf(harness, vendor)).toMatchObject([{ externalRef: longRef }])
+    const [payment] = await paymentsOf(harness, vendor)
+    const fees = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${payment!.chargeRef}`, {
       headers: { authorization: 'Bearer sk_test_simulated' },
     })
     expect(await fees.json()).toMatchObject({ data: [{ amount: 74 }] })

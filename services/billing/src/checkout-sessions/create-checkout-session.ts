@@ -3,66 +3,98 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { CheckoutSessionSchema, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
+import { forget, once } from '@licensing/idempotency/once'
+import { CheckoutSessionSchema } from '@licensing/proto/billing'
+import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { findConnection } from '../connections/connection-queries.ts'
 import { checkReference } from '../check-reference.ts'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
+import { linkCheckout } from '../fulfilment/record-facts.ts'
 import { findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
-import { cancelUnopened, insertSession, writeOpened } from './session-queries.ts'
+import { cancelUnopened, findSession, insertSession, writeOpened } from './session-queries.ts'
 import type { NewSession } from './session-queries.ts'
 import { sessionMessage } from './session.ts'
 
 /**
- * The session is committed before the processor is asked, so that whatever the processor tells of it finds it; and its
+ * The session is committed before the processor is asked, so that whatever the processor reports of it finds it; and its
  * id is the processor's idempotency key.
  */
 export async function createCheckoutSession(
-  deps: BillingDeps,
+  deps: BillingDependencies,
   request: CreateCheckoutSessionRequest,
+  begun?: CheckoutSession,
 ): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
   const { sql, processor } = deps
-  const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
-  const session = await transaction(sql, async (tx) => {
-    const capPaused = await checkCap(tx, request.accountId, price, terms)
-    if (price.planStatus === 'retired') throw planArchived(request.planId)
-    const merchant = await connectedMerchant(tx, request.accountId)
-    if (capPaused) throw capReached()
-    const opened = newSession(request, price, terms, merchant)
-    await insertSession(tx, opened)
-    return opened
-  })
+  const held = begun && (await findSession(sql, { ...request, sessionId: begun.id }))
+  if (held && held.checkout_ref !== null) return sessionMessage(held)
+  const session = held?.status === 'open' ? held : await saveSession(deps, request)
+  const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
   try {
-    const opened = await processor.openCheckout({
+    const order = {
       sessionId: session.id,
       accountId: request.accountId,
       applicationId: request.applicationId,
       planId: request.planId,
       externalRef: request.externalRef,
       merchant: session.merchant,
-      priceId: price.price_id,
-      mode: price.mode,
-      amount: price.amount,
-      currency: price.currency,
+      priceId: session.price_id,
+      mode: session.mode,
+      amount: session.amount,
+      currency: session.currency,
+      intervalMonths: session.period_months ?? 1,
       feeMinor: session.fee_minor,
       feeBps: terms.bps,
       successUrl: request.successUrl,
       cancelUrl: request.cancelUrl,
+    }
+    const opened = await processor.openCheckout(order, (amount) => feeOf(amount, terms))
+    const feeMinor = opened.amount === order.amount ? order.feeMinor : feeOf(opened.amount, terms)
+    const row = await transaction(sql, async (tx) => {
+      await linkCheckout(tx, session.merchant, opened.checkoutRef, session.id)
+      return writeOpened(tx, session.id, { ...opened, feeMinor })
     })
-    return sessionMessage(await writeOpened(sql, session.id, opened))
+    deps.wake('decide')
+    return sessionMessage(row)
   } catch (error) {
     await cancelUnopened(sql, session.id)
+    await forget(sql)
     throw error
   }
 }
 
+// Until the processor has given its address.
+const kept = {
+  schema: CheckoutSessionSchema,
+  answer: ({ id }: NewSession) => ({ id }),
+  isUnfinished: true,
+}
+
+async function saveSession(
+  deps: BillingDependencies,
+  request: CreateCheckoutSessionRequest,
+): Promise<NewSession> {
+  const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
+  return transaction(deps.sql, (tx) =>
+    once(tx, kept, async () => {
+      const capPaused = await checkCap(tx, request.accountId, price, terms)
+      if (price.planStatus === 'retired') throw planArchived(request.planId)
+      const merchant = await connectedMerchant(tx, request.accountId)
+      if (capPaused) throw capReached()
+      const opened = newSession(request, price, terms, merchant)
+      await insertSession(tx, opened)
+      return opened
+    }),
+  )
+}
+
 async function soldAt(
-  { sql, catalog }: BillingDeps,
+  { sql, catalog }: BillingDependencies,
   request: CreateCheckoutSessionRequest,
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
   const { accountId, applicationId, planId } = request
@@ -79,7 +111,7 @@ async function soldAt(
   return { ...price, planStatus: readMember('planStatus', plan.status) }
 }
 
-async function feeTerms({ catalog }: BillingDeps, accountId: string): Promise<FeeTerms> {
+async function feeTerms({ catalog }: BillingDependencies, accountId: string): Promise<FeeTerms> {
   const { feeBps, feeFixedMinor } = await catalog.getAccount({ accountId })
   return { bps: feeBps, fixedMinor: feeFixedMinor }
 }
@@ -107,7 +139,7 @@ async function connectedMerchant(tx: Transaction, accountId: string): Promise<st
   throw new ServiceError(
     'conflict',
     connection
-      ? 'the connected account withdrew its access: connect it again with PUT /v1/processor'
+      ? 'the connected account is no longer connected: connect it again, or another one'
       : 'no payment processor is connected: connect one with PUT /v1/processor first',
     { members: { current: connection ? 'disconnected' : 'not_connected', allowed: [] } },
   )

@@ -1,47 +1,62 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
-import type { CheckoutSessionSchema, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
-import { replayStep } from '../settlement/next-step.ts'
-import { provision } from '../settlement/provision.ts'
-import { settle } from '../settlement/settle.ts'
-import { lockStory } from '../settlement/story.ts'
-import { findSession } from './session-queries.ts'
+import { forget, onceAlone } from '@licensing/idempotency/once'
+import { CheckoutSessionSchema } from '@licensing/proto/billing'
+import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
+import type { BillingDependencies } from '../dependencies.ts'
+import { replay } from '../fulfilment/replay.ts'
+import { isGivenBack } from '../refunds/refund-queries.ts'
+import { findSession, paymentStates } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
 import { sessionMessage, sessionNotFound } from './session.ts'
 
-/** Provisions a paid session once the cause is fixed; what fails again is answered, and told to nobody else. */
+/** Provisions a paid session once the cause is fixed; what fails again is answered, and reported to nobody else. */
 export async function replayCheckoutSession(
-  deps: BillingDeps,
+  deps: BillingDependencies,
   request: ReplayCheckoutSessionRequest,
+  begun?: CheckoutSession,
 ): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
   const found = await findSession(deps.sql, request)
   if (!found) throw sessionNotFound(request.sessionId)
-  await deps.outbox.transaction(async (tx) => {
-    const story = await lockStory(tx, found.id)
-    if (!story) throw sessionNotFound(found.id)
-    const step = replayStep(story)
-    if (typeof step === 'string') throw nothingToReplay(story.session, step)
-    await provision(deps, tx, story.session, step.expiresOn, { replay: true }).catch(refused)
-  })
-  // What came in meanwhile, such as a partial refund, is drawn at once; should licensing be away, the inbox does it.
-  await settle(deps, found.id).catch((error: unknown) => {
-    deps.log.warn({ err: error, session: found.id }, 'replayed, but not settled yet')
-  })
+  // An earlier call with the same idempotency key had begun to provision it.
+  if (begun && found.status === 'provisioned') return sessionMessage(found)
+  const nothing = nothingToReplay(found, await isGivenBack(deps.sql, found.id))
+  if (nothing !== undefined) throw refusal(found, nothing)
+  const kept = { schema: CheckoutSessionSchema, answer: () => sessionMessage(found), isUnfinished: true }
+  await onceAlone(deps.sql, kept, async () => {})
+  try {
+    if (!(await replay(deps, found.id))) {
+      const why = 'it is being provisioned at the moment: ask for it again'
+      throw begun ? new ServiceError('unavailable', why) : refusal(found, why)
+    }
+  } catch (error) {
+    await forget(deps.sql)
+    throw refused(error)
+  }
   return sessionMessage((await findSession(deps.sql, request))!)
 }
 
-function nothingToReplay(session: SessionRow, why: string): ServiceError {
+function nothingToReplay(session: SessionRow, isReturned: boolean): string | undefined {
+  if (session.payment_state !== paymentStates.paid)
+    return 'it has not been paid, so there is nothing to replay'
+  if (session.status === 'provisioned') return 'its licence has been issued, so there is nothing to replay'
+  if (isReturned) return 'its payment was given back in full, so there is nothing to replay'
+  return session.status === 'provision_failed'
+    ? undefined
+    : 'the payment processor has not reported its period yet: it will be provisioned as soon as it does'
+}
+
+function refusal(session: SessionRow, why: string): ServiceError {
   return new ServiceError('conflict', `checkout session ${session.id} is ${session.status}; ${why}`, {
     members: { current: session.status, allowed: [] },
   })
 }
 
 /** The cause's own code where it is about a state; else what is wrong is said in words. */
-function refused(error: unknown): never {
+function refused(error: unknown): unknown {
   if (error instanceof ServiceError && ![409, 500, 503].includes(errorCatalogue[error.code].http)) {
-    throw new ServiceError('conflict', `no licence can be issued: ${error.message}`, { cause: error })
+    return new ServiceError('conflict', `no licence can be issued: ${error.message}`, { cause: error })
   }
-  throw error
+  return error
 }

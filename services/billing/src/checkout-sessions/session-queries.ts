@@ -1,4 +1,4 @@
-import type { Sql, Transaction } from '@licensing/database/connect'
+import type { Sql } from '@licensing/database/connect'
 import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
 
 /** What the processor says of a checkout; states only move up. */
@@ -74,10 +74,11 @@ export async function insertSession(sql: Sql, session: NewSession): Promise<void
 export async function writeOpened(
   sql: Sql,
   sessionId: string,
-  opened: { checkoutRef: string; url: string },
+  opened: { checkoutRef: string; url: string; amount: bigint; currency: string; feeMinor: bigint },
 ): Promise<SessionRow> {
   const [row] = await sql<SessionRow[]>`
-    update checkout_sessions set checkout_ref = ${opened.checkoutRef}, url = ${opened.url}
+    update checkout_sessions set checkout_ref = ${opened.checkoutRef}, url = ${opened.url}, amount = ${opened.amount},
+      currency = ${opened.currency}, fee_minor = ${opened.feeMinor}
     where id = ${sessionId}
     returning ${columns(sql)}`
   return row!
@@ -100,34 +101,6 @@ export async function findSession(
   return row
 }
 
-export async function lockSession(tx: Transaction, sessionId: string): Promise<SessionRow | undefined> {
-  const [row] = await tx<SessionRow[]>`
-    select ${columns(tx)} from checkout_sessions where id = ${sessionId} for update`
-  return row
-}
-
-export async function readSession(sql: Sql, sessionId: string): Promise<SessionRow | undefined> {
-  const [row] = await sql<SessionRow[]>`select ${columns(sql)} from checkout_sessions where id = ${sessionId}`
-  return row
-}
-
-/** What has been drawn from a session's story. */
-export async function writeSession(
-  sql: Sql,
-  sessionId: string,
-  change: Partial<
-    Pick<
-      SessionRow,
-      'status' | 'licence_id' | 'failure_reason' | 'suspended_streak' | 'subscription_ended' | 'period_end'
-    >
-  >,
-): Promise<void> {
-  await sql`update checkout_sessions set ${sql(change)} where id = ${sessionId}`
-}
-
-export async function markProvisioned(sql: Sql, sessionId: string, licenceId: string): Promise<void> {
-  await sql`
-    update checkout_sessions set status = 'provisioned', licence_id = ${licenceId}, failure_reason = null,
-      provisioned_at = clock_timestamp()
-    where id = ${sessionId}`
+export async function findSessionsById(sql: Sql, ids: string[]): Promise<SessionRow[]> {
+  return sql<SessionRow[]>`select ${columns(sql)} from checkout_sessions where id = any(${ids})`
 }

@@ -5,7 +5,23 @@ import type { CheckoutSessionSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { SessionRow } from './session-queries.ts'
 
-export function sessionMessage(row: SessionRow): MessageInitShape<typeof CheckoutSessionSchema> {
+/** What the vendor sees of a checkout session. */
+export type ListedSession = Pick<
+  SessionRow,
+  | 'id'
+  | 'url'
+  | 'status'
+  | 'plan_id'
+  | 'external_ref'
+  | 'amount'
+  | 'currency'
+  | 'fee_minor'
+  | 'created_at'
+  | 'licence_id'
+  | 'failure_reason'
+>
+
+export function sessionMessage(row: ListedSession): MessageInitShape<typeof CheckoutSessionSchema> {
   return {
     id: row.id,
     url: row.url,

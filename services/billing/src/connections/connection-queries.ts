@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Transaction } from '@licensing/database/connect'
 
 export interface ConnectionRow {
   account_id: string
@@ -7,6 +7,9 @@ export interface ConnectionRow {
   disconnected_at: Date | null
 }
 
+/** Broken where another account is connected to the merchant. */
+export const holderConstraint = 'processor_connections_holder'
+
 export async function findConnection(sql: Sql, accountId: string): Promise<ConnectionRow | undefined> {
   const [row] = await sql<ConnectionRow[]>`
     select account_id, merchant, connected_at, disconnected_at from processor_connections
@@ -14,25 +17,63 @@ export async function findConnection(sql: Sql, accountId: string): Promise<Conne
   return row
 }
 
-/** Makes this the account's merchant. Connecting the one that is connected changes nothing. */
-export async function makeCurrent(sql: Sql, accountId: string, merchant: string): Promise<ConnectionRow> {
-  await sql`
-    update processor_connections set current = false
+/** Of an account, one change of its connections follows another. */
+export async function lockConnections(tx: Transaction, accountId: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`connections:${accountId}`}, 0))`
+}
+
+/** Whether the account has proven the merchant, and neither withdrew it since nor did another account prove it. */
+export async function hasProven(sql: Sql, accountId: string, merchant: string): Promise<boolean> {
+  const [row] = await sql<{ proven: boolean }[]>`
+    select proven and disconnected_at is null as proven from processor_connections
+    where account_id = ${accountId} and merchant = ${merchant}`
+  return row?.proven ?? false
+}
+
+/**
+ * Makes this the account's merchant, and releases the one before. Connecting the one that is connected changes nothing.
+ *
+ * @throws the database's error naming `holderConstraint`
+ */
+export async function makeCurrent(
+  tx: Transaction,
+  accountId: string,
+  merchant: string,
+): Promise<ConnectionRow> {
+  await tx`
+    update processor_connections set current = false, released_at = now()
     where account_id = ${accountId} and current and merchant <> ${merchant}`
-  const [row] = await sql<ConnectionRow[]>`
+  const [row] = await tx<ConnectionRow[]>`
     insert into processor_connections as c (account_id, merchant, current)
     values (${accountId}, ${merchant}, true)
     on conflict (account_id, merchant) do update set
       current = true,
+      proven = true,
+      released_at = null,
       connected_at = case when c.current and c.disconnected_at is null then c.connected_at else now() end,
       disconnected_at = null
     returning account_id, merchant, connected_at, disconnected_at`
+  await tx`
+    update processor_connections set proven = false
+    where merchant = ${merchant} and account_id <> ${accountId} and proven`
   return row!
 }
 
-export async function insertReconciliation(sql: Sql, merchant: string): Promise<void> {
-  await sql`
-    insert into reconciliations (merchant, reconciled_to) values (${merchant}, now()) on conflict do nothing`
+/**
+ * Forgets released connections through which nothing was sold, once no checkout that was being opened when they were
+ * released can still become one. @returns how many are left of them
+ */
+export async function forgetUnused(tx: Transaction, accountId: string): Promise<number> {
+  const unused = tx`
+    account_id = ${accountId} and not current and not exists (
+      select 1 from checkout_sessions s
+      where s.merchant = c.merchant and s.account_id = c.account_id and s.checkout_ref is not null
+    )`
+  await tx`
+    delete from processor_connections c where ${unused} and released_at < now() - interval '10 minutes'`
+  const [row] = await tx<{ left: number }[]>`
+    select count(*)::integer as left from processor_connections c where ${unused}`
+  return row!.left
 }
 
 /** The accounts that are or were connected to a merchant. */
@@ -42,11 +83,11 @@ export async function accountsOf(sql: Sql, merchant: string): Promise<string[]> 
   return rows.map((row) => row.account_id)
 }
 
-/** Marks a merchant as withdrawn, unless it was connected again since. @returns the accounts that lost it now */
+/** Marks a merchant as withdrawn, unless it was connected again since. @returns the account that lost it now */
 export async function markDisconnected(sql: Sql, merchant: string, at: Date): Promise<string[]> {
-  const rows = await sql<{ account_id: string }[]>`
+  const rows = await sql<{ account_id: string; current: boolean }[]>`
     update processor_connections set disconnected_at = ${at}
     where merchant = ${merchant} and disconnected_at is null and date_trunc('second', connected_at) <= ${at}
-    returning account_id`
-  return rows.map((row) => row.account_id)
+    returning account_id, current`
+  return rows.filter((row) => row.current).map((row) => row.account_id)
 }

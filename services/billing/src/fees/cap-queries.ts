@@ -16,6 +16,19 @@ export async function lockCap(tx: Transaction, accountId: string): Promise<CapRo
   return row!
 }
 
+/** Like `lockCap`, for several accounts, in the order of their ids. */
+export async function lockCaps(tx: Transaction, accountIds: string[]): Promise<Map<string, CapRow>> {
+  const ids = [...new Set(accountIds)].sort()
+  await tx`
+    insert into spend_caps (account_id)
+    select account_id from unnest(${ids}::text[]) as a (account_id) order by account_id
+    on conflict do nothing`
+  const rows = await tx<(CapRow & { account_id: string })[]>`
+    select account_id, cap_minor, currency from spend_caps
+    where account_id = any(${ids}) order by account_id for update`
+  return new Map(rows.map((row) => [row.account_id, row]))
+}
+
 /** The account's cap, shared with other checkouts: it is neither changed nor reached before this transaction ends. */
 export async function shareCap(tx: Transaction, accountId: string): Promise<CapRow> {
   await tx`insert into spend_caps (account_id) values (${accountId}) on conflict do nothing`
@@ -30,23 +43,43 @@ export async function writeCap(tx: Transaction, accountId: string, cap: CapRow):
     where account_id = ${accountId}`
 }
 
-/** Pauses the period. @returns whether its cap was reached for the first time */
-export async function pausePeriod(tx: Transaction, accountId: string, period: string): Promise<boolean> {
-  const [row] = await tx<{ first: boolean }[]>`
-    insert into cap_periods as c (account_id, period, paused) values (${accountId}, ${period}, true)
+/** Pauses periods. @returns those whose cap was reached for the first time, as `account period` */
+export async function pausePeriods(
+  tx: Transaction,
+  periods: { accountId: string; period: string }[],
+): Promise<Set<string>> {
+  const rows = await tx<{ account_id: string; period: string; first: boolean }[]>`
+    insert into cap_periods as c (account_id, period, paused)
+    select account_id, period, true
+    from unnest(${periods.map((each) => each.accountId)}::text[], ${periods.map((each) => each.period)}::text[])
+      as p (account_id, period) order by account_id, period
     on conflict (account_id, period) do update set paused = true
-    returning (xmax = 0) as first`
-  return row!.first
+    returning account_id, period, (xmax = 0) as first`
+  return new Set(rows.filter((row) => row.first).map((row) => `${row.account_id} ${row.period}`))
 }
 
 export async function endPause(tx: Transaction, accountId: string): Promise<void> {
   await tx`update cap_periods set paused = false where account_id = ${accountId} and paused`
 }
 
+/** Whether checkouts that cost a fee are paused. A cap of nothing is reached in every period, from its first instant. */
 export async function isPaused(sql: Sql, accountId: string, period: string): Promise<boolean> {
   const [row] = await sql<{ paused: boolean }[]>`
-    select paused from cap_periods where account_id = ${accountId} and period = ${period}`
-  return row?.paused ?? false
+    select exists (
+      select 1 from cap_periods where account_id = ${accountId} and period = ${period} and paused
+    ) or exists (
+      select 1 from spend_caps where account_id = ${accountId} and cap_minor = 0
+    ) as paused`
+  return row!.paused
+}
+
+/** Accounts whose cap is nothing and that have not been sent it in this period. */
+export async function findZeroCapsUnreached(sql: Sql, period: string, most: number): Promise<string[]> {
+  const rows = await sql<{ account_id: string }[]>`
+    select account_id from spend_caps s where cap_minor = 0 and not exists (
+      select 1 from cap_periods c where c.account_id = s.account_id and c.period = ${period}
+    ) order by account_id limit ${most}`
+  return rows.map((row) => row.account_id)
 }
 
 export async function findSpent(
@@ -84,7 +117,7 @@ export async function findStanding(sql: Sql, accountId: string, period: string):
       ) as currency
     )
     select (select cap_minor from cap) as cap_minor, shown.currency,
-      coalesce(f.spent_minor, 0::bigint) as spent_minor, c.reached_at, coalesce(c.paused, false) as paused
+      coalesce(f.spent_minor, 0::bigint) as spent_minor, c.reached_at, coalesce(c.paused, false) or coalesce((select cap_minor = 0 from cap), false) as paused
     from shown
     left join fee_periods f
       on f.account_id = ${accountId} and f.period = ${period} and f.currency = shown.currency

@@ -1,19 +1,32 @@
 import type { Sql } from '@licensing/database/connect'
+import { jsonRows } from '../json-rows.ts'
 
-export async function insertFeeRefund(
-  sql: Sql,
-  refund: { feeEntryId: string; paymentId: string; amountMinor: bigint },
-): Promise<void> {
+export interface NewFeeRefund {
+  fee_entry_id: string
+  payment_id: string
+  amount_minor: bigint
+}
+
+export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promise<void> {
   await sql`
     insert into fee_refunds (fee_entry_id, payment_id, amount_minor)
-    values (${refund.feeEntryId}, ${refund.paymentId}, ${refund.amountMinor})
+    select fee_entry_id, payment_id, amount_minor from jsonb_to_recordset(${jsonRows(refunds)}::text::jsonb)
+      as r (fee_entry_id text, payment_id text, amount_minor bigint)
     on conflict do nothing`
+}
+
+/** The credits of these payments were reversed: what has not been given back yet stays. */
+export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
+  await sql`
+    update fee_refunds set canceled_at = now(), done_at = now()
+    where payment_id = any(${paymentIds}) and done_at is null`
 }
 
 export interface DueFeeRefund {
   fee_entry_id: string
   amount_minor: bigint
   attempts: number
+  age_ms: number
   charge_ref: string | null
 }
 
@@ -30,7 +43,8 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
       order by next_at limit 1 for update skip locked
     )
-    returning f.fee_entry_id, f.amount_minor, f.attempts, p.charge_ref`
+    returning f.fee_entry_id, f.amount_minor, f.attempts, p.charge_ref,
+      (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms`
   return refund
 }
 

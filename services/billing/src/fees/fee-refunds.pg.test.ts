@@ -3,7 +3,7 @@ import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { billingMigrations } from '../migrations.ts'
-import { claimFeeRefund, finishFeeRefund, insertFeeRefund } from './fee-refund-queries.ts'
+import { claimFeeRefund, finishFeeRefund, insertFeeRefunds } from './fee-refund-queries.ts'
 
 test('a fee refund whose taker died is taken again within half a minute, and by one at a time', async () => {
   await using database = await createTestDatabase()
@@ -13,7 +13,7 @@ test('a fee refund whose taker died is taken again within half a minute, and by 
     insert into payments (id, account_id, application_id, source_key, plan_id, external_ref, amount, currency, fee_minor,
       paid_at, charge_ref, charge_state)
     values ('pay_1', 'acct_1', 'app_1', 'checkout:cs_1', 'pln_1', 'customer', 4900, 'usd', 49, now(), 'ch_1', 'known')`
-  await insertFeeRefund(sql, { feeEntryId: 'fee_1', paymentId: 'pay_1', amountMinor: 49n })
+  await insertFeeRefunds(sql, [{ fee_entry_id: 'fee_1', payment_id: 'pay_1', amount_minor: 49n }])
   const taken = await Promise.all([claimFeeRefund(sql), claimFeeRefund(sql)])
   expect(taken.filter((refund) => refund !== undefined)).toMatchObject([
     { fee_entry_id: 'fee_1', charge_ref: 'ch_1', attempts: 1 },

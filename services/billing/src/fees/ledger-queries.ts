@@ -2,6 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { FeeKind } from '@licensing/proto/closed-sets'
+import { jsonRows } from '../json-rows.ts'
 
 export interface NewFeeEntry {
   id: string
@@ -9,34 +10,42 @@ export interface NewFeeEntry {
   application_id: string
   payment_id: string
   kind: FeeKind
+  /** The refund that it follows from; empty for the charge. */
+  cause: string
   amount_minor: bigint
   currency: string
   period: string
   occurred_at: Date
 }
 
-/** @returns false where the payment has an entry of this kind already */
-export async function insertFeeEntry(sql: Sql, entry: NewFeeEntry): Promise<boolean> {
-  const inserted = await sql`
-    insert into fee_entries (id, account_id, application_id, payment_id, kind, amount_minor, currency, period,
+export async function insertFeeEntries(sql: Sql, entries: NewFeeEntry[]): Promise<void> {
+  await sql`
+    insert into fee_entries (id, account_id, application_id, payment_id, kind, cause, amount_minor, currency, period,
       occurred_at)
-    values (${entry.id}, ${entry.account_id}, ${entry.application_id}, ${entry.payment_id}, ${entry.kind},
-      ${entry.amount_minor}, ${entry.currency}, ${entry.period}, ${entry.occurred_at})
-    on conflict (payment_id, kind) do nothing`
-  return inserted.count === 1
+    select id, account_id, application_id, payment_id, kind, cause, amount_minor, currency, period, occurred_at
+    from jsonb_to_recordset(${jsonRows(entries)}::text::jsonb) as e (id text, account_id text, application_id text,
+      payment_id text, kind text, cause text, amount_minor bigint, currency text, period text,
+      occurred_at timestamptz)`
 }
 
-/** @returns what is spent in the period now */
-export async function addToPeriod(
-  sql: Sql,
-  entry: Pick<NewFeeEntry, 'account_id' | 'period' | 'currency' | 'amount_minor'>,
-): Promise<bigint> {
-  const [row] = await sql<{ spent_minor: bigint }[]>`
+/** @returns what is spent in each of the entries' periods now */
+export async function addToPeriods(sql: Sql, entries: NewFeeEntry[]): Promise<PeriodSpent[]> {
+  return sql<PeriodSpent[]>`
     insert into fee_periods as p (account_id, period, currency, spent_minor)
-    values (${entry.account_id}, ${entry.period}, ${entry.currency}, ${entry.amount_minor})
+    select account_id, period, currency, sum(amount_minor)
+    from jsonb_to_recordset(${jsonRows(entries)}::text::jsonb) as e (account_id text, period text, currency text,
+      amount_minor bigint)
+    group by account_id, period, currency order by account_id, period, currency
     on conflict (account_id, period, currency) do update set spent_minor = p.spent_minor + excluded.spent_minor
-    returning spent_minor`
-  return row!.spent_minor
+    returning account_id, period, currency, spent_minor`
+}
+
+/** What is spent of a period. */
+export interface PeriodSpent {
+  account_id: string
+  period: string
+  currency: string
+  spent_minor: bigint
 }
 
 export interface FeeRow {
@@ -77,17 +86,4 @@ export async function latestChargedApplication(
     where account_id = ${accountId} and period = ${period} and kind = 'charge'
     order by occurred_at desc, id desc limit 1`
   return row?.application_id
-}
-
-/** What the ledger has on the payments of a session, by payment. */
-export async function findFeeKinds(sql: Sql, sessionId: string): Promise<Map<string, Set<FeeKind>>> {
-  const rows = await sql<{ payment_id: string; kind: FeeKind }[]>`
-    select f.payment_id, f.kind from fee_entries f join payments p on p.id = f.payment_id
-    where p.session_id = ${sessionId}`
-  return Map.groupBy(rows, (row) => row.payment_id)
-    .entries()
-    .reduce(
-      (kinds, [paymentId, group]) => kinds.set(paymentId, new Set(group.map((row) => row.kind))),
-      new Map<string, Set<FeeKind>>(),
-    )
 }

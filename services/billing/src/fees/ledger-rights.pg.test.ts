@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { billingMigrations } from '../migrations.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
-import { postFee } from './post-fee.ts'
+import { postEntries } from './post-entries.ts'
 
 /** A database that a plain role owns, as a deployment has it. */
 async function givenRole() {
@@ -56,13 +56,15 @@ test('the role that billing runs as can add to the ledger, and has no right to c
   const entry = {
     ...owner,
     payment_id: paymentId,
+    id: newId('fee'),
     kind: 'charge' as const,
+    cause: '',
     amount_minor: 245n,
     currency: 'usd',
     period: '2026-11',
     occurred_at: new Date(),
   }
-  expect(await sql.begin((tx) => postFee(tx, entry))).toBeDefined()
+  await sql.begin((tx) => postEntries(tx, [entry]))
   for (const statement of [
     'update fee_entries set amount_minor = amount_minor + 1',
     'delete from fee_entries',

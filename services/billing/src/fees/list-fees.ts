@@ -3,11 +3,11 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListFeesRequest, ListFeesResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { listFeeRows } from './ledger-queries.ts'
 
 export async function listFees(
-  { sql }: BillingDeps,
+  { sql }: BillingDependencies,
   request: ListFeesRequest,
 ): Promise<MessageInitShape<typeof ListFeesResponseSchema>> {
   const rows = await listFeeRows(sql, request.accountId, request, request.onlyApplicationId)

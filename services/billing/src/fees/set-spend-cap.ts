@@ -2,16 +2,17 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { invalid } from '@licensing/grpc/errors'
 import type { SetSpendCapRequest, SpendCapSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { checkMoney } from '../prices/price.ts'
 import { endPause, findSpent, isPaused, lockCap, writeCap } from './cap-queries.ts'
 import type { CapRow } from './cap-queries.ts'
 import { periodOf } from './fee.ts'
 import { latestChargedApplication } from './ledger-queries.ts'
-import { reachCap, spendCapMessage } from './spend-cap.ts'
+import { reachCaps } from './post-entries.ts'
+import { spendCapMessage } from './spend-cap.ts'
 
 export async function setSpendCap(
-  deps: BillingDeps,
+  deps: BillingDependencies,
   request: SetSpendCapRequest,
 ): Promise<MessageInitShape<typeof SpendCapSchema>> {
   const { accountId } = request
@@ -49,7 +50,7 @@ async function change(
     const applicationId = (await latestChargedApplication(tx, accountId, period)) ?? fallback
     if (applicationId === undefined) return 'application_needed'
     await writeCap(tx, accountId, wanted)
-    await reachCap(tx, { accountId, applicationId, period, capMinor, spentMinor })
+    await reachCaps(tx, [{ accountId, applicationId, period, capMinor, spentMinor }])
     return 'changed'
   }
   await writeCap(tx, accountId, wanted)
@@ -59,7 +60,10 @@ async function change(
 }
 
 /** Pages run from the newest to the oldest. */
-async function oldestApplication({ catalog }: BillingDeps, accountId: string): Promise<string> {
+export async function oldestApplication(
+  { catalog }: Pick<BillingDependencies, 'catalog'>,
+  accountId: string,
+): Promise<string> {
   let beforeId = ''
   for (;;) {
     const { applications, hasMore } = await catalog.listApplications({ accountId, limit: 200, beforeId })

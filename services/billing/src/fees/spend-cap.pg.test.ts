@@ -5,37 +5,38 @@ import type { Harness } from '../testing/harness.ts'
 import type { Vendor } from '../testing/vendor.ts'
 import { feesOf, givenSold, handled, openCheckout, pay, statusOf } from '../testing/shop.ts'
 import { periodOf } from './fee.ts'
+import { reachZeroCaps } from './reach-zero-caps.ts'
 
-let house: Harness
+let harness: Harness
 beforeAll(async () => {
-  house = await startHarness()
+  harness = await startHarness()
 })
-afterAll(() => house[Symbol.asyncDispose]())
+afterAll(() => harness[Symbol.asyncDispose]())
 
 const period = periodOf(new Date())
 
 const cap = (vendor: Vendor, capMinor: bigint | undefined, currency = 'usd') =>
-  house.billing.setSpendCap({ accountId: vendor.accountId, capMinor, currency })
-const standing = ({ accountId }: Vendor) => house.billing.getSpendCap({ accountId })
+  harness.billing.setSpendCap({ accountId: vendor.accountId, capMinor, currency })
+const standing = ({ accountId }: Vendor) => harness.billing.getSpendCap({ accountId })
 
 function reached(vendor: Vendor) {
-  return house.events.of(vendor.accountId).filter((event) => event.type === 'spend_cap.reached')
+  return harness.events.of(vendor.accountId).filter((event) => event.type === 'spend_cap.reached')
 }
 
 describe('the spend cap', () => {
   test('is none at first', async () => {
-    const vendor = await house.givenVendor()
+    const vendor = await harness.givenVendor()
     expect(await standing(vendor)).toMatchObject({ period, spentMinor: 0n, paused: false })
     expect((await standing(vendor)).capMinor).toBeUndefined()
   })
 
-  test('pauses checkouts when a charge brings the period to it, and tells once', async () => {
-    const vendor = await house.givenVendor()
+  test('pauses checkouts when a charge brings the period to it, and reports it once', async () => {
+    const vendor = await harness.givenVendor()
     await cap(vendor, 490n)
-    await givenSold(house, vendor)
+    await givenSold(harness, vendor)
     expect(await standing(vendor)).toMatchObject({ spentMinor: 245n, paused: false })
-    const open = await openCheckout(house, vendor)
-    await givenSold(house, vendor)
+    const open = await openCheckout(harness, vendor)
+    await givenSold(harness, vendor)
     expect(await standing(vendor)).toMatchObject({
       capMinor: 490n,
       spentMinor: 490n,
@@ -43,12 +44,12 @@ describe('the spend cap', () => {
       paused: true,
       reachedAt: expect.anything(),
     })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
     // A customer who paid is served.
-    await pay(house, open)
-    await eventually(async () => expect(await statusOf(house, vendor, open.id)).toBe('provisioned'))
+    await pay(harness, open)
+    await eventually(async () => expect(await statusOf(harness, vendor, open.id)).toBe('provisioned'))
     expect(await standing(vendor)).toMatchObject({ spentMinor: 735n })
-    await handled(house)
+    await handled(harness)
     await eventually(() =>
       expect(reached(vendor)).toEqual([
         { type: 'spend_cap.reached', period, cap_minor: 490, spent_minor: 490 },
@@ -56,80 +57,100 @@ describe('the spend cap', () => {
     )
   })
 
-  test('is lifted by raising it above what is spent or removing it, and told no second time', async () => {
-    const vendor = await house.givenVendor()
+  test('is lifted by raising it above what is spent or removing it, and not reported a second time', async () => {
+    const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
-    await givenSold(house, vendor)
+    await givenSold(harness, vendor)
     expect(await cap(vendor, 245n)).toMatchObject({ paused: true })
     expect(await cap(vendor, 246n)).toMatchObject({ paused: false })
-    await givenSold(house, vendor)
+    await givenSold(harness, vendor)
     expect(await standing(vendor)).toMatchObject({ paused: true, spentMinor: 490n })
     expect(await cap(vendor, undefined)).toMatchObject({ paused: false, spentMinor: 490n })
-    await openCheckout(house, vendor)
-    await handled(house)
+    await openCheckout(harness, vendor)
+    await handled(harness)
     expect(reached(vendor)).toHaveLength(1)
   })
 
   test('is not lifted by a credit', async () => {
-    const vendor = await house.givenVendor()
+    const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
-    const { charge } = await givenSold(house, vendor)
-    await house.simulator.control('refund', { charge })
-    await handled(house)
+    const { charge } = await givenSold(harness, vendor)
+    await harness.simulator.control('refund', { charge })
+    await handled(harness)
     expect(await standing(vendor)).toMatchObject({ spentMinor: 0n, paused: true })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
   })
 
   test('set to or below what is spent holds at once, for the application charged last', async () => {
-    const vendor = await house.givenVendor()
-    await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    await givenSold(harness, vendor)
     expect(await cap(vendor, 200n)).toMatchObject({ paused: true, spentMinor: 245n })
-    await handled(house)
+    await handled(harness)
     await eventually(() => expect(reached(vendor)).toMatchObject([{ cap_minor: 200, spent_minor: 245 }]))
-    const event = house.events.raw(vendor.accountId).find(({ payload }) => payload.case === 'spendCapReached')
+    const event = harness.events
+      .raw(vendor.accountId)
+      .find(({ payload }) => payload.case === 'spendCapReached')
     expect(event!.applicationId).toBe(vendor.applicationId)
   })
 
   test('of nothing holds from the start, for the oldest application', async () => {
-    const vendor = await house.givenVendor()
-    const account = house.catalog.accounts.get(vendor.accountId)!
+    const vendor = await harness.givenVendor()
+    const account = harness.catalog.accounts.get(vendor.accountId)!
     account.applicationIds.push('app_7zzzzzzzzzzzzzzzzzzzzzzzzz')
     expect(await cap(vendor, 0n)).toMatchObject({ paused: true, spentMinor: 0n })
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
-    await handled(house)
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
+    await handled(harness)
     await eventually(() => expect(reached(vendor)).toHaveLength(1))
-    const event = house.events.raw(vendor.accountId).find(({ payload }) => payload.case === 'spendCapReached')
+    const event = harness.events
+      .raw(vendor.accountId)
+      .find(({ payload }) => payload.case === 'spendCapReached')
     expect(event!.applicationId).toBe(vendor.applicationId)
   })
 
-  test('refuses checkouts in another currency, and never pauses one without a fee', async () => {
-    const vendor = await house.givenVendor()
-    await cap(vendor, 100n, 'eur')
-    await expect(openCheckout(house, vendor)).rejects.toMatchObject({ code: 'validation_failed' })
+  test('of nothing holds over the turn of a month, and each month is reported once', async () => {
+    const vendor = await harness.givenVendor()
     await cap(vendor, 0n)
-    const account = house.catalog.accounts.get(vendor.accountId)!
+    await handled(harness)
+    await eventually(() => expect(reached(vendor)).toHaveLength(1))
+    // As if it had been set in the month before.
+    await harness.sql`update cap_periods set period = '2020-01' where account_id = ${vendor.accountId}`
+    expect(await standing(vendor)).toMatchObject({ paused: true, capMinor: 0n, spentMinor: 0n })
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
+    await reachZeroCaps(harness.deps)
+    await reachZeroCaps(harness.deps)
+    await handled(harness)
+    await eventually(() => expect(reached(vendor)).toHaveLength(2))
+    expect(await standing(vendor)).toMatchObject({ paused: true, reachedAt: expect.anything() })
+  })
+
+  test('refuses checkouts in another currency, and never pauses one without a fee', async () => {
+    const vendor = await harness.givenVendor()
+    await cap(vendor, 100n, 'eur')
+    await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'validation_failed' })
+    await cap(vendor, 0n)
+    const account = harness.catalog.accounts.get(vendor.accountId)!
     account.feeBps = 0
-    await expect(openCheckout(house, vendor)).resolves.toMatchObject({ feeMinor: 0n })
+    await expect(openCheckout(harness, vendor)).resolves.toMatchObject({ feeMinor: 0n })
   })
 
   test('counts a charge in its own month', async () => {
-    const vendor = await house.givenVendor()
+    const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
-    await givenSold(house, vendor, { created: Date.UTC(2026, 9, 31, 23, 59, 59) / 1000 })
-    expect(await feesOf(house, vendor)).toMatchObject([{ period: '2026-10' }])
+    await givenSold(harness, vendor, { created: Date.UTC(2026, 9, 31, 23, 59, 59) / 1000 })
+    expect(await feesOf(harness, vendor)).toMatchObject([{ period: '2026-10' }])
     expect(await standing(vendor)).toMatchObject({ spentMinor: 0n, paused: false })
-    await openCheckout(house, vendor)
+    await openCheckout(harness, vendor)
   })
 
   test('is reached exactly once, however many payments race across it', async () => {
     for (let round = 0; round < 5; round += 1) {
-      const vendor = await house.givenVendor()
+      const vendor = await harness.givenVendor()
       const sessions = await Promise.all(
-        Array.from({ length: 50 }, (_, at) => openCheckout(house, vendor, { externalRef: `cust-${at}` })),
+        Array.from({ length: 50 }, (_, at) => openCheckout(harness, vendor, { externalRef: `cust-${at}` })),
       )
       await cap(vendor, 1000n)
-      await Promise.all(sessions.map((session) => pay(house, session)))
-      await handled(house)
+      await Promise.all(sessions.map((session) => pay(harness, session)))
+      await handled(harness)
       expect(await standing(vendor)).toMatchObject({ spentMinor: 50n * 245n, paused: true })
       await eventually(() => expect(reached(vendor)).toHaveLength(1))
       expect(reached(vendor)).toMatchObject([{ cap_minor: 1000, spent_minor: 1225 }])
@@ -143,11 +164,11 @@ describe('the ledger', () => {
     ['deleted from', 'delete from fee_entries'],
     ['emptied', 'truncate fee_entries cascade'],
   ])('cannot be %s', async (_, statement) => {
-    await expect(house.sql.unsafe(statement)).rejects.toThrow(/append-only|permission denied/)
+    await expect(harness.sql.unsafe(statement)).rejects.toThrow(/append-only|permission denied/)
   })
 
   test('adds up to the periods’ projection', async () => {
-    const rows = await house.sql<{ difference: bigint }[]>`
+    const rows = await harness.sql<{ difference: bigint }[]>`
       select coalesce(p.spent_minor, 0) - f.total as difference
       from (
         select account_id, period, currency, sum(amount_minor)::bigint as total from fee_entries

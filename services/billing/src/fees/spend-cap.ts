@@ -1,28 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Sql, Transaction } from '@licensing/database/connect'
-import { append } from '@licensing/events/outbox'
+import type { Sql } from '@licensing/database/connect'
 import type { SpendCapSchema } from '@licensing/proto/billing'
-import { findStanding, pausePeriod } from './cap-queries.ts'
-
-export interface Reached {
-  accountId: string
-  applicationId: string
-  period: string
-  capMinor: bigint
-  spentMinor: bigint
-}
-
-/** The cap holds from now on; told once in a period, however often it is reached. */
-export async function reachCap(tx: Transaction, reached: Reached): Promise<void> {
-  const { accountId, applicationId, period, capMinor, spentMinor } = reached
-  if (!(await pausePeriod(tx, accountId, period))) return
-  await append(tx, {
-    accountId,
-    applicationId,
-    payload: { case: 'spendCapReached', value: { period, capMinor, spentMinor } },
-  })
-}
+import { findStanding } from './cap-queries.ts'
 
 export async function spendCapMessage(
   sql: Sql,

@@ -2,15 +2,16 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import { periodOf } from '../period.ts'
 import { listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 
 export async function listPayments(
-  { sql }: BillingDeps,
+  { sql }: BillingDependencies,
   request: ListPaymentsRequest,
 ): Promise<MessageInitShape<typeof ListPaymentsResponseSchema>> {
-  const rows = await listPaymentRows(sql, request, request)
+  const rows = await listPaymentRows(sql, { ...request, ...periodOf(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { payments: page.map(paymentMessage), hasMore }
 }

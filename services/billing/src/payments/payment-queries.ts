@@ -1,6 +1,16 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
+import type { Period } from '../period.ts'
+import { happenedIn } from '../period-queries.ts'
+
+/** What payments and refunds are listed by. */
+export interface SaleFilter extends Period {
+  accountId: string
+  applicationId: string
+  licenceId?: string | undefined
+  chargeRef?: string | undefined
+}
 
 /** What is known of a payment's charge. */
 export const chargeStates = ['none', 'pending', 'known', 'absent'] as const
@@ -51,39 +61,33 @@ export async function insertPayment(
 
 export async function listPaymentRows(
   sql: Sql,
-  { accountId, applicationId }: { accountId: string; applicationId: string },
+  filter: SaleFilter,
   page: PageRequest,
 ): Promise<PaymentRow[]> {
+  const { accountId, applicationId, licenceId, chargeRef } = filter
+  const rows = rowsFor(page.limit)
+  const columns = { prefix: 'pay', id: sql`id`, time: sql`coalesce(charged_at, paid_at)` } as const
+  return happenedIn(
+    sql,
+    columns,
+    filter,
+    (within) => sql<PaymentRow[]>`
+      select ${paymentColumns(sql)} from payments
+      where application_id = ${applicationId} and account_id = ${accountId} ${within}
+        ${licenceId === undefined ? sql`` : sql`and licence_id = ${licenceId}`}
+        ${
+          // The first condition is the index's.
+          chargeRef === undefined
+            ? sql``
+            : sql`and coalesce(charge_ref, payment_ref, id) = ${chargeRef} and charge_ref = ${chargeRef}`
+        }
+        ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+      order by id desc limit ${rows}`,
+    rows,
+  )
+}
+
+export async function findPaymentsOfSessions(sql: Sql, sessionIds: string[]): Promise<PaymentRow[]> {
   return sql<PaymentRow[]>`
-    select ${paymentColumns(sql)} from payments
-    where application_id = ${applicationId} and account_id = ${accountId}
-      ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
-    order by id desc limit ${rowsFor(page.limit)}`
-}
-
-export async function findPaymentsOfSession(sql: Sql, sessionId: string): Promise<PaymentRow[]> {
-  return sql<PaymentRow[]>`
-    select ${paymentColumns(sql)} from payments where session_id = ${sessionId} order by paid_at, id`
-}
-
-/** What became known of a payment, or was drawn from it. */
-export async function writePayment(
-  sql: Sql,
-  paymentId: string,
-  change: Partial<
-    Pick<PaymentRow, 'payment_ref' | 'charge_ref' | 'charged_at' | 'charge_state' | 'renewed' | 'licence_id'>
-  >,
-): Promise<void> {
-  await sql`update payments set ${sql(change)} where id = ${paymentId}`
-}
-
-/** The licence that a session's payments are for. */
-export async function writeLicence(sql: Sql, sessionId: string, licenceId: string): Promise<void> {
-  await sql`update payments set licence_id = ${licenceId} where session_id = ${sessionId}`
-}
-
-/** Charges of a session that cannot be found: their fees fall in the month in which they were told of. */
-export async function giveUpCharges(sql: Sql, sessionId: string): Promise<void> {
-  await sql`
-    update payments set charge_state = 'absent' where session_id = ${sessionId} and charge_state = 'pending'`
+    select ${paymentColumns(sql)} from payments where session_id = any(${sessionIds}) order by paid_at, id`
 }

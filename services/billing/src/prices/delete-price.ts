@@ -1,10 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { DeletePriceRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { removePrice } from './price-queries.ts'
 
 export async function deletePrice(
-  { sql }: BillingDeps,
+  { sql }: BillingDependencies,
   request: DeletePriceRequest,
 ): Promise<Record<string, never>> {
   if (!(await removePrice(sql, request))) {

@@ -1,12 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { GetPriceRequest, PriceSchema } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { findPrice } from './price-queries.ts'
 import { priceMessage } from './price.ts'
 
 export async function getPrice(
-  { sql }: BillingDeps,
+  { sql }: BillingDependencies,
   request: GetPriceRequest,
 ): Promise<MessageInitShape<typeof PriceSchema>> {
   const row = await findPrice(sql, request)

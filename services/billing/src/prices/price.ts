@@ -7,7 +7,7 @@ import type { PriceRow } from './price-queries.ts'
 
 const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** What would corrupt money is refused here too, whoever calls. */
+/** What would corrupt money is refused here too, for every caller. */
 export function checkMoney(amount: bigint, currency: string): void {
   if (amount < 0n || amount > mostMinor) throw invalid('/amount', 'must be an integer of minor units from 0')
   if (!/^[a-z]{3}$/.test(currency)) throw invalid('/currency', 'must be a lower-case ISO 4217 code')

@@ -2,12 +2,12 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { brokenConstraint } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { PriceSchema, SetPriceRequest } from '@licensing/proto/billing'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { putPrice } from './price-queries.ts'
 import { priceMessage, toPriceRow } from './price.ts'
 
 export async function setPrice(
-  { sql, catalog }: BillingDeps,
+  { sql, catalog }: BillingDependencies,
   { accountId, applicationId, price }: SetPriceRequest,
 ): Promise<MessageInitShape<typeof PriceSchema>> {
   if (!price) throw invalid('/price_id', 'is required')

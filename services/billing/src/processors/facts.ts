@@ -1,110 +1,127 @@
 import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
 
-/** What a payment processor tells, in our words. Ids that end in `Ref` are the processor's. */
+/**
+ * What a payment processor reports, in our words, as it is kept: plain JSON. Ids that end in `Ref` are the processor's,
+ * amounts are minor units, times are milliseconds of its clock.
+ */
 export type Fact =
   | CheckoutFact
   | ChargeFact
   | RefundFact
   | DisputeFact
   | InvoicePaidFact
+  | InvoicePaymentFact
   | InvoiceFailedFact
+  | SubscriptionFact
   | SubscriptionEndedFact
-  | DisconnectedFact
 
-export interface CheckoutFact {
+/** Where a fact belongs: any of these that it names leads to its purchase. */
+export interface Links {
+  /** Our session, where the processor repeats what it was given. */
+  sessionId?: string | undefined
+  checkoutRef?: string | undefined
+  paymentRef?: string | undefined
+  chargeRef?: string | undefined
+  invoiceRef?: string | undefined
+  subscriptionRef?: string | undefined
+}
+
+export interface CheckoutFact extends Links {
   kind: 'checkout'
   checkoutRef: string
-  /** Our session, where the processor repeats what it was given. */
-  sessionId: string | undefined
   state: 'unpaid' | 'expired' | 'failed' | 'paid'
-  amount: bigint | undefined
+  amount: number | undefined
   currency: string | undefined
-  paymentRef: string | undefined
-  subscriptionRef: string | undefined
-  invoiceRef: string | undefined
-  at: Date
+  at: number
 }
 
-export interface ChargeFact {
+export interface ChargeFact extends Links {
   kind: 'charge'
   chargeRef: string
-  paymentRef: string | undefined
-  /** Our session, where the payment repeats what it was given. */
-  sessionId: string | undefined
-  amount: bigint
+  amount: number
   currency: string
-  chargedAt: Date
+  chargedAt: number
   /** All that was refunded so far, pending refunds included. */
-  refunded: bigint
-  toldAt: Date
+  refunded: number
+  reportedAt: number
 }
 
-export interface RefundFact {
+export interface RefundFact extends Links {
   kind: 'refund'
   refundRef: string
-  chargeRef: string | undefined
-  paymentRef: string | undefined
-  amount: bigint
+  amount: number
   currency: string
-  createdAt: Date
+  createdAt: number
   status: RefundStatus
   /** It is no longer succeeded, but had been. */
   hadSucceeded: boolean
-  /** When it came to this status; undefined where the processor's records say so, which do not tell when. */
-  toldAt: Date | undefined
+  /** When it came to this status; undefined where the processor's records say so, which do not say when. */
+  reportedAt: number | undefined
 }
 
-export interface DisputeFact {
+export interface DisputeFact extends Links {
   kind: 'dispute'
   disputeRef: string
-  chargeRef: string | undefined
-  paymentRef: string | undefined
-  amount: bigint
+  amount: number
   currency: string
-  openedAt: Date
+  openedAt: number
   stage: 'inquiry' | 'inquiry_closed' | 'chargeback'
   status: DisputeStatus
   /** A chargeback that began as an inquiry. */
   wasInquiry: boolean
-  /** It tells of the dispute's opening, so that nothing came before. */
+  /** It reports the dispute's opening, so that nothing came before. */
   opening: boolean
-  /** When it came to this stage; undefined where the processor's records say so, which do not tell when. */
-  toldAt: Date | undefined
+  /** When it came to this stage; undefined where the processor's records say so, which do not say when. */
+  reportedAt: number | undefined
 }
 
-export interface InvoicePaidFact {
+export interface InvoicePaidFact extends Links {
   kind: 'invoice_paid'
   invoiceRef: string
   subscriptionRef: string
-  sessionId: string | undefined
-  /** The subscription's first invoice, which its checkout pays. */
-  first: boolean
-  amount: bigint
+  /** `first`: the one that the checkout pays; `cycle`: a renewal; `proration`: a change within a period. */
+  reason: 'first' | 'cycle' | 'proration'
+  amount: number
   currency: string
-  periodEnd: Date | undefined
-  paidAt: Date
+  periodEnd: number | undefined
+  /** The price that the subscription renews at. */
+  priceRef: string | undefined
+  paidAt: number
 }
 
-export interface InvoiceFailedFact {
+/** Which payment paid an invoice. */
+export interface InvoicePaymentFact extends Links {
+  kind: 'invoice_payment'
+  invoiceRef: string
+  paymentRef: string
+}
+
+export interface InvoiceFailedFact extends Links {
   kind: 'invoice_failed'
   invoiceRef: string
   subscriptionRef: string
-  sessionId: string | undefined
   /** Counts up with each automatic attempt; one made by hand repeats the count. */
   attempt: number
-  at: Date
+  at: number
 }
 
-export interface SubscriptionEndedFact {
+/** A subscription as the processor's records have it. */
+export interface SubscriptionFact extends Links {
+  kind: 'subscription'
+  subscriptionRef: string
+  periodEnd: number
+}
+
+export interface SubscriptionEndedFact extends Links {
   kind: 'subscription_ended'
   subscriptionRef: string
-  sessionId: string | undefined
-  endedAt: Date
-  /** It ended because payments failed, so their failures have been told too, or soon are. */
+  endedAt: number
+  /** It ended because payments failed, so their failures have been reported too, or soon are. */
   paymentsFailed: boolean
 }
 
-export interface DisconnectedFact {
-  kind: 'disconnected'
-  at: Date
+/** The processor's ids in a fact, by which it finds its purchase. */
+export function refsOf(fact: Links): string[] {
+  const { checkoutRef, paymentRef, chargeRef, invoiceRef, subscriptionRef } = fact
+  return [checkoutRef, paymentRef, chargeRef, invoiceRef, subscriptionRef].filter((ref) => ref !== undefined)
 }

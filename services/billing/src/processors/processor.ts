@@ -1,13 +1,29 @@
 import type { PriceMode } from '@licensing/proto/closed-sets'
-import type { ChargeFact, DisputeFact, Fact, InvoicePaidFact, RefundFact } from './facts.ts'
+import type {
+  ChargeFact,
+  DisputeFact,
+  Fact,
+  InvoicePaidFact,
+  InvoicePaymentFact,
+  RefundFact,
+  SubscriptionFact,
+} from './facts.ts'
 
-/** An event of the processor's, verified; what it says is read by `factsOf`. */
+/** An event of the processor's, verified; what it says is read by `read`. */
 export interface VerifiedEvent {
   eventId: string
   type: string
   /** `stripe:acct_…`; undefined for the platform's own events. */
   merchant: string | undefined
   live: boolean
+}
+
+/** What an event says: a fact, that the merchant withdrew its access, or nothing that matters. */
+export type Reading = { fact: Fact } | { disconnectedAt: Date } | undefined
+
+/** An event of a type that matters, whose shape, version or values are not known: it is kept until they are. */
+export class NotUnderstood extends Error {
+  override name = 'NotUnderstood'
 }
 
 export interface CheckoutOrder {
@@ -21,10 +37,20 @@ export interface CheckoutOrder {
   mode: PriceMode
   amount: bigint
   currency: string
+  /** Months between two charges of a subscription. */
+  intervalMonths: number
   feeMinor: bigint
   feeBps: number
   successUrl: string
   cancelUrl: string
+}
+
+export interface OpenedCheckout {
+  checkoutRef: string
+  url: string
+  /** What it will charge. */
+  amount: bigint
+  currency: string
 }
 
 /** What the processor's records say of a charge. */
@@ -38,41 +64,58 @@ export interface ListedEvent {
   eventId: string
   type: string
   body: Buffer
-  createdAt: Date
 }
 
 /**
  * A payment processor. What is looked up answers undefined where the processor says that there is no such thing, and
- * rejects where it gives no answer.
+ * rejects where it gives no answer or refuses to.
  */
 export interface PaymentProcessor {
   readonly name: 'stripe'
-  /** A local stand-in that moves no money. */
-  readonly simulated: boolean
+  /** Whether money moves. */
   readonly live: boolean
   /** @throws ServiceError `bad_request` unless the signature is right and fresh */
   verify(body: Uint8Array, signature: string | undefined): VerifiedEvent
   /** Whether events of this type are of any use here. */
   understands(type: string): boolean
-  factsOf(body: Uint8Array): Fact[]
-  /** Opens a checkout; asked again with the same order it answers with the same one. */
-  openCheckout(order: CheckoutOrder): Promise<{ checkoutRef: string; url: string }>
+  /** @throws NotUnderstood */
+  read(body: Uint8Array): Reading
+  /** Whether the account exists and is connected to the platform. @throws ServiceError `unavailable` */
+  isConnected(connectedAccount: string): Promise<boolean>
+  /** The page on which the holder of an account lets the platform act for it. @throws ServiceError `unavailable` */
+  consentUrl(state: string, returnUrl: string): string
+  /**
+   * Exchanges what that page returned with; once.
+   *
+   * @throws ServiceError `bad_request` where the processor refuses it, `unavailable`
+   */
+  redeemConsent(code: string): Promise<{ connectedAccount: string; live: boolean }>
+  /**
+   * Opens a checkout; asked again with the same order it answers with the same one.
+   *
+   * @param feeFor the fee, where the processor charges another amount than was ordered
+   */
+  openCheckout(order: CheckoutOrder, feeFor: (amount: bigint) => bigint): Promise<OpenedCheckout>
   /** The charge of a payment, or the charge itself. */
-  findCharge(
-    merchant: string,
-    ref: { paymentRef?: string; chargeRef?: string },
-  ): Promise<ChargeFact | undefined>
+  findCharge(merchant: string, paymentRef: string): Promise<ChargeFact | undefined>
   /** All that the processor has on a charge. */
   chargeRecords(merchant: string, chargeRef: string): Promise<ChargeRecords | undefined>
   /** A paid invoice, and the payment that paid it, where there is one. */
   findInvoice(
     merchant: string,
     invoiceRef: string,
-  ): Promise<{ paid: InvoicePaidFact | undefined; paymentRef: string | undefined } | undefined>
-  /** The end of a subscription's running period. */
-  findPeriodEnd(merchant: string, subscriptionRef: string): Promise<Date | undefined>
-  /** Gives a fee back at the processor; done already, or never taken, is done. */
+  ): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined>
+  findSubscription(merchant: string, subscriptionRef: string): Promise<SubscriptionFact | undefined>
+  /**
+   * Gives a fee back at the processor; done already is done.
+   *
+   * @throws where the charge's fee does not exist yet
+   */
   refundFee(chargeRef: string, amountMinor: bigint, idempotencyKey: string): Promise<void>
-  /** Events since then, oldest first; undefined where the processor keeps no list. */
+  /** Events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent>
+  /** What the platform's webhook endpoint needs. */
+  webhookNeeds(): { apiVersion: string; eventTypes: string[] }
+  /** Creates the platform's webhook endpoint. @returns its id and its secret, which is shown here alone */
+  createWebhook(url: string): Promise<{ id: string; secret: string }>
 }

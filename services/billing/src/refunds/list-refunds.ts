@@ -3,14 +3,18 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListRefundsRequest, ListRefundsResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import { periodOf } from '../period.ts'
 import { listRefundRows } from './refund-queries.ts'
 
 export async function listRefunds(
-  { sql }: BillingDeps,
+  { sql }: BillingDependencies,
   request: ListRefundsRequest,
 ): Promise<MessageInitShape<typeof ListRefundsResponseSchema>> {
-  const { page, hasMore } = pageOf(await listRefundRows(sql, request, request), request.limit)
+  const { page, hasMore } = pageOf(
+    await listRefundRows(sql, { ...request, ...periodOf(request) }, request),
+    request.limit,
+  )
   return {
     refunds: page.map((row) => ({
       id: row.id,

@@ -1,6 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
+import type { SaleFilter } from '../payments/payment-queries.ts'
+import { happenedIn } from '../period-queries.ts'
 import type { DisputeStatus, RefundLane, RefundStatus } from '@licensing/proto/closed-sets'
 
 export interface RefundRow {
@@ -17,34 +19,26 @@ export interface RefundRow {
   alerted: boolean
 }
 
-export interface NewRefund extends Omit<RefundRow, 'alerted'> {
-  account_id: string
-  application_id: string
-  merchant: string
+export async function findRefundsOfSessions(
+  sql: Sql,
+  sessionIds: string[],
+): Promise<(RefundRow & { session_id: string })[]> {
+  return sql<(RefundRow & { session_id: string })[]>`
+    select r.id, r.payment_id, r.ref, r.amount, r.currency, r.lane, r.status, r.occurred_at, r.processed, r.alerted,
+      p.session_id
+    from payments p join refunds r on r.payment_id = p.id
+    where p.session_id = any(${sessionIds}) order by r.id`
 }
 
-/** Records a refund, or what has become of it. A processed one keeps its lane. */
-export async function putRefund(sql: Sql, refund: NewRefund): Promise<void> {
-  await sql`
-    insert into refunds as r (id, account_id, application_id, payment_id, merchant, ref, amount, currency, lane,
-      status, occurred_at, processed)
-    values (${refund.id}, ${refund.account_id}, ${refund.application_id}, ${refund.payment_id}, ${refund.merchant},
-      ${refund.ref}, ${refund.amount}, ${refund.currency}, ${refund.lane}, ${refund.status}, ${refund.occurred_at},
-      ${refund.processed})
-    on conflict (payment_id, ref) do update set status = excluded.status,
-      lane = case when r.processed then r.lane else excluded.lane end,
-      processed = r.processed or excluded.processed`
-}
-
-export async function findRefundsOfSession(sql: Sql, sessionId: string): Promise<RefundRow[]> {
-  return sql<RefundRow[]>`
-    select r.id, r.payment_id, r.ref, r.amount, r.currency, r.lane, r.status, r.occurred_at, r.processed, r.alerted
-    from refunds r join payments p on p.id = r.payment_id
-    where p.session_id = ${sessionId}`
-}
-
-export async function markAlerted(sql: Sql, paymentId: string, ref: string): Promise<void> {
-  await sql`update refunds set alerted = true where payment_id = ${paymentId} and ref = ${ref}`
+/** Whether what a session was paid with has been given back in full, or charged back. */
+export async function isGivenBack(sql: Sql, sessionId: string): Promise<boolean> {
+  const [row] = await sql<{ returned: boolean }[]>`
+    select exists (
+      select 1 from payments p join refunds r on r.payment_id = p.id
+      where p.session_id = ${sessionId}
+        and (r.lane = 'chargeback' or (r.lane = 'full_refund' and r.status = 'succeeded'))
+    ) as returned`
+  return row!.returned
 }
 
 export type ListedRefund = Omit<RefundRow, 'payment_id' | 'ref' | 'processed' | 'alerted'> & {
@@ -54,14 +48,30 @@ export type ListedRefund = Omit<RefundRow, 'payment_id' | 'ref' | 'processed' | 
 
 export async function listRefundRows(
   sql: Sql,
-  { accountId, applicationId }: { accountId: string; applicationId: string },
+  filter: SaleFilter,
   page: PageRequest,
 ): Promise<ListedRefund[]> {
-  return sql<ListedRefund[]>`
+  const { accountId, applicationId, licenceId, chargeRef } = filter
+  const rows = rowsFor(page.limit)
+  const columns = { prefix: 'rfd', id: sql`r.id`, time: sql`r.occurred_at` } as const
+  return happenedIn(
+    sql,
+    columns,
+    filter,
+    (within) => sql<ListedRefund[]>`
     select r.id, r.amount, r.currency, r.lane, r.status, r.occurred_at, p.licence_id,
       coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref
     from refunds r join payments p on p.id = r.payment_id
-    where r.application_id = ${applicationId} and r.account_id = ${accountId}
+    where r.application_id = ${applicationId} and r.account_id = ${accountId} ${within}
+      ${licenceId === undefined ? sql`` : sql`and p.licence_id = ${licenceId}`}
+      ${
+        chargeRef === undefined
+          ? sql``
+          : sql`and p.application_id = ${applicationId}
+            and coalesce(p.charge_ref, p.payment_ref, p.id) = ${chargeRef}`
+      }
       ${page.beforeId === '' ? sql`` : sql`and r.id < ${page.beforeId}`}
-    order by r.id desc limit ${rowsFor(page.limit)}`
+    order by r.id desc limit ${rows}`,
+    rows,
+  )
 }

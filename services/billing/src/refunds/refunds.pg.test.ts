@@ -14,25 +14,25 @@ import {
   pay,
   refundsOf,
   statusOf,
-  told,
+  sentTypes,
 } from '../testing/shop.ts'
 
-let house: Harness
+let harness: Harness
 beforeAll(async () => {
-  house = await startHarness()
+  harness = await startHarness()
 })
-afterAll(() => house[Symbol.asyncDispose]())
+afterAll(() => harness[Symbol.asyncDispose]())
 
 const day = 24 * 60 * 60
 const soldAt = Math.floor(Date.now() / 1000) - 60
 
 async function refund(charge: string, how: { amount?: number; status?: string; created?: number } = {}) {
-  return house.simulator.control<{ id: string }>('refund', { charge, ...how })
+  return harness.simulator.control<{ id: string }>('refund', { charge, ...how })
 }
 
 /** `lane amount` of each refund.processed, sorted. */
 function processed(vendor: Vendor): string[] {
-  return house.events
+  return harness.events
     .of(vendor.accountId)
     .filter((event) => event.type === 'refund.processed')
     .map((event) => `${String(event['lane'])} ${String(event['amount'])}`)
@@ -40,35 +40,35 @@ function processed(vendor: Vendor): string[] {
 }
 
 function alerts(vendor: Vendor): string[] {
-  return house.events
+  return harness.events
     .raw(vendor.accountId)
     .flatMap((event) => (event.payload.case === 'vendorAlert' ? [event.payload.value.subject] : []))
 }
 
 describe('a refund', () => {
   test('of everything revokes the licence and gives the fee back, at the processor too', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     await refund(charge)
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245'])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await eventually(() =>
-      expect(told(house, vendor)).toEqual([
+      expect(sentTypes(harness, vendor)).toEqual([
         'licence.created',
         'licence.revoked',
         'payment.succeeded',
         'refund.processed',
       ]),
     )
-    expect(house.events.of(vendor.accountId)).toContainEqual({
+    expect(harness.events.of(vendor.accountId)).toContainEqual({
       type: 'refund.processed',
       licence_id: licenceId,
       charge_ref: charge,
       amount: 4900,
       lane: 'full_refund',
     })
-    expect(await refundsOf(house, vendor)).toMatchObject([
+    expect(await refundsOf(harness, vendor)).toMatchObject([
       {
         licenceId,
         chargeRef: charge,
@@ -79,7 +79,7 @@ describe('a refund', () => {
       },
     ])
     await eventually(async () => {
-      const answer = await fetch(`${house.simulator.url}/v1/application_fees?charge=${charge}`, {
+      const answer = await fetch(`${harness.simulator.url}/v1/application_fees?charge=${charge}`, {
         headers: { authorization: 'Bearer sk_test_simulated' },
       })
       expect(await answer.json()).toMatchObject({ data: [{ amount: 245, amount_refunded: 245 }] })
@@ -87,18 +87,18 @@ describe('a refund', () => {
   })
 
   test('of a part downgrades; parts that add up to everything end as a full refund', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     await refund(charge, { amount: 1900 })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'downgraded' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'downgraded' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
     await refund(charge, { amount: 3000 })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245'])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await eventually(() => expect(processed(vendor)).toEqual(['full_refund 3000', 'partial_refund 1900']))
-    expect(told(house, vendor)).toEqual([
+    expect(sentTypes(harness, vendor)).toEqual([
       'licence.created',
       'licence.downgraded',
       'licence.revoked',
@@ -108,82 +108,82 @@ describe('a refund', () => {
     ])
   })
 
-  test('of another part of a downgraded licence is told, and changes nothing more', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+  test('of another part of a downgraded licence is reported, and changes nothing more', async () => {
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     await refund(charge, { amount: 100 })
     await refund(charge, { amount: 200 })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'downgraded' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'downgraded' })
     await eventually(() => expect(processed(vendor)).toEqual(['partial_refund 100', 'partial_refund 200']))
-    expect(told(house, vendor).filter((type) => type === 'licence.downgraded')).toHaveLength(1)
+    expect(sentTypes(harness, vendor).filter((type) => type === 'licence.downgraded')).toHaveLength(1)
   })
 
   test('counts only when it has succeeded', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await refund(charge, { status: 'pending' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'active' })
-    expect(await refundsOf(house, vendor)).toMatchObject([{ status: 'pending' }])
-    await house.simulator.control('refund-status', { refund: id, status: 'succeeded' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    expect(await refundsOf(house, vendor)).toMatchObject([{ status: 'succeeded', lane: 'full_refund' }])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    expect(await refundsOf(harness, vendor)).toMatchObject([{ status: 'pending' }])
+    await harness.simulator.control('refund-status', { refund: id, status: 'succeeded' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await refundsOf(harness, vendor)).toMatchObject([{ status: 'succeeded', lane: 'full_refund' }])
   })
 
-  test('that fails before it succeeded changes nothing, and people are told', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+  test('that fails before it succeeded changes nothing, and people are notified', async () => {
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await refund(charge, { status: 'pending' })
-    await house.simulator.control('refund-status', { refund: id, status: 'failed' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'active' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    await harness.simulator.control('refund-status', { refund: id, status: 'failed' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
     await eventually(() => expect(alerts(vendor)).toEqual([`A refund failed on charge ${charge}`]))
     expect(processed(vendor)).toEqual([])
   })
 
-  test('that fails after it succeeded revives nothing: the credit is reversed, once, and people are told', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+  test('that fails after it succeeded revives nothing: the credit is reversed, once, and people are notified', async () => {
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await refund(charge)
-    await handled(house)
-    await house.simulator.control('refund-status', { refund: id, status: 'failed' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245', 'reversal 245'])
+    await handled(harness)
+    await harness.simulator.control('refund-status', { refund: id, status: 'failed' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245', 'reversal 245'])
     await eventually(() => expect(alerts(vendor)).toHaveLength(1))
-    expect(await refundsOf(house, vendor)).toMatchObject([{ status: 'failed', lane: 'full_refund' }])
-    const { spentMinor } = await house.billing.getSpendCap(vendor)
+    expect(await refundsOf(harness, vendor)).toMatchObject([{ status: 'failed', lane: 'full_refund' }])
+    const { spentMinor } = await harness.billing.getSpendCap(vendor)
     expect(spentMinor).toBe(245n)
   })
 
-  test('on a licence that was retired is told, and the licence stays retired', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+  test('on a licence that was retired is reported, and the licence stays retired', async () => {
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { accountId } = vendor
-    await house.licensing.retireLicence({ accountId, licenceId, actor: 'key_test' })
+    await harness.licensing.retireLicence({ accountId, licenceId, actor: 'key_test' })
     await refund(charge)
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'retired' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'retired' })
     await eventually(() => expect(processed(vendor)).toEqual(['full_refund 4900']))
-    expect(told(house, vendor)).not.toContain('licence.revoked')
+    expect(sentTypes(harness, vendor)).not.toContain('licence.revoked')
   })
 
-  test('that is told before its sale is kept, and applied when the sale arrives', async () => {
-    const vendor = await house.givenVendor()
-    const session = await openCheckout(house, vendor)
-    await house.simulator.control('delivery-rules', { action: 'hold' })
-    await pay(house, session)
+  test('that arrives before its sale is kept, and applied when the sale arrives', async () => {
+    const vendor = await harness.givenVendor()
+    const session = await openCheckout(harness, vendor)
+    await harness.simulator.control('delivery-rules', { action: 'hold' })
+    await pay(harness, session)
     await refund(checkoutRefOf(session))
-    await house.simulator.control('release', { order: 'reversed' })
-    await fetch(`${house.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' })
-    await handled(house)
-    expect(await statusOf(house, vendor, session.id)).toBe('provisioned')
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245'])
+    await harness.simulator.control('release', { order: 'reversed' })
+    await fetch(`${harness.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' })
+    await handled(harness)
+    expect(await statusOf(harness, vendor, session.id)).toBe('provisioned')
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
     await eventually(() =>
-      expect(told(house, vendor)).toEqual([
+      expect(sentTypes(harness, vendor)).toEqual([
         'licence.created',
         'licence.revoked',
         'payment.succeeded',
@@ -193,10 +193,10 @@ describe('a refund', () => {
   })
 
   test('of a charge that is none of ours has no effect', async () => {
-    const vendor = await house.givenVendor()
-    const other = await house.givenVendor()
-    const { charge, licenceId } = await givenSold(house, vendor)
-    await house.simulator.control('deliver', {
+    const vendor = await harness.givenVendor()
+    const other = await harness.givenVendor()
+    const { charge, licenceId } = await givenSold(harness, vendor)
+    await harness.simulator.control('deliver', {
       event: {
         type: 'refund.created',
         account: other.connectedAccount,
@@ -214,16 +214,16 @@ describe('a refund', () => {
         },
       },
     })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'active' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
-    expect(await refundsOf(house, other)).toEqual([])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
+    expect(await refundsOf(harness, other)).toEqual([])
   })
 
-  test('in another currency is not counted, and people are told', async () => {
-    const vendor = await house.givenVendor()
-    const { charge, licenceId } = await givenSold(house, vendor)
-    await house.simulator.control('deliver', {
+  test('in another currency is not counted, and people are notified', async () => {
+    const vendor = await harness.givenVendor()
+    const { charge, licenceId } = await givenSold(harness, vendor)
+    await harness.simulator.control('deliver', {
       event: {
         type: 'refund.created',
         account: vendor.connectedAccount,
@@ -241,8 +241,8 @@ describe('a refund', () => {
         },
       },
     })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'active' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
     await eventually(() =>
       expect(alerts(vendor)).toEqual([`A refund in another currency on charge ${charge}`]),
     )
@@ -254,30 +254,30 @@ describe('the fee is credited', () => {
     ['to the second of 7 days after the charge', 7 * day, ['charge 245', 'credit -245']],
     ['and not a second later', 7 * day + 1, ['charge 245']],
   ])('%s', async (_, after, ledger) => {
-    const vendor = await house.givenVendor()
+    const vendor = await harness.givenVendor()
     const created = soldAt - 20 * day
-    const { charge } = await givenSold(house, vendor, { created })
+    const { charge } = await givenSold(harness, vendor, { created })
     await refund(charge, { created: created + after })
-    await handled(house)
-    expect(await ledgerOf(house, vendor)).toEqual(ledger)
+    await handled(harness)
+    expect(await ledgerOf(harness, vendor)).toEqual(ledger)
   })
 
   test('only where the part that completes the refund is in time', async () => {
-    const vendor = await house.givenVendor()
+    const vendor = await harness.givenVendor()
     const created = soldAt - 20 * day
-    const { charge } = await givenSold(house, vendor, { created })
+    const { charge } = await givenSold(harness, vendor, { created })
     await refund(charge, { amount: 4000, created: created + 5 * day })
     await refund(charge, { amount: 900, created: created + 8 * day })
-    await handled(house)
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    await handled(harness)
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
   })
 
   test('to the month of the charge', async () => {
-    const vendor = await house.givenVendor()
-    const { charge } = await givenSold(house, vendor, { created: Date.UTC(2026, 9, 30, 12) / 1000 })
+    const vendor = await harness.givenVendor()
+    const { charge } = await givenSold(harness, vendor, { created: Date.UTC(2026, 9, 30, 12) / 1000 })
     await refund(charge, { created: Date.UTC(2026, 10, 3, 12) / 1000 })
-    await handled(house)
-    const fees = await feesOf(house, vendor)
+    await handled(harness)
+    const fees = await feesOf(harness, vendor)
     expect(fees.map((fee) => [fee.kind, fee.period])).toEqual([
       ['credit', '2026-10'],
       ['charge', '2026-10'],
@@ -287,39 +287,39 @@ describe('the fee is credited', () => {
 
 describe('a dispute', () => {
   const dispute = (charge: string, kind: 'chargeback' | 'inquiry', how: object = {}) =>
-    house.simulator.control<{ id: string }>('dispute', { charge, kind, ...how })
+    harness.simulator.control<{ id: string }>('dispute', { charge, kind, ...how })
 
   test('that is a chargeback revokes at its opening, earns no credit, and a won one revives nothing', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'chargeback', { amount: 4000 })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    await house.simulator.control('close-dispute', { dispute: id, outcome: 'won' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245'])
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    await harness.simulator.control('close-dispute', { dispute: id, outcome: 'won' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
     await eventually(() => expect(processed(vendor)).toEqual(['chargeback 4000']))
-    expect(await refundsOf(house, vendor)).toMatchObject([
+    expect(await refundsOf(harness, vendor)).toMatchObject([
       { lane: 'chargeback', amount: 4000n, status: 'won' },
     ])
   })
 
   test('that is an inquiry suspends alone, and closed in the vendor’s favour reactivates', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'inquiry')
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
       status: 'suspended',
       statusReason: 'dispute_inquiry',
     })
-    await house.simulator.control('close-dispute', { dispute: id, outcome: 'warning_closed' })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'active' })
-    expect(await refundsOf(house, vendor)).toEqual([])
+    await harness.simulator.control('close-dispute', { dispute: id, outcome: 'warning_closed' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    expect(await refundsOf(harness, vendor)).toEqual([])
     await eventually(() =>
-      expect(told(house, vendor)).toEqual([
+      expect(sentTypes(harness, vendor)).toEqual([
         'licence.created',
         'licence.reactivated',
         'licence.suspended',
@@ -329,23 +329,23 @@ describe('a dispute', () => {
   })
 
   test('that escalates from an inquiry counts as a chargeback from then on', async () => {
-    const vendor = await house.givenVendor()
-    const { licenceId, charge } = await givenSold(house, vendor)
+    const vendor = await harness.givenVendor()
+    const { licenceId, charge } = await givenSold(harness, vendor)
     const { id } = await dispute(charge, 'inquiry')
-    await house.simulator.control('escalate-dispute', { dispute: id })
-    await handled(house)
-    expect(await licenceOf(house, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    await harness.simulator.control('escalate-dispute', { dispute: id })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
     await eventually(() => expect(processed(vendor)).toEqual(['chargeback 4900']))
   })
 
-  test('and a refund of the same charge are told twice, and revoke once', async () => {
-    const vendor = await house.givenVendor()
-    const { charge } = await givenSold(house, vendor)
+  test('and a refund of the same charge are reported twice, and revoke once', async () => {
+    const vendor = await harness.givenVendor()
+    const { charge } = await givenSold(harness, vendor)
     await refund(charge)
     await dispute(charge, 'chargeback', { force: true })
-    await handled(house)
+    await handled(harness)
     await eventually(() => expect(processed(vendor)).toEqual(['chargeback 4900', 'full_refund 4900']))
-    expect(told(house, vendor).filter((type) => type === 'licence.revoked')).toHaveLength(1)
-    expect(await ledgerOf(house, vendor)).toEqual(['charge 245', 'credit -245'])
+    expect(sentTypes(harness, vendor).filter((type) => type === 'licence.revoked')).toHaveLength(1)
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
   })
 })

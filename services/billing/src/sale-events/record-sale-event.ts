@@ -1,57 +1,80 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Transaction } from '@licensing/database/connect'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
-import { append } from '@licensing/events/outbox'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { RecordSaleEventRequest, RecordSaleEventResponseSchema } from '@licensing/proto/billing'
+import { onceAlone } from '@licensing/idempotency/once'
+import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
+import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate } from '../calendar.ts'
 import { checkReference } from '../check-reference.ts'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { checkMoney } from '../prices/price.ts'
-import { lastingRefusal } from '../settlement/provision.ts'
-import { findSale, insertSale, lockSale, writeProvisionedSale } from './sale-event-queries.ts'
+import { isPassing } from '../fulfilment/carried-effect.ts'
+import { provisionNow, replay, takeOver } from '../fulfilment/replay.ts'
+import { landSales } from '../fulfilment/sale-purchase-queries.ts'
+import { timing } from '../fulfilment/timing.ts'
+import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
-import { forgetSaleIntent, keepSaleIntent } from './sale-intent-queries.ts'
+import { forgetSaleIntent } from './sale-intent-queries.ts'
+
+/** A sale's time may lie this far ahead: clocks differ, and so do time zones that a shop gets wrong. */
+const mostAheadMs = 24 * 60 * 60 * 1000
 
 /**
- * A sale made in another shop. It is recorded, provisioned and told in one transaction; licensing knows it by the
- * shop's id, so that a crash after its answer leads to the same licence. That it is to be done is committed first: where
- * licensing's answer is lost, and nobody sends the sale again, it is finished in the background.
+ * A sale made in another shop. It is recorded with what is to be done, then provisioned at once; where licensing's answer
+ * is lost, and nobody sends the sale again, it is provisioned in the background.
  */
 export async function recordSaleEvent(
-  deps: BillingDeps,
+  deps: BillingDependencies,
   request: RecordSaleEventRequest,
 ): Promise<MessageInitShape<typeof RecordSaleEventResponseSchema>> {
   checkReference('/sale_id', request.saleId)
-  const known = await findSale(deps.sql, request)
-  if (known) return { saleEvent: saleMessage(await again(deps, known, request)), created: false }
-  const sale = await newSale(deps, request)
-  await keepSaleIntent(deps.sql, sale)
-  const recorded = await recordSale(deps, sale)
-  if (recorded) return { saleEvent: saleMessage(recorded), created: true }
-  const other = await findSale(deps.sql, request)
-  return { saleEvent: saleMessage(await again(deps, other!, request)), created: false }
+  const recorded = await recordOnce(deps, request)
+  const answer = { saleEvent: saleMessage(recorded.sale), created: recorded.created }
+  // Kept on its own: done again, all of this finds the same sale. One that is not provisioned is tried again instead.
+  if (recorded.sale.status === 'provisioned') {
+    await onceAlone(deps.sql, { schema: RecordSaleEventResponseSchema, answer: () => answer }, async () => {})
+  }
+  return answer
 }
 
-/** Undefined where it was recorded before. */
-export async function recordSale(deps: BillingDeps, sale: NewSale): Promise<SaleRow | undefined> {
-  return deps.outbox.transaction(async (tx) => {
+async function recordOnce(
+  deps: BillingDependencies,
+  request: RecordSaleEventRequest,
+): Promise<{ sale: SaleRow; created: boolean }> {
+  const known = await findSale(deps.sql, request)
+  if (known) return { sale: await again(deps, known, request), created: false }
+  const sale = await newSale(deps, request)
+  if (await recordSale(deps, sale)) {
+    return { sale: (await findSale(deps.sql, request))!, created: true }
+  }
+  const other = await findSale(deps.sql, request)
+  return { sale: await again(deps, other!, request), created: false }
+}
+
+/** @returns false where it was recorded before */
+export async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
+  const isNew = await deps.outbox.transaction(async (tx) => {
     await forgetSaleIntent(tx, sale)
-    if (!(await insertSale(tx, sale))) return undefined
+    if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
-    const refused = await tryToProvision(deps, tx, await lockSale(tx, sale.id))
-    if (refused) await tellFailure(tx, sale, refused)
-    return lockSale(tx, sale.id)
+    await landSales(tx, [sale], timing.claim)
+    return true
   })
+  if (isNew) await provisionNow(deps, sale.id, { quietly: false }).catch(unlessRefused)
+  return isNew
 }
 
 /** The same sale sent again provisions once the cause is fixed. */
-async function again(deps: BillingDeps, known: SaleRow, request: RecordSaleEventRequest): Promise<SaleRow> {
+async function again(
+  deps: BillingDependencies,
+  known: SaleRow,
+  request: RecordSaleEventRequest,
+): Promise<SaleRow> {
   if (!known.body_hash.equals(request.bodyHash)) {
     throw new ServiceError(
       'idempotency_mismatch',
@@ -59,57 +82,25 @@ async function again(deps: BillingDeps, known: SaleRow, request: RecordSaleEvent
     )
   }
   if (known.status === 'provisioned') return known
-  return deps.outbox.transaction(async (tx) => {
-    const sale = await lockSale(tx, known.id)
-    if (sale.status === 'provision_failed') await tryToProvision(deps, tx, sale)
-    return lockSale(tx, known.id)
-  })
+  const isRetried = await replay(deps, known.id).catch(unlessRefused)
+  if (isRetried === false) await takeOver(deps, known.id).catch(unlessRefused)
+  return (await findSale(deps.sql, request))!
 }
 
-/** @returns why it could not be provisioned, where only the vendor can mend it */
-async function tryToProvision(
-  { licensing }: BillingDeps,
-  tx: Transaction,
-  sale: SaleRow,
-): Promise<ServiceError | undefined> {
-  try {
-    const { licence } = await licensing.provisionLicence({
-      accountId: sale.account_id,
-      applicationId: sale.application_id,
-      paymentRef: `sale:${sale.sale_id}`,
-      planId: sale.plan_id,
-      externalRef: sale.external_ref,
-      ...(sale.expires_on && { expiresOn: timestampFromDate(sale.expires_on) }),
-    })
-    await writeProvisionedSale(tx, sale, licence!.id)
-    return undefined
-  } catch (error) {
-    return lastingRefusal(error)
-  }
+/** A refusal is in the sale's status; what passes by itself is the caller's to send again. */
+function unlessRefused(error: unknown): void {
+  if (error instanceof ServiceError && !isPassing(error.code)) return
+  throw error
 }
 
-async function tellFailure(tx: Transaction, sale: NewSale, refused: ServiceError): Promise<void> {
-  await append(tx, {
-    accountId: sale.account_id,
-    applicationId: sale.application_id,
-    payload: {
-      case: 'paymentProvisionFailed',
-      value: {
-        sessionId: sale.id,
-        planId: sale.plan_id,
-        amount: sale.amount,
-        currency: sale.currency,
-        reason: refused.code,
-      },
-    },
-  })
-}
-
-async function newSale(deps: BillingDeps, request: RecordSaleEventRequest): Promise<NewSale> {
+async function newSale(deps: BillingDependencies, request: RecordSaleEventRequest): Promise<NewSale> {
   checkReference('/external_ref', request.externalRef)
   if (!request.occurredAt) throw invalid('/occurred_at', 'is required')
   checkMoney(request.amount, request.currency)
   const occurredAt = timestampDate(request.occurredAt)
+  if (occurredAt.getTime() > Date.now() + mostAheadMs) {
+    throw invalid('/occurred_at', 'must not be more than 24 hours ahead')
+  }
   const { planId, price } = await soldPlan(deps, request)
   const given = request.expiresOn && timestampDate(request.expiresOn)
   return {
@@ -128,7 +119,7 @@ async function newSale(deps: BillingDeps, request: RecordSaleEventRequest): Prom
 }
 
 async function soldPlan(
-  { sql, catalog }: BillingDeps,
+  { sql, catalog }: BillingDependencies,
   request: RecordSaleEventRequest,
 ): Promise<{ planId: string; price: PriceRow | undefined }> {
   const { accountId, applicationId, planId, priceId } = request

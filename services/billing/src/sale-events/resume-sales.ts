@@ -1,13 +1,13 @@
 import type { Loop } from '@licensing/process/loop'
-import type { BillingDeps } from '../dependencies.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { startRounds } from '../start-rounds.ts'
 import { recordSale } from './record-sale-event.ts'
 import { claimSaleIntent } from './sale-intent-queries.ts'
 
 const pollMs = 1_000
 
-/** Records sales that were begun and not finished: their licence may be there already. */
-export function startResumedSales(deps: BillingDeps): Loop {
+/** Records sales that an earlier release began and did not finish: their licence may be there already. */
+export function startResumedSales(deps: BillingDependencies): Loop {
   return startRounds('resumed sales', deps.log, pollMs, async () => {
     const sale = await claimSaleIntent(deps.sql)
     if (!sale) return pollMs

@@ -24,17 +24,17 @@ const columns = (sql: Sql) => sql`
   expires_on, status, licence_id`
 
 /**
- * Records a sale, or waits for whoever is just recording it.
+ * Records a sale, or waits for the call that is just recording it.
  *
  * @returns false where it was recorded before
  */
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`
     insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, expires_on, status)
+      currency, occurred_at, expires_on, status, sent_as_purchase)
     values (${sale.id}, ${sale.account_id}, ${sale.application_id}, ${sale.sale_id}, ${sale.body_hash},
       ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
-      ${sale.expires_on}, 'provision_failed')
+      ${sale.expires_on}, 'provision_failed', true)
     on conflict (application_id, sale_id) do nothing`
   return inserted.count === 1
 }
@@ -47,23 +47,4 @@ export async function findSale(
     select ${columns(sql)} from sale_events
     where application_id = ${applicationId} and sale_id = ${saleId} and account_id = ${accountId}`
   return row
-}
-
-export async function lockSale(tx: Transaction, id: string): Promise<SaleRow> {
-  const [row] = await tx<SaleRow[]>`select ${columns(tx)} from sale_events where id = ${id} for update`
-  return row!
-}
-
-export async function writeProvisionedSale(
-  tx: Transaction,
-  sale: SaleRow,
-  licenceId: string,
-): Promise<SaleRow> {
-  await tx`
-    update payments set licence_id = ${licenceId} where source_key = ${`sale:${sale.id}`}`
-  const [row] = await tx<SaleRow[]>`
-    update sale_events set status = 'provisioned', licence_id = ${licenceId}, provisioned_at = clock_timestamp()
-    where id = ${sale.id}
-    returning ${columns(tx)}`
-  return row!
 }

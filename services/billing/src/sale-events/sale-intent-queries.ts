@@ -4,20 +4,6 @@ import type { NewSale } from './sale-event-queries.ts'
 // Longer than the request that makes the sale may take, and its retry.
 const untilNextMs = 15_000
 
-/** Keeps what is about to be done. Of two requests for one sale the later is kept. */
-export async function keepSaleIntent(sql: Sql, sale: NewSale): Promise<void> {
-  await sql`
-    insert into sale_intents (application_id, sale_id, id, account_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, expires_on, next_at)
-    values (${sale.application_id}, ${sale.sale_id}, ${sale.id}, ${sale.account_id}, ${sale.body_hash},
-      ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
-      ${sale.expires_on}, now() + ${untilNextMs}::int * interval '1 millisecond')
-    on conflict (application_id, sale_id) do update set
-      id = excluded.id, body_hash = excluded.body_hash, external_ref = excluded.external_ref,
-      plan_id = excluded.plan_id, amount = excluded.amount, currency = excluded.currency,
-      occurred_at = excluded.occurred_at, expires_on = excluded.expires_on, next_at = excluded.next_at`
-}
-
 export async function forgetSaleIntent(
   sql: Sql,
   { application_id: applicationId, sale_id: saleId }: Pick<NewSale, 'application_id' | 'sale_id'>,

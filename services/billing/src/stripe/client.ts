@@ -1,9 +1,15 @@
+import { Agent as HttpAgent } from 'node:http'
+import { Agent } from 'node:https'
 import { Stripe } from 'stripe'
 
 export interface StripeSettings {
   /** Stripe’s own when undefined. */
   apiBase: string | undefined
   secretKey: string | undefined
+  /** The platform's at Connect; without it nobody can consent. */
+  clientId: string | undefined
+  /** Where browsers reach the consent page; beside `apiBase`, or Stripe’s own, when undefined. */
+  connectBase: string | undefined
   /** None is never a reason to take an event unverified. */
   webhookSecrets: string[]
 }
@@ -13,11 +19,16 @@ export function isLiveKey(secretKey: string | undefined): boolean {
   return secretKey !== undefined && /^(sk|rk)_live_/.test(secretKey)
 }
 
-/** The official client, pointed at `apiBase`. It sends no telemetry, and only retries where it is told to. */
+// What is asked beyond these waits: a processor that answers slowly takes no more of this process.
+const mostConnections = 64
+
+/** The official client, pointed at `apiBase`. It sends no telemetry, and only retries where it is asked to. */
 export function newStripeClient({ apiBase, secretKey }: StripeSettings): Stripe | undefined {
   if (!secretKey) return undefined
   const base = apiBase === undefined ? undefined : new URL(apiBase)
+  const connections = { keepAlive: true, maxSockets: mostConnections }
   return new Stripe(secretKey, {
+    httpAgent: base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections),
     telemetry: false,
     maxNetworkRetries: 0,
     timeout: 10_000,

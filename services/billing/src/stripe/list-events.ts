@@ -2,13 +2,11 @@ import type Stripe from 'stripe'
 import type { ListedEvent } from '../processors/processor.ts'
 import { connectedAccountOf } from './client.ts'
 import { usedEventTypes } from './events.ts'
-import { saysAbsent } from './failures.ts'
-import { time } from './read.ts'
 
 // Stripe's limit of `types`.
 const mostTypes = 20
 
-/** Stripe's own list of a connected account's events; empty where the server has no such list. */
+/** Stripe's own list of a connected account's events. @throws where any page of it could not be read */
 export async function* listEvents(
   stripe: Stripe,
   merchant: string,
@@ -18,17 +16,8 @@ export async function* listEvents(
   const options = { stripeAccount: connectedAccountOf(merchant), timeout: 5_000 }
   for (let from = 0; from < usedEventTypes.length; from += mostTypes) {
     const types = usedEventTypes.slice(from, from + mostTypes)
-    try {
-      for await (const event of stripe.events.list({ types, created, limit: 100 }, options)) {
-        yield {
-          eventId: event.id,
-          type: event.type,
-          body: Buffer.from(JSON.stringify(event)),
-          createdAt: time(event.created),
-        }
-      }
-    } catch (error) {
-      if (!saysAbsent(error)) throw error
+    for await (const event of stripe.events.list({ types, created, limit: 100 }, options)) {
+      yield { eventId: event.id, type: event.type, body: Buffer.from(JSON.stringify(event)) }
     }
   }
 }

@@ -1,38 +1,56 @@
 import type Stripe from 'stripe'
-import type { ChargeFact, DisputeFact, InvoicePaidFact } from '../processors/facts.ts'
+import type {
+  ChargeFact,
+  InvoicePaidFact,
+  InvoicePaymentFact,
+  SubscriptionFact,
+} from '../processors/facts.ts'
 import type { ChargeRecords } from '../processors/processor.ts'
 import { connectedAccountOf } from './client.ts'
 import { lookUp } from './failures.ts'
-import { idOf, readCharge, readDispute, readPaidInvoice, readRefund, time } from './read.ts'
+import {
+  readCharge,
+  readDispute,
+  readInvoicePayment,
+  readPaidInvoice,
+  readRefund,
+  readSubscription,
+} from './read.ts'
+import { idIn, shapeOf } from './shape.ts'
 
 const timeoutMs = 1_500
+const pageSize = 100
 
 function on(merchant: string): Stripe.RequestOptions {
   return { stripeAccount: connectedAccountOf(merchant), timeout: timeoutMs }
 }
 
+/** The charge that paid. @throws where the payment has none yet */
 export async function findCharge(
   stripe: Stripe,
   merchant: string,
-  { paymentRef, chargeRef }: { paymentRef?: string; chargeRef?: string },
+  paymentRef: string,
 ): Promise<ChargeFact | undefined> {
-  const id = chargeRef ?? (await latestCharge(stripe, merchant, paymentRef))
-  if (id === undefined) return undefined
-  const charge = await lookUp(() => stripe.charges.retrieve(id, {}, on(merchant)))
-  if (!charge) return undefined
-  const fact = readCharge(charge, new Date())
-  return { ...fact, paymentRef: fact.paymentRef ?? paymentRef }
+  // A charge that was made without a payment intent stands for itself.
+  const chargeRef = paymentRef.startsWith('pi_')
+    ? await latestCharge(stripe, merchant, paymentRef)
+    : paymentRef
+  if (chargeRef === undefined) return undefined
+  const charge = await lookUp(() => stripe.charges.retrieve(chargeRef, {}, on(merchant)))
+  const fact = charge && readCharge(shapeOf(charge, 'the charge'), Date.now())
+  return fact && { ...fact, paymentRef: fact.paymentRef ?? paymentRef }
 }
 
 async function latestCharge(
   stripe: Stripe,
   merchant: string,
-  paymentRef: string | undefined,
+  paymentRef: string,
 ): Promise<string | undefined> {
-  // A charge that was made without a payment intent stands for itself.
-  if (paymentRef === undefined || !paymentRef.startsWith('pi_')) return paymentRef
   const intent = await lookUp(() => stripe.paymentIntents.retrieve(paymentRef, {}, on(merchant)))
-  return idOf(intent?.latest_charge)
+  if (!intent) return undefined
+  const chargeRef = idIn(shapeOf(intent, 'the payment intent'), 'latest_charge')
+  if (chargeRef === undefined) throw new Error(`payment ${paymentRef} has no charge yet`)
+  return chargeRef
 }
 
 export async function chargeRecords(
@@ -40,53 +58,53 @@ export async function chargeRecords(
   merchant: string,
   chargeRef: string,
 ): Promise<ChargeRecords | undefined> {
-  const charge = await lookUp(() => stripe.charges.retrieve(chargeRef, {}, on(merchant)))
-  if (!charge) return undefined
-  const now = new Date()
+  const found = await lookUp(() => stripe.charges.retrieve(chargeRef, {}, on(merchant)))
+  const charge = found && readCharge(shapeOf(found, 'the charge'), Date.now())
+  if (!found || !charge) return undefined
   const [refunds, disputes] = await Promise.all([
-    charge.amount_refunded > 0
-      ? lookUp(() => stripe.refunds.list({ charge: chargeRef }, on(merchant)))
-      : { data: [] },
-    charge.disputed ? lookUp(() => stripe.disputes.list({ charge: chargeRef }, on(merchant))) : { data: [] },
+    found.amount_refunded > 0
+      ? allOf(stripe.refunds.list({ charge: chargeRef, limit: pageSize }, on(merchant)))
+      : [],
+    found.disputed ? allOf(stripe.disputes.list({ charge: chargeRef, limit: pageSize }, on(merchant))) : [],
   ])
-  if (!refunds || !disputes) return undefined
   return {
-    charge: readCharge(charge, now),
-    refunds: refunds.data.map((refund) => readRefund(refund, undefined)),
-    disputes: disputes.data.map((dispute) => readDispute(dispute, undefined)).filter(isKnown),
+    charge,
+    refunds: refunds.map((refund) => readRefund(shapeOf(refund, 'a refund'), undefined)),
+    disputes: disputes
+      .map((dispute) => readDispute(shapeOf(dispute, 'a dispute'), undefined))
+      .filter((dispute) => dispute !== undefined),
   }
 }
 
-function isKnown(dispute: DisputeFact | undefined): dispute is DisputeFact {
-  return dispute !== undefined
+async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
+  const items: Item[] = []
+  for await (const item of list) items.push(item)
+  return items
 }
 
 export async function findInvoice(
   stripe: Stripe,
   merchant: string,
   invoiceRef: string,
-): Promise<{ paid: InvoicePaidFact | undefined; paymentRef: string | undefined } | undefined> {
+): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined> {
   const invoice = await lookUp(() =>
     stripe.invoices.retrieve(invoiceRef, { expand: ['payments'] }, on(merchant)),
   )
   if (!invoice) return undefined
   const payments =
-    invoice.payments ??
-    (await lookUp(() => stripe.invoicePayments.list({ invoice: invoiceRef }, on(merchant))))
-  const paid = (payments?.data ?? []).find((payment) => payment.status === 'paid')?.payment
-  return {
-    paid: invoice.status === 'paid' ? readPaidInvoice(invoice, new Date()) : undefined,
-    paymentRef: idOf(paid?.payment_intent) ?? idOf(paid?.charge),
-  }
+    invoice.payments?.data ??
+    (await allOf(stripe.invoicePayments.list({ invoice: invoiceRef, limit: pageSize }, on(merchant))))
+  const paid = payments.flatMap((payment) => readInvoicePayment(shapeOf(payment, 'a payment')) ?? [])
+  const fact =
+    invoice.status === 'paid' ? readPaidInvoice(shapeOf(invoice, 'the invoice'), Date.now()) : undefined
+  return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
 }
 
-export async function findPeriodEnd(
+export async function findSubscription(
   stripe: Stripe,
   merchant: string,
   subscriptionRef: string,
-): Promise<Date | undefined> {
+): Promise<SubscriptionFact | undefined> {
   const subscription = await lookUp(() => stripe.subscriptions.retrieve(subscriptionRef, {}, on(merchant)))
-  const ends = (subscription?.items?.data ?? []).map((item) => item.current_period_end ?? 0)
-  const end = Math.max(0, ...ends)
-  return end > 0 ? time(end) : undefined
+  return subscription && readSubscription(shapeOf(subscription, 'the subscription'))
 }

@@ -1,5 +1,8 @@
+import type { ServiceError } from '@licensing/grpc/errors'
+import { readConfig } from '@licensing/process/config'
 import { Stripe } from 'stripe'
 import { describe, expect, test } from 'vitest'
+import { billingConfig, stripeSettings } from '../config.ts'
 import { verifySignature } from './verify.ts'
 
 const secret = 'whsec_of_the_test'
@@ -87,4 +90,35 @@ describe('a signature', () => {
     )
     expect(() => verifySignature(body, blank, [''], now)).toThrow(refused)
   })
+})
+
+test('STRIPE_WEBHOOK_SECRET takes the new secret beside the old, and either verifies; one taken out does not', () => {
+  const environment = {
+    GRPC_ADDRESS: 'a:1',
+    DATABASE_URL: 'postgres://a/b',
+    NATS_URL: 'nats://a',
+    CATALOG_ADDRESS: 'a:1',
+    LICENSING_ADDRESS: 'a:1',
+    CALLER_CHECK: 'off',
+  }
+  const secretsOf = (text: string) =>
+    stripeSettings(readConfig(billingConfig, { ...environment, STRIPE_WEBHOOK_SECRET: text })).webhookSecrets
+  const payload = '{"id":"evt_1","type":"invoice.paid"}'
+  const by = (secret: string) => Stripe.webhooks.generateTestHeaderString({ payload, secret })
+  const verified = (secrets: string, signer: string) => {
+    try {
+      return verifySignature(Buffer.from(payload), by(signer), secretsOf(secrets)).id
+    } catch (error) {
+      return (error as ServiceError).code
+    }
+  }
+  for (const secrets of ['whsec_new,whsec_old', ' whsec_new , whsec_old,']) {
+    expect([verified(secrets, 'whsec_new'), verified(secrets, 'whsec_old')]).toEqual(['evt_1', 'evt_1'])
+  }
+  expect([verified('whsec_new', 'whsec_new'), verified('whsec_new', 'whsec_old')]).toEqual([
+    'evt_1',
+    'bad_request',
+  ])
+  // An empty entry never verifies what is signed with nothing.
+  expect(verified('whsec_new,', '')).toBe('bad_request')
 })

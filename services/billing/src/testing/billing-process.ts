@@ -8,22 +8,23 @@ import type { Surroundings } from './surroundings.ts'
 import { startWebhookGate } from './webhook-gate.ts'
 
 /** Billing as a process of its own, that can be killed. */
-export interface ProcessHouse extends Surroundings {
+export interface ProcessHarness extends Surroundings {
   readonly process: TestProcess
 }
 
 /** @param serverUrl where billing's database is, if not on the server of the test run */
-export async function startProcessHouse(serverUrl?: string): Promise<ProcessHouse> {
+export async function startProcessHarness(serverUrl?: string): Promise<ProcessHarness> {
   await using started = new AsyncDisposableStack()
   const around = started.use(await startSurroundings(serverUrl))
   const environment = {
     GRPC_ADDRESS: await freeAddress(),
     METRICS_ADDRESS: await freeAddress(),
     DATABASE_URL: around.databaseUrl,
-    NATS_URL: around.nats.url,
+    NATS_URL: around.nats.urlOf('billing'),
     CATALOG_ADDRESS: around.catalog.address,
     LICENSING_ADDRESS: around.licensingAddress,
     STRIPE_API_BASE: around.simulator.url,
+    PROCESSOR_CLAIM: 'direct',
     STRIPE_SECRET_KEY: 'sk_test_simulated',
     STRIPE_WEBHOOK_SECRET: webhookSecret,
     RECONCILE_INTERVAL_SECONDS: '1',

@@ -18,7 +18,7 @@ export interface Fee {
 /** Catalog by its contract, as far as billing and licensing ask it, over gRPC. */
 export interface CatalogStandIn extends AsyncDisposable {
   readonly address: string
-  readonly accounts: Map<string, Fee & { applicationIds: string[] }>
+  readonly accounts: Map<string, Fee & { applicationIds: string[]; name?: string }>
   readonly plans: Map<string, PlanCopy>
   away: boolean
 }
@@ -34,7 +34,12 @@ export async function startCatalogStandIn(): Promise<CatalogStandIn> {
       check()
       const account = accounts.get(accountId)
       if (!account) throw new ServiceError('not_found', 'no account')
-      return { id: accountId, feeBps: account.feeBps, feeFixedMinor: account.feeFixedMinor }
+      return {
+        id: accountId,
+        name: account.name ?? 'Vendor',
+        feeBps: account.feeBps,
+        feeFixedMinor: account.feeFixedMinor,
+      }
     },
     async listApplications({ accountId, limit, beforeId }) {
       check()

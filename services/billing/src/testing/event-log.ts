@@ -1,13 +1,13 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import type { Nats } from '@licensing/events/connection'
-import { streamOf } from '@licensing/events/streams'
+import { streamOf } from '@licensing/proto/event-streams'
 import { startLoop } from '@licensing/process/loop'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { eventually } from '@licensing/test-support/poll'
 
-/** What vendors are told, as the streams have it; each event once, however often it was published. */
+/** What vendors are sent, as the streams have it; each event once, however often it was published. */
 export interface EventLog {
   /** Of one account, in the order of each service: `{type, …data.object}`. */
   of(accountId: string): ({ type: string } & Record<string, unknown>)[]

@@ -1,20 +1,19 @@
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { createOutbox } from '@licensing/events/outbox'
-import { startRelay } from '@licensing/events/relay'
 import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { BillingService } from '@licensing/proto/billing'
+import { BillingOperationsService } from '@licensing/proto/billing-operations'
 import { CatalogService } from '@licensing/proto/catalog'
+import { PurchaseService } from '@licensing/proto/purchases'
 import type { Simulator } from '@licensing/stripe-simulator/simulator'
-import type { BillingDeps } from '../dependencies.ts'
-import { startFeeRefunds } from '../fees/fee-refunds.ts'
-import { startInbox } from '../inbox/inbox.ts'
+import { platformApplication } from '@licensing/stripe-simulator/ids'
+import { startBilling } from '../billing.ts'
+import type { BillingDependencies } from '../dependencies.ts'
 import { billingMigrations } from '../migrations.ts'
-import { startResumedSales } from '../sale-events/resume-sales.ts'
-import { billingService } from '../service.ts'
 import { stripeProcessor } from '../stripe/stripe-processor.ts'
 import { startSurroundings, webhookSecret } from './surroundings.ts'
 import type { Surroundings } from './surroundings.ts'
@@ -23,11 +22,14 @@ import type { Vendor, VendorOptions } from './vendor.ts'
 import { startWebhookGate } from './webhook-gate.ts'
 import type { WebhookGate } from './webhook-gate.ts'
 
+export const subscriptionGraceMs = 336 * 3_600_000
+
 /** Billing in this process, beside a real licensing service, a stand-in for catalog and the simulated Stripe. */
 export interface Harness extends Surroundings {
   /** Where the simulator's events arrive. */
   readonly gate: WebhookGate
-  readonly deps: BillingDeps
+  readonly operations: ServiceClient<typeof BillingOperationsService>
+  readonly deps: BillingDependencies
   givenVendor(options?: VendorOptions): Promise<Vendor>
   changePlan(planId: string, status: 'active' | 'retired'): Promise<void>
 }
@@ -37,36 +39,35 @@ export async function startHarness(
 ): Promise<Harness> {
   await using started = new AsyncDisposableStack()
   const around = started.use(await startSurroundings())
-  const { sql, simulator, catalog, licensing, licensingAddress, natsConnection } = around
+  const { sql, simulator, catalog, licensingAddress, natsConnection } = around
   await migrate(sql, billingMigrations)
   const log = createLogger('billing', process.env['TEST_LOG_LEVEL'] ?? 'silent')
-  const relay = startRelay({ sql, nats: natsConnection, source: 'billing', streamReplicas: 1, log })
-  started.defer(() => relay.stop())
   const toCatalog = connectTo(CatalogService, catalog.address)
   started.defer(() => toCatalog.close())
-  const deps: BillingDeps = {
+  const toLicensing = connectTo(PurchaseService, licensingAddress)
+  started.defer(() => toLicensing.close())
+  const running = startBilling({
     sql,
-    outbox: createOutbox(sql, () => relay.wake()),
+    nats: natsConnection,
+    log,
+    catalog: toCatalog.calls,
+    purchases: toLicensing.calls,
     processor: stripeProcessor({
       apiBase: options.apiBase?.(simulator) ?? simulator.url,
       secretKey: 'sk_test_simulated',
+      clientId: platformApplication,
+      connectBase: simulator.url,
       webhookSecrets: [webhookSecret],
     }),
-    catalog: toCatalog.calls,
-    licensing,
+    processorClaim: 'direct',
     failuresBeforeSuspend: 3,
-    log,
-    wakeInbox: () => inbox.wake(),
-  }
-  const inbox = startInbox(deps)
-  started.defer(() => inbox.stop())
-  const feeRefunds = startFeeRefunds(deps)
-  started.defer(() => feeRefunds.stop())
-  const resumedSales = startResumedSales(deps)
-  started.defer(() => resumedSales.stop())
+    subscriptionGraceMs,
+    streamReplicas: 1,
+  })
+  started.defer(() => running.stop())
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [billingService(deps)],
+    services: running.services,
     log,
     health: new Health(),
     isUnavailable: isDatabaseUnavailable,
@@ -74,18 +75,21 @@ export async function startHarness(
   started.defer(() => server.stop())
   const client = connectTo(BillingService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
   started.defer(() => client.close())
+  const operations = connectTo(BillingOperationsService, `127.0.0.1:${server.port}`)
+  started.defer(() => operations.close())
   const gate = started.use(await startWebhookGate(client.calls))
   simulator.sendWebhooksTo(gate.url)
 
-  const running = started.move()
-  const house = { billing: client.calls, catalog, licensingAddress }
+  const stack = started.move()
+  const harness = { billing: client.calls, catalog, licensingAddress }
   return {
     ...around,
-    ...house,
+    ...harness,
     gate,
-    deps,
-    givenVendor: (vendor) => givenVendor(house, vendor),
-    changePlan: (planId, status) => changeStatus(house, planId, status),
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
+    operations: operations.calls,
+    deps: running.deps,
+    givenVendor: (vendor) => givenVendor(harness, vendor),
+    changePlan: (planId, status) => changeStatus(harness, planId, status),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
 }

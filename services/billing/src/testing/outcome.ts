@@ -10,23 +10,23 @@ export interface Outcome {
   licences: string[]
   ledger: string[]
   refunds: string[]
-  told: string[]
+  sent: string[]
 }
 
-export async function outcomeOf(house: Harness, vendor: Vendor): Promise<Outcome> {
-  const licences = await licencesOf(house, vendor)
-  const refunds = await refundsOf(house, vendor)
+export async function outcomeOf(harness: Harness, vendor: Vendor): Promise<Outcome> {
+  const licences = await licencesOf(harness, vendor)
+  const refunds = await refundsOf(harness, vendor)
   return {
     licences: licences.map((licence) => `${licence.status} ${licence.statusReason ?? ''}`).sort(),
-    ledger: (await ledgerOf(house, vendor)).sort(),
+    ledger: (await ledgerOf(harness, vendor)).sort(),
     refunds: refunds.map((refund) => `${refund.lane} ${refund.amount} ${refund.status}`).sort(),
-    told: house.events
+    sent: harness.events
       .raw(vendor.accountId)
       .flatMap(({ payload }) =>
         payload.case === 'vendorAlert' ? [`alert ${payload.value.subject.slice(0, 15)}`] : [],
       )
       .concat(
-        house.events
+        harness.events
           .of(vendor.accountId)
           .map((event) =>
             [event.type, event['lane'], event['amount'], event['reason']].filter(Boolean).join(' '),
@@ -36,7 +36,7 @@ export async function outcomeOf(house: Harness, vendor: Vendor): Promise<Outcome
   }
 }
 
-/** Resolves when all that the processor has told of this vendor is handled, and what came of it is told. */
+/** Resolves when all that the processor has reported of this vendor is handled, and what came of it is sent. */
 export async function quiet(
   { sql, licensingSql, events }: Pick<Harness, 'sql' | 'licensingSql' | 'events'>,
   vendor: Vendor,
@@ -46,7 +46,17 @@ export async function quiet(
   await none(
     () => sql`
       select count(*)::int as waiting from processor_events
-      where handled_at is null and merchant = ${`stripe:${vendor.connectedAccount}`}`,
+      where handled_at is null and not parked and merchant = ${`stripe:${vendor.connectedAccount}`}`,
+  )
+  await none(
+    () => sql`
+      select (
+        select count(*) from fulfilments
+        where account_id = ${vendor.accountId} and (due_at is not null or carry_at is not null)
+      )::int + (
+        select count(*) from processor_questions
+        where account_id = ${vendor.accountId} and next_at is not null and attempts < 3
+      )::int as waiting`,
   )
   const partition = partitionOf(vendor.accountId)
   for (const each of [sql, licensingSql]) {

@@ -46,15 +46,15 @@ export interface Sold {
 }
 
 export async function givenSold(
-  house: Harness,
+  harness: Harness,
   vendor: Vendor,
   options: { externalRef?: string; created?: number } = {},
 ): Promise<Sold> {
   const { created, ...order } = options
-  const session = await openCheckout(house, vendor, order)
-  await pay(house, session, created === undefined ? {} : { created })
-  await eventually(async () => expect(await statusOf(house, vendor, session.id)).toBe('provisioned'))
-  const payment = (await paymentsOf(house, vendor)).find((each) => each.sessionId === session.id)!
+  const session = await openCheckout(harness, vendor, order)
+  await pay(harness, session, created === undefined ? {} : { created })
+  await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+  const payment = (await paymentsOf(harness, vendor)).find((each) => each.sessionId === session.id)!
   return { session, licenceId: payment.licenceId!, charge: payment.chargeRef!, payment }
 }
 
@@ -66,21 +66,21 @@ export async function statusOf(
   return (await billing.getCheckoutSession({ accountId, applicationId, sessionId })).status
 }
 
-export async function paymentsOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Payment[]> {
-  return (await house.billing.listPayments({ ...scope(vendor), ...firstPage })).payments
+export async function paymentsOf(harness: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Payment[]> {
+  return (await harness.billing.listPayments({ ...scope(vendor), ...firstPage })).payments
 }
 
-export async function refundsOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Refund[]> {
-  return (await house.billing.listRefunds({ ...scope(vendor), ...firstPage })).refunds
+export async function refundsOf(harness: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Refund[]> {
+  return (await harness.billing.listRefunds({ ...scope(vendor), ...firstPage })).refunds
 }
 
-export async function feesOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Fee[]> {
-  return (await house.billing.listFees({ accountId: vendor.accountId, ...firstPage })).fees
+export async function feesOf(harness: Pick<Harness, 'billing'>, vendor: Vendor): Promise<Fee[]> {
+  return (await harness.billing.listFees({ accountId: vendor.accountId, ...firstPage })).fees
 }
 
 /** The ledger in short, oldest first. */
-export async function ledgerOf(house: Pick<Harness, 'billing'>, vendor: Vendor): Promise<string[]> {
-  const fees = await feesOf(house, vendor)
+export async function ledgerOf(harness: Pick<Harness, 'billing'>, vendor: Vendor): Promise<string[]> {
+  const fees = await feesOf(harness, vendor)
   return fees.toReversed().map((fee) => `${fee.kind} ${fee.amountMinor}`)
 }
 
@@ -99,21 +99,23 @@ export async function licencesOf(
   return (await licensing.listLicences({ ...scope(vendor), ...firstPage, neverSeen: false })).licences
 }
 
-/** Types of the events that the vendor was told, sorted. */
-export function told({ events }: Pick<Harness, 'events'>, { accountId }: Vendor): string[] {
+/** Types of the events that the vendor was sent, sorted. */
+export function sentTypes({ events }: Pick<Harness, 'events'>, { accountId }: Vendor): string[] {
   return events
     .of(accountId)
     .map((event) => event.type)
     .sort()
 }
 
-/** Resolves when billing has no processor event left to handle, then gives the events a moment to be told. */
+/** Resolves when billing has no processor event left to handle, then gives the events a moment to be sent. */
 export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
   await simulator.settled()
   await eventually(
     async () => {
       const [row] = await sql<{ waiting: number }[]>`
-        select (select count(*) from processor_events where handled_at is null)::int
+        select (select count(*) from processor_events where handled_at is null and not parked)::int
+          + (select count(*) from fulfilments where due_at is not null or carry_at is not null)::int
+          + (select count(*) from processor_questions where next_at is not null and attempts < 3)::int
           + (select count(*) from outbox)::int as waiting`
       expect(row!.waiting).toBe(0)
     },

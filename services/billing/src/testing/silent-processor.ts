@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A processor that opens checkouts and answers nothing else: all else has to be learnt from its events. */
+/** A processor that has its accounts and opens checkouts, and answers nothing else: the rest is in its events. */
 export interface SilentProcessor extends AsyncDisposable {
   readonly url: string
   /** Who really opens the checkouts. */
@@ -14,8 +14,9 @@ export async function startSilentProcessor(): Promise<SilentProcessor> {
     const parts: Buffer[] = []
     request.on('data', (part: Buffer) => parts.push(part))
     request.on('end', () => {
-      const opens = request.method === 'POST' && request.url === '/v1/checkout/sessions'
-      if (!opens && request.url !== '/_sim/prices') {
+      const { method = 'GET' } = request
+      const opens = method === 'POST' && request.url === '/v1/checkout/sessions'
+      if (!opens && !request.url?.startsWith('/v1/accounts/')) {
         response.writeHead(404, { 'content-type': 'application/json' })
         response.end('{"error":{"type":"invalid_request_error","message":"Unrecognized request URL"}}')
         return
@@ -25,7 +26,7 @@ export async function startSilentProcessor(): Promise<SilentProcessor> {
         if (!/^(host|connection|content-length|transfer-encoding)$/.test(name))
           headers.set(name, String(value))
       }
-      fetch(`${behind}${request.url}`, { method: 'POST', headers, body: Buffer.concat(parts) })
+      fetch(`${behind}${request.url}`, { method, headers, ...(opens && { body: Buffer.concat(parts) }) })
         .then(async (answer) => {
           response.writeHead(answer.status, { 'content-type': 'application/json' })
           response.end(Buffer.from(await answer.arrayBuffer()))

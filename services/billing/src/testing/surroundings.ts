@@ -61,10 +61,12 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
   const sql = connect(database.url, { name: 'billing-test', max: 20 })
   started.defer(() => sql.end({ timeout: 5 }))
   const log = createLogger('billing', process.env['TEST_LOG_LEVEL'] ?? 'silent')
-  const natsConnection = await connectNats(nats.url, 'billing-test', log)
+  const natsConnection = await connectNats(nats.urlOf('billing'), 'billing-test', log)
   started.defer(() => natsConnection.close())
-  await natsConnection.whenConnected(AbortSignal.timeout(10_000))
-  const events = startEventLog(natsConnection)
+  const readingConnection = await connectNats(nats.url, 'billing-test', log)
+  started.defer(() => readingConnection.close())
+  await readingConnection.whenConnected(AbortSignal.timeout(10_000))
+  const events = startEventLog(readingConnection)
   started.defer(() => events.stop())
   const simulator = started.use(
     await startSimulator({ webhookSecret, retryDelaysMs: [50, 100, 200, 400, 800, 1600, 3200] }),
@@ -99,7 +101,7 @@ async function startLicensing(
     GRPC_ADDRESS: await freeAddress(),
     METRICS_ADDRESS: await freeAddress(),
     DATABASE_URL: databaseUrl,
-    NATS_URL: nats.url,
+    NATS_URL: nats.urlOf('licensing'),
     CATALOG_ADDRESS: catalog.address,
     ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
   }

@@ -19,11 +19,11 @@ export interface Vendor {
   connectedAccount: string
 }
 
-type House = Pick<Surroundings, 'billing' | 'catalog' | 'licensingAddress'>
+type Services = Pick<Surroundings, 'billing' | 'catalog' | 'licensingAddress'>
 
 /** An account with an application, a connected processor and a plan at this price. */
 export async function givenVendor(
-  { billing, catalog, licensingAddress }: House,
+  { billing, catalog, licensingAddress }: Services,
   { fee, price = {}, connect = true }: VendorOptions = {},
 ): Promise<Vendor> {
   const vendor = {
@@ -48,7 +48,7 @@ export async function givenVendor(
 }
 
 export async function changeStatus(
-  { catalog, licensingAddress }: Pick<House, 'catalog' | 'licensingAddress'>,
+  { catalog, licensingAddress }: Pick<Services, 'catalog' | 'licensingAddress'>,
   planId: string,
   status: 'active' | 'retired',
 ): Promise<void> {

@@ -1,0 +1,161 @@
+import type { BillingDependencies } from '../dependencies.ts'
+import type { Fact } from '../processors/facts.ts'
+import type { PaymentProcessor } from '../processors/processor.ts'
+import { markDue } from './fact-queries.ts'
+import type { NewFact } from './fact-queries.ts'
+import { claimQuestions, listAskingAccounts, writeAnswers } from './question-queries.ts'
+import type { AnsweredQuestion, DueQuestion } from './question-queries.ts'
+import { recordFacts } from './record-facts.ts'
+import { ShareOut } from './share-out.ts'
+import { mostSilences, pauseAfter, timing } from './timing.ts'
+
+const mostTogether = 32
+// A merchant whose questions are slow has the others' places never all.
+const mostOfAccount = 8
+
+interface Answer extends AnsweredQuestion {
+  facts: NewFact[]
+}
+
+/** Asks the processor what its events did not say: many questions at a time, shared out by account. */
+export class ProcessorAsker {
+  readonly #deps: BillingDependencies
+  readonly #share = new ShareOut(mostTogether, mostTogether)
+  readonly #asking = new Map<string, number>()
+  readonly #inHand = new Set<Promise<void>>()
+  #answers: Answer[] = []
+  #writing: Promise<void> | undefined
+
+  constructor(deps: BillingDependencies) {
+    this.#deps = deps
+  }
+
+  /** A round; it answers how many it asked. */
+  async round(wake: () => void): Promise<number> {
+    const free = mostTogether - this.#inHand.size
+    if (free <= 0) return 0
+    const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
+    const { owners } = await this.#share.next(
+      (after, most) => listAskingAccounts(this.#deps.sql, after, most, busy),
+      free,
+    )
+    if (owners.length === 0) return 0
+    const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
+    const questions = await claimQuestions(this.#deps.sql, owners, each, timing.claim)
+    for (const question of questions) this.#begin(question, wake)
+    return questions.length
+  }
+
+  /** Resolves when all that were asked are answered. */
+  async stop(): Promise<void> {
+    while (this.#inHand.size > 0) await Promise.all(this.#inHand)
+  }
+
+  #begin(question: DueQuestion, wake: () => void): void {
+    const { account_id: accountId } = question
+    this.#asking.set(accountId, (this.#asking.get(accountId) ?? 0) + 1)
+    const work = this.#answer(question)
+      .catch((error: unknown) =>
+        this.#deps.log.warn({ err: error, question }, 'answer not recorded: asked again'),
+      )
+      .finally(() => {
+        const left = this.#asking.get(accountId)! - 1
+        if (left > 0) this.#asking.set(accountId, left)
+        else this.#asking.delete(accountId)
+        this.#inHand.delete(work)
+        wake()
+      })
+    this.#inHand.add(work)
+  }
+
+  async #answer(question: DueQuestion): Promise<void> {
+    this.#answers.push(await this.#ask(question))
+    await this.#write()
+  }
+
+  /** Answers that come together are written together. */
+  #write(): Promise<void> {
+    const before = this.#writing
+    const writing = (async () => {
+      await before?.catch(() => undefined)
+      const answers = this.#answers.splice(0)
+      if (answers.length > 0) await this.#record(answers)
+    })()
+    this.#writing = writing
+    return writing
+  }
+
+  async #record(answers: Answer[]): Promise<void> {
+    const { outbox, wake } = this.#deps
+    await outbox.transaction(async (tx) => {
+      await recordFacts(
+        tx,
+        answers.flatMap((answer) => answer.facts),
+      )
+      await writeAnswers(tx, answers)
+      await markDue(
+        tx,
+        answers.map((answer) => answer.purchase_ref),
+      )
+    })
+    wake('decide')
+  }
+
+  async #ask(question: DueQuestion): Promise<Answer> {
+    const { purchase_ref, kind, ref, merchant, attempts } = question
+    const about = { purchase_ref, kind, ref }
+    try {
+      const facts = await factsFor(this.#deps.processor, question)
+      const named = (facts ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
+      return { ...about, found: facts !== undefined, delayMs: null, facts: named }
+    } catch (error) {
+      const level = attempts === mostSilences ? 'warn' : 'debug'
+      this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
+      return { ...about, found: undefined, delayMs: pauseAfter(timing.retryQuestion, attempts), facts: [] }
+    }
+  }
+}
+
+/** Undefined where there is no such thing. */
+async function factsFor(
+  processor: PaymentProcessor,
+  { kind, ref, merchant }: DueQuestion,
+): Promise<Fact[] | undefined> {
+  switch (kind) {
+    case 'charge': {
+      const charge = await processor.findCharge(merchant, ref)
+      return charge && [charge]
+    }
+    case 'invoice':
+      return processor.findInvoice(merchant, ref)
+    case 'subscription': {
+      const subscription = await processor.findSubscription(merchant, ref)
+      return subscription && [subscription]
+    }
+    case 'records': {
+      // What was known when it was asked follows the charge's id.
+      const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
+      return records && [records.charge, ...records.refunds, ...records.disputes]
+    }
+  }
+}
+
+/** The same record read again adds nothing. */
+function sourceKeyOf(fact: Fact): string {
+  switch (fact.kind) {
+    case 'charge':
+      return `records:charge:${fact.chargeRef}:${fact.paymentRef ?? ''}:${fact.amount}:${fact.refunded}`
+    case 'refund':
+      return `records:refund:${fact.refundRef}:${fact.status}`
+    case 'dispute':
+      return `records:dispute:${fact.disputeRef}:${fact.stage}:${fact.status}`
+    case 'invoice_paid':
+      return `records:invoice:${fact.invoiceRef}`
+    case 'invoice_payment':
+      return `records:invoice_payment:${fact.invoiceRef}:${fact.paymentRef}`
+    case 'subscription':
+      return `records:subscription:${fact.subscriptionRef}:${fact.periodEnd}`
+    default:
+      throw new Error(`${fact.kind} is read from events alone`)
+  }
+}

@@ -1,0 +1,89 @@
+import { assert, asyncProperty, array, integer, record } from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deliver, eventsAt, happen, moves, pace } from '../testing/charge-story.ts'
+import type { Move } from '../testing/charge-story.ts'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import { outcomeOf, quiet } from '../testing/outcome.ts'
+import type { Outcome } from '../testing/outcome.ts'
+import { openCheckout } from '../testing/shop.ts'
+import { numbersFrom, shuffled } from '../testing/shuffle.ts'
+import { startSilentProcessor } from '../testing/silent-processor.ts'
+import type { SilentProcessor } from '../testing/silent-processor.ts'
+
+type Story = { moves: Move[]; pace: number; seed: number }
+
+const story = record({ moves, pace, seed: integer({ min: 1, max: 2 ** 30 }) })
+
+/** Each event is handled before the next thing happens. */
+async function asItHappens(harness: Harness, story: Story): Promise<Outcome> {
+  const vendor = await harness.givenVendor()
+  const session = await openCheckout(harness, vendor)
+  let seen = 0
+  await happen(harness, session, story, async () => {
+    const events = await eventsAt(harness, vendor)
+    for (const event of events.slice(seen)) await deliver(harness, vendor, event)
+    seen = events.length
+    await quiet(harness, vendor)
+  })
+  return outcomeOf(harness, vendor)
+}
+
+/** All has happened before the first event arrives; then they come in any order, some of them twice. */
+async function afterwards(harness: Harness, story: Story, atOnce: boolean): Promise<Outcome> {
+  const vendor = await harness.givenVendor()
+  const session = await openCheckout(harness, vendor)
+  await happen(harness, session, story, () => Promise.resolve())
+  const next = numbersFrom(story.seed)
+  const once = await eventsAt(harness, vendor)
+  const events = shuffled([...once, ...once.filter(() => next(2) === 0)], next)
+  if (atOnce) await Promise.all(events.map((event) => deliver(harness, vendor, event)))
+  else for (const event of events) await deliver(harness, vendor, event)
+  await quiet(harness, vendor)
+  return outcomeOf(harness, vendor)
+}
+
+describe('the licence, the ledger and the events end the same in whatever order the processor’s events come', () => {
+  let harness: Harness
+  let silent: SilentProcessor
+  let silentHarness: Harness
+  beforeAll(async () => {
+    harness = await startHarness()
+    silent = await startSilentProcessor()
+    silentHarness = await startHarness({
+      apiBase: (simulator) => {
+        silent.standInFrontOf(simulator.url)
+        return silent.url
+      },
+    })
+    for (const each of [harness, silentHarness]) {
+      await each.simulator.control('webhook', { enabled_events: ['none'] }).catch(() => undefined)
+      await each.simulator.control('delivery-rules', { action: 'drop' })
+    }
+  })
+  afterAll(async () => {
+    await harness[Symbol.asyncDispose]()
+    await silentHarness[Symbol.asyncDispose]()
+    await silent[Symbol.asyncDispose]()
+  })
+
+  test('with the processor’s records to compare with, and without', async () => {
+    await assert(
+      asyncProperty(array(story, { minLength: 4, maxLength: 4 }), async (stories) => {
+        await Promise.all(
+          stories.map(async (story) => {
+            const outcomes = await Promise.all([
+              asItHappens(harness, story),
+              afterwards(harness, story, story.seed % 2 === 0),
+              afterwards(silentHarness, story, true),
+            ])
+            const [expected, ...others] = outcomes
+            for (const other of others)
+              expect({ story: story, ...other }).toEqual({ story: story, ...expected })
+          }),
+        )
+      }),
+      { numRuns: 4, endOnFailure: true },
+    )
+  }, 300_000)
+})

@@ -1,0 +1,161 @@
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { changePlan, newPlan } from '../testing/catalog-stand-in.ts'
+import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import {
+  givenSold,
+  handled,
+  ledgerOf,
+  licenceOf,
+  licencesOf,
+  paymentsOf,
+  refundsOf,
+  scope,
+  sentTypes,
+} from '../testing/shop.ts'
+import type { Sold } from '../testing/shop.ts'
+import type { Vendor } from '../testing/vendor.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const day = 24 * 3_600
+const monthly = { price: { amount: 2980n, currency: 'jpy', mode: 'subscription' } }
+
+/** Another plan of the vendor's, at a price of its own. */
+async function givenPlan(vendor: Vendor, amount: bigint, mode = 'payment'): Promise<Vendor> {
+  const plan = newPlan(vendor)
+  await changePlan(harness.catalog, harness.licensingAddress, plan)
+  const priceId = `price_${plan.id.slice(-26)}`
+  const currency = mode === 'payment' ? 'usd' : 'jpy'
+  const price = { planId: plan.id, priceId, amount, currency, mode }
+  await harness.billing.setPrice({ ...scope(vendor), price })
+  return { ...vendor, planId: plan.id, priceId }
+}
+
+async function givenSubscribed(
+  vendor: Vendor,
+  externalRef?: string,
+): Promise<Sold & { subscription: string }> {
+  const sold = await givenSold(harness, vendor, externalRef === undefined ? {} : { externalRef })
+  const [row] = await harness.sql<{ subscription_ref: string }[]>`
+    select subscription_ref from checkout_sessions where id = ${sold.session.id}`
+  return { ...sold, subscription: row!.subscription_ref }
+}
+
+const act = (name: string, subscription: string, how: object = {}) =>
+  harness.simulator.control(name, { subscription, ...how })
+
+const alerts = (vendor: Vendor) =>
+  harness.events
+    .raw(vendor.accountId)
+    .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.kind] : []))
+
+describe('of two purchases of one customer', () => {
+  test('a refund of the later gives the licence back to the earlier; of both, it is revoked', async () => {
+    const vendor = await harness.givenVendor()
+    const better = await givenPlan(vendor, 9900n)
+    const first = await givenSold(harness, vendor)
+    const upgrade = await givenSold(harness, better)
+    expect(upgrade.licenceId).toBe(first.licenceId)
+    expect(await licenceOf(harness, vendor, first.licenceId)).toMatchObject({ planId: better.planId })
+    await harness.simulator.control('refund', { charge: upgrade.charge })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, first.licenceId)).toMatchObject({
+      status: 'active',
+      planId: vendor.planId,
+    })
+    await harness.simulator.control('refund', { charge: first.charge })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, first.licenceId)).toMatchObject({ status: 'revoked' })
+    await eventually(() =>
+      expect(sentTypes(harness, vendor).filter((type) => type === 'licence.revoked')).toHaveLength(1),
+    )
+  })
+
+  test.each([
+    ['a refund', 'refund', {}],
+    ['a partial refund', 'refund', { amount: 100 }],
+    ['a chargeback', 'dispute', { kind: 'chargeback' }],
+  ])('%s of the earlier is reported, and changes no licence', async (_, action, how) => {
+    const vendor = await harness.givenVendor()
+    const first = await givenSold(harness, vendor)
+    await givenSold(harness, vendor)
+    await harness.simulator.control(action, { charge: first.charge, ...how })
+    await handled(harness)
+    expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'active' }])
+    expect(await refundsOf(harness, vendor)).toHaveLength(1)
+    await eventually(() => expect(sentTypes(harness, vendor)).toContain('refund.processed'))
+  })
+
+  test('failures and the end of the earlier’s subscription change no licence', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const former = await givenSubscribed(vendor)
+    const later = await givenSubscribed(vendor)
+    for (let attempt = 0; attempt < 3; attempt += 1) await act('fail-invoice', former.subscription)
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, later.licenceId)).toMatchObject({ status: 'active' })
+    await act('cancel', former.subscription, { when: 'now' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, later.licenceId)).toMatchObject({ status: 'active' })
+  })
+})
+
+describe('a subscription', () => {
+  test('that is paid three days after its period’s end is never interrupted', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const { subscription, licenceId } = await givenSubscribed(vendor)
+    const before = Number((await licenceOf(harness, vendor, licenceId)).expiresOn!.seconds)
+    await act('renew', subscription, { paid_after_seconds: 3 * day })
+    await handled(harness)
+    const renewal = (await paymentsOf(harness, vendor)).at(0)!
+    const paidAt = Number(renewal.occurredAt!.seconds)
+    // The licence stood until then, though its period was over.
+    expect(paidAt).toBeGreaterThan(before - subscriptionGraceMs / 1000)
+    expect(paidAt).toBeLessThan(before)
+    const after = Number((await licenceOf(harness, vendor, licenceId)).expiresOn!.seconds)
+    expect(after - before).toBeGreaterThan(27 * day)
+    expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded'])
+  })
+
+  test('whose price changes takes the licence to the plan of the new one; a refund of the proration changes none', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const better = await givenPlan(vendor, 9800n, 'subscription')
+    // The processor learns the better price from a checkout.
+    await givenSubscribed(better, 'somebody-else')
+    const { subscription, licenceId } = await givenSubscribed(vendor)
+    await act('change-price', subscription, { price: better.priceId, proration: 'always_invoice' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
+      status: 'active',
+      planId: better.planId,
+    })
+    await eventually(() => expect(sentTypes(harness, vendor)).toContain('licence.plan_changed'))
+    const own = (await paymentsOf(harness, vendor)).filter((payment) => payment.licenceId === licenceId)
+    expect(own).toHaveLength(2)
+    const proration = own.find((payment) => payment.amount !== 2980n)!
+    await harness.simulator.control('refund', { charge: proration.chargeRef })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
+      status: 'active',
+      planId: better.planId,
+    })
+    expect(await refundsOf(harness, vendor)).toMatchObject([{ lane: 'full_refund' }])
+  })
+
+  test('that is paid on though its licence was revoked is the vendor’s to know', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const { subscription, licenceId } = await givenSubscribed(vendor)
+    const { accountId } = vendor
+    await harness.licensing.revokeLicence({ accountId, licenceId, actor: 'key_test' })
+    await act('renew', subscription)
+    await handled(harness)
+    await eventually(() => expect(alerts(vendor)).toEqual(['renewal_without_licence']))
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
+  })
+})

@@ -1,0 +1,154 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import type { NewEvent } from '@licensing/events/outbox'
+import { alertVendors } from '../alerts/alert-vendor.ts'
+import type { CarriedEffect } from './carried-effect.ts'
+import {
+  finishEffects,
+  lockFulfilments,
+  markProvisionFailed,
+  markRefundsProcessed,
+  markSalesProvisioned,
+  markSessionsProvisioned,
+  refuseEffects,
+  writeCarried,
+} from './effect-queries.ts'
+import type { Claimed } from './effect-queries.ts'
+import { failSales } from './sale-purchase-queries.ts'
+import { pauseAfter, timing } from './timing.ts'
+
+/** What came of effects, and what the vendors are notified of, in one transaction. Repeated, it changes nothing. */
+export async function recordResults(
+  tx: Transaction,
+  claimed: Claimed[],
+  carried: CarriedEffect[],
+  { quietly = false }: { quietly?: boolean },
+): Promise<void> {
+  await lockFulfilments(
+    tx,
+    claimed.map((each) => each.purchase_ref),
+  )
+  const applied = carried.filter(({ outcome }) => 'applied' in outcome)
+  if (applied.length > 0) {
+    await finishEffects(
+      tx,
+      applied.map(({ effect }) => effect.position),
+    )
+  }
+  const events = [
+    ...(await provisioned(tx, applied)),
+    ...(await provisionsFailed(tx, carried, quietly)),
+    ...(await refundsProcessed(tx, applied)),
+  ]
+  await append(tx, ...events)
+  await alertLostRenewals(tx, applied)
+  const failed = new Set(
+    carried.filter(({ outcome }) => 'failed' in outcome).map(({ effect }) => effect.purchase_ref),
+  )
+  await writeCarried(
+    tx,
+    claimed.map(({ purchase_ref: purchaseRef, attempts }) => {
+      const failures = failed.has(purchaseRef) ? attempts + 1 : 0
+      return { purchaseRef, failures, delayMs: failures === 0 ? 0 : pauseAfter(timing.retryEffect, failures) }
+    }),
+  )
+}
+
+const isSale = ({ purchaseRef }: { purchaseRef: string }) => purchaseRef.startsWith('sale_')
+
+async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
+  const licences = applied.flatMap(({ effect, outcome }) =>
+    effect.kind === 'landed' && 'applied' in outcome && outcome.applied.licenceId !== undefined
+      ? [{ purchaseRef: effect.purchase_ref, licenceId: outcome.applied.licenceId }]
+      : [],
+  )
+  if (licences.some(isSale)) await markSalesProvisioned(tx, licences.filter(isSale))
+  const sessions = licences.filter((each) => !isSale(each))
+  if (sessions.length === 0) return []
+  return (await markSessionsProvisioned(tx, sessions)).map((row) => ({
+    accountId: row.account_id,
+    applicationId: row.application_id,
+    payload: {
+      case: 'paymentSucceeded',
+      value: { licenceId: row.licence_id, amount: row.amount, currency: row.currency },
+    },
+  }))
+}
+
+/** What is refused for good waits for a replay, and all that follows it. */
+async function provisionsFailed(
+  tx: Transaction,
+  carried: CarriedEffect[],
+  quietly: boolean,
+): Promise<NewEvent[]> {
+  const refused = carried.flatMap(({ effect, outcome }) =>
+    'refused' in outcome ? [{ purchaseRef: effect.purchase_ref, reason: outcome.refused.code }] : [],
+  )
+  if (refused.length === 0) return []
+  await refuseEffects(
+    tx,
+    refused.map((each) => each.purchaseRef),
+  )
+  const reasons = new Map(refused.map((each) => [each.purchaseRef, each.reason]))
+  const failed = [
+    ...(await markProvisionFailed(
+      tx,
+      refused.filter((each) => !isSale(each)),
+    )),
+    ...(await failSales(tx, refused.filter(isSale))),
+  ]
+  return quietly
+    ? []
+    : failed.map((row) => ({
+        accountId: row.account_id,
+        applicationId: row.application_id,
+        payload: {
+          case: 'paymentProvisionFailed',
+          value: {
+            sessionId: row.purchase_ref,
+            planId: row.plan_id,
+            amount: row.amount,
+            currency: row.currency,
+            reason: reasons.get(row.purchase_ref) ?? 'internal',
+          },
+        },
+      }))
+}
+
+/** The refunds' own events; the licences' come from licensing. */
+async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
+  const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
+  if (ids.length === 0) return []
+  return (await markRefundsProcessed(tx, ids)).map((row) => ({
+    accountId: row.account_id,
+    applicationId: row.application_id,
+    payload: {
+      case: 'refundProcessed',
+      value: {
+        licenceId: row.licence_id ?? '',
+        chargeRef: row.charge_ref,
+        amount: row.amount,
+        lane: row.lane,
+      },
+    },
+  }))
+}
+
+/** The customer goes on paying for a licence that stays revoked or retired. */
+async function alertLostRenewals(tx: Transaction, applied: CarriedEffect[]): Promise<void> {
+  for (const { effect, outcome } of applied) {
+    if (effect.kind !== 'renewed' || !('applied' in outcome)) continue
+    const { licenceId, status } = outcome.applied
+    if (status !== 'revoked' && status !== 'retired') continue
+    await alertVendors(
+      tx,
+      [effect.account_id],
+      {
+        kind: 'renewal_without_licence',
+        subject: `A renewal was paid on licence ${licenceId ?? ''}, which is ${status}`,
+        text: `Invoice ${effect.cause} of purchase ${effect.purchase_ref} was paid, and licence ${licenceId ?? ''} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+      },
+      effect.application_id,
+    )
+  }
+}

@@ -1,0 +1,18 @@
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
+import type { BillingDependencies } from '../dependencies.ts'
+import { addUpChanges } from './payment-day-queries.ts'
+
+const everyMs = 2_000
+const mostAtOnce = 20_000
+
+/** Keeps what readers have to add up small. */
+export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'log'>): Loop {
+  return startLoop({
+    work: async () => ((await addUpChanges(sql, mostAtOnce)) === mostAtOnce ? 0 : everyMs),
+    everyMs,
+    failed: (error) => log.warn({ err: error }, 'changes of days could not be added up, trying again'),
+    isOutage: isDatabaseOutage,
+  })
+}

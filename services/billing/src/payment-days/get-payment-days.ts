@@ -1,0 +1,30 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { invalid } from '@licensing/grpc/errors'
+import type { GetPaymentDaysRequest, GetPaymentDaysResponseSchema } from '@licensing/proto/billing'
+import type { BillingDependencies } from '../dependencies.ts'
+import { listPaymentDays } from './payment-day-queries.ts'
+
+export async function getPaymentDays(
+  { sql }: BillingDependencies,
+  request: GetPaymentDaysRequest,
+): Promise<MessageInitShape<typeof GetPaymentDaysResponseSchema>> {
+  checkDay('/from', request.from)
+  checkDay('/to', request.to)
+  const rows = await listPaymentDays(sql, request)
+  return {
+    days: rows.map((row) => ({
+      day: row.day,
+      currency: row.currency,
+      count: row.count,
+      grossMinor: row.gross_minor,
+      refundedMinor: row.refunded_minor,
+      feeMinor: row.fee_minor,
+    })),
+  }
+}
+
+function checkDay(pointer: string, day: string): void {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day) || Number.isNaN(Date.parse(day))) {
+    throw invalid(pointer, 'must be a day, YYYY-MM-DD')
+  }
+}

@@ -1,0 +1,41 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { pageOf } from '@licensing/database/page'
+import { invalid } from '@licensing/grpc/errors'
+import type {
+  ListedSaleEventSchema,
+  ListSaleEventsRequest,
+  ListSaleEventsResponseSchema,
+} from '@licensing/proto/billing'
+import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
+import type { BillingDependencies } from '../dependencies.ts'
+import { periodOf } from '../period.ts'
+import { listSaleRows } from './sale-list-queries.ts'
+import type { ListedSale } from './sale-list-queries.ts'
+
+export async function listSaleEvents(
+  { sql }: BillingDependencies,
+  request: ListSaleEventsRequest,
+): Promise<MessageInitShape<typeof ListSaleEventsResponseSchema>> {
+  if (request.status !== undefined && !isMember('saleStatus', request.status)) {
+    throw invalid('/status', `must be one of ${closedSets.saleStatus.join(', ')}`)
+  }
+  const rows = await listSaleRows(sql, { ...request, ...periodOf(request) }, request)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { saleEvents: page.map(listedSaleMessage), hasMore }
+}
+
+function listedSaleMessage(row: ListedSale): MessageInitShape<typeof ListedSaleEventSchema> {
+  return {
+    id: row.id,
+    saleId: row.sale_id,
+    externalRef: row.external_ref,
+    planId: row.plan_id,
+    amount: row.amount,
+    currency: row.currency,
+    occurredAt: timestampFromDate(row.occurred_at),
+    status: readMember('saleStatus', row.status),
+    ...(row.licence_id !== null && { licenceId: row.licence_id }),
+    ...(row.failure_reason !== null && { failureReason: row.failure_reason }),
+  }
+}

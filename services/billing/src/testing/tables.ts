@@ -1,0 +1,78 @@
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { billingMigrations } from '../migrations.ts'
+
+/** The tables, and nothing that runs on them. */
+export async function givenTables() {
+  const database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 4 })
+  await migrate(sql, billingMigrations)
+  return {
+    sql,
+    [Symbol.asyncDispose]: async () => {
+      await sql.end({ timeout: 5 })
+      await database[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export interface App {
+  accountId: string
+  applicationId: string
+}
+
+export const anApp = (): App => ({ accountId: newId('acct'), applicationId: newId('app') })
+
+interface PaymentFields {
+  at?: string
+  amount?: number
+  currency?: string
+  licenceId?: string
+  chargeRef?: string
+  paymentRef?: string
+  sessionId?: string
+}
+
+/** @returns its id */
+export async function insertPayment(sql: Database, app: App, fields: PaymentFields = {}): Promise<string> {
+  const id = newId('pay')
+  await sql`
+    insert into payments (id, account_id, application_id, source_key, session_id, plan_id, external_ref, amount,
+      currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charge_state)
+    values (${id}, ${app.accountId}, ${app.applicationId}, ${`test:${id}`}, ${fields.sessionId ?? null}, 'pln_1', 'c',
+      ${fields.amount ?? 4900}, ${fields.currency ?? 'eur'}, 49, ${fields.licenceId ?? null},
+      ${fields.at ?? '2026-03-01T12:00:00Z'}, 'm', ${fields.paymentRef ?? null}, ${fields.chargeRef ?? null}, 'known')`
+  return id
+}
+
+/** @returns its id */
+export async function insertRefund(
+  sql: Database,
+  app: App,
+  paymentId: string,
+  fields: { at?: string; amount?: number; lane?: string; status?: string } = {},
+): Promise<string> {
+  const id = newId('rfd')
+  await sql`
+    insert into refunds (id, account_id, application_id, payment_id, merchant, ref, amount, currency, lane, status,
+      occurred_at)
+    values (${id}, ${app.accountId}, ${app.applicationId}, ${paymentId}, 'm', ${id}, ${fields.amount ?? 4900}, 'eur',
+      ${fields.lane ?? 'full_refund'}, ${fields.status ?? 'succeeded'}, ${fields.at ?? '2026-03-02T12:00:00Z'})`
+  return id
+}
+
+export async function insertFee(
+  sql: Database,
+  app: App,
+  paymentId: string,
+  fields: { kind: string; amount: number; at?: string },
+): Promise<void> {
+  await sql`
+    insert into fee_entries (id, account_id, application_id, payment_id, kind, amount_minor, currency, period,
+      occurred_at)
+    values (${newId('fee')}, ${app.accountId}, ${app.applicationId}, ${paymentId}, ${fields.kind}, ${fields.amount},
+      'eur', '2026-03', ${fields.at ?? '2026-03-01T12:00:00Z'})`
+}
