@@ -18,6 +18,11 @@ export const notifierConfig = z.object({
     .default('')
     .transform(reading(parseNetworks))
     .describe('private networks that deliveries may go to, separated by commas'),
+  WEBHOOK_DENIED_CIDRS: z
+    .string()
+    .default('')
+    .transform(reading(parseNetworks))
+    .describe('networks that no delivery may go to, such as the operator’s own on public addresses'),
   WEBHOOK_CA_FILE: z.string().optional().describe('PEM file of authorities to trust beside the usual ones'),
   WEBHOOK_BACKOFF_SECONDS: z
     .string()

@@ -1,14 +1,19 @@
 import type { Database } from '@licensing/database/connect'
+import type { Turns } from '@licensing/grpc/turns'
+import type { Logger } from '@licensing/process/log'
 import type { Clock } from './clock.ts'
 import type { Engine } from './engine/engine.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 
-/** What the RPC handlers are given. */
-export interface NotifierDeps {
+/** What the handlers need. */
+export interface NotifierDependencies {
   sql: Database
+  log: Logger
   clock: Clock
   keys: EncryptionKeys
   engine: Engine
+  /** Registrations of endpoints, by application. */
+  registrations: Turns
   /** What is wrong with a URL that is to be registered, or null. */
   urlProblem: (url: string) => Promise<string | null>
 }

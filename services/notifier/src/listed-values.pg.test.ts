@@ -5,22 +5,40 @@ import type { DeliveryStatus, EndpointStatus } from '@licensing/proto/closed-set
 import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
 import { expect, test } from 'vitest'
+import { failingFrom } from './deliveries/backoff.ts'
+import { notifierMigrations } from './migrations.ts'
 
 test('the values that the database’s definitions list are those of the closed sets', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {
-    const path = new URL('../migrations', import.meta.url).pathname
-    await migrate(sql, [{ name: 'notifier', path }])
+    await migrate(sql, notifierMigrations)
     expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
       deliveries_status_check: closedSets.deliveryStatus.toSorted(),
       // Which deliveries are waiting to be tried again.
       deliveries_failing: ['pending' satisfies DeliveryStatus],
+      // Which endpoints count against the quota.
+      endpoints_enabled: ['enabled' satisfies EndpointStatus],
       endpoints_status_check: closedSets.endpointStatus.toSorted(),
       endpoints_disabled_reason_check: closedSets.disabledReason.toSorted(),
+      alerts_kind_check: closedSets.alertKind.toSorted(),
+      delivery_counts_step_check: ['day', 'hour'],
       // Which endpoints have a time and a reason.
       endpoints_check: ['disabled' satisfies EndpointStatus],
     })
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+})
+
+test('the index of failing deliveries begins where an endpoint counts as failing', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  try {
+    await migrate(sql, notifierMigrations)
+    const [index] = await sql<{ definition: string }[]>`
+      select pg_get_indexdef('deliveries_failing'::regclass) as definition`
+    expect(index!.definition).toContain(`(scheduled_attempts >= ${failingFrom})`)
   } finally {
     await sql.end({ timeout: 5 })
   }

@@ -4,8 +4,7 @@ import { migrate } from '@licensing/database/migrate'
 import { prepareDatabase } from '@licensing/database/prepare'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
-import { consumerMigrations } from '@licensing/events/migrations'
-import { missedEventsService } from '@licensing/events/missed-events-service'
+import { checkCallers, signCalls } from '@licensing/grpc/callers'
 import { connectTo } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
@@ -14,8 +13,8 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mail.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
+import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
-import { notifierService } from './service.ts'
 import { keepPartitions } from './upkeep/upkeep.ts'
 
 await runProcess(
@@ -33,17 +32,18 @@ await runProcess(
       },
     })
     onStop('database', () => sql.end({ timeout: 5 }))
-    const migrations = { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname }
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
-      await migrate(sql, [consumerMigrations, migrations], step)
+      await migrate(sql, notifierMigrations, step)
       step('partitions of events')
       await keepPartitions(sql, systemClock.now(), log)
     })
 
     step('nats')
-    const nats = await connectNats(config.NATS_URL, 'notifier', log)
+    const nats = await connectNats(config.NATS_URL, 'notifier', log, config.NATS_PASSWORD)
     onStop('nats', () => nats.close())
-    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text)
+    const catalog = connectTo(CatalogService, config.CATALOG_ADDRESS.text, {
+      sign: signCalls('notifier', 'catalog', config),
+    })
     onStop('catalog channel', () => catalog.close())
 
     step('notifier')
@@ -54,6 +54,7 @@ await runProcess(
       clock: systemClock,
       keys: config.ENCRYPTION_KEY,
       allowedNetworks: config.WEBHOOK_ALLOWED_CIDRS,
+      deniedNetworks: config.WEBHOOK_DENIED_CIDRS,
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       slots: config.WEBHOOK_SLOTS,
@@ -65,9 +66,10 @@ await runProcess(
     step('grpc server')
     const server = await serve({
       address: config.GRPC_ADDRESS,
-      services: [notifierService(notifier.deps), missedEventsService(notifier.consumers)],
+      services: notifier.services,
       log,
       health,
+      checkCaller: checkCallers('notifier', config, log),
       isUnavailable: isDatabaseUnavailable,
     })
     onStop('server', () => server.stop())

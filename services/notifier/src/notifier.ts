@@ -2,25 +2,35 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
-import type { Consumer } from '@licensing/events/consumer'
+import { missedEventsService } from '@licensing/events/missed-events-service'
+import type { ServeOptions } from '@licensing/grpc/server'
+import { createTurns } from '@licensing/grpc/turns'
+import { startPurge } from '@licensing/idempotency/purge'
 import type { Logger } from '@licensing/process/log'
 import { Loop } from '@licensing/process/loop'
+import { quotaService } from '@licensing/quotas/quota-service'
 import { sendAlerts } from './alerts/send-alerts.ts'
-import type { AlertDeps } from './alerts/send-alerts.ts'
+import type { AlertDependencies } from './alerts/send-alerts.ts'
 import type { Clock } from './clock.ts'
 import { createBackoff } from './deliveries/backoff.ts'
-import type { NotifierDeps } from './dependencies.ts'
+import type { NotifierDependencies } from './dependencies.ts'
 import { Engine } from './engine/engine.ts'
 import { startEndpointNews } from './engine/endpoint-news.ts'
-import { takeInEvents } from './events/take-in-events.ts'
+import { consumeEvents } from './events/consume-events.ts'
+import { startRecordingDeferred } from './events/record-deferred.ts'
+import { shareEvents } from './events/share-events.ts'
 import type { Networks } from './sending/address.ts'
 import { createAddressRefusal } from './sending/address.ts'
+import { secretsService } from './endpoints/secrets-service.ts'
 import { createConnector } from './sending/connector.ts'
 import { createResolver, createSystemLookup } from './sending/resolver.ts'
 import { Sender } from './sending/sender.ts'
 import { webhookUrlProblem } from './sending/webhook-url.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
+import { notifierService } from './service.ts'
 import { startUpkeep } from './upkeep/upkeep.ts'
+
+const alertsEveryMs = 5_000
 
 export interface NotifierOptions {
   sql: Database
@@ -29,28 +39,29 @@ export interface NotifierOptions {
   clock: Clock
   keys: EncryptionKeys
   allowedNetworks: Networks
+  deniedNetworks?: Networks
   extraCa?: string | undefined
   backoffSeconds?: number[] | undefined
   slots: number
   streamReplicas: number
-  alertEmail: AlertDeps['alertEmail']
-  sendMail?: AlertDeps['sendMail']
+  alertEmail: AlertDependencies['alertEmail']
+  sendMail?: AlertDependencies['sendMail']
 }
 
-const alertsEveryMs = 5_000
+export interface Notifier {
+  deps: NotifierDependencies
+  services: ServeOptions['services']
+  stop(): Promise<void>
+}
 
 /**
- * Everything of the notifier but its gRPC server and its connections. Its database has the partitions of these weeks
- * (`keepPartitions`).
+ * Everything of the notifier but its connections and the server of its RPCs. Its database is migrated, and has the
+ * partitions of these weeks (`keepPartitions`).
  */
-export function startNotifier(options: NotifierOptions): {
-  deps: NotifierDeps
-  consumers: Consumer[]
-  stop(): Promise<void>
-} {
+export function startNotifier(options: NotifierOptions): Notifier {
   const { sql, nats, log, clock, keys } = options
 
-  const refusal = createAddressRefusal(options.allowedNetworks)
+  const refusal = createAddressRefusal(options.allowedNetworks, undefined, options.deniedNetworks)
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
   const alerts = new Loop({
@@ -72,11 +83,26 @@ export function startNotifier(options: NotifierOptions): {
     announce: (endpointIds) => news.announce(endpointIds),
   })
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal })
-  const deps = { sql, clock, keys, engine, urlProblem }
+  const registrations = createTurns('other endpoints are being registered for this application: try again')
+  const deps = { sql, log, clock, keys, engine, urlProblem, registrations }
 
   alerts.start()
   engine.start()
-  const upkeep = startUpkeep({ sql, clock, log, measure: () => engine.measure() })
+  const upkeep = startUpkeep({
+    sql,
+    clock,
+    log,
+    measure: () => engine.measure(),
+    alertQueued: () => alerts.wake(),
+  })
+  const purge = startPurge({ sql, log })
+  const consume = consumeEvents({ engine, clock, alertQueued: () => alerts.wake() })
+  const isTransient = (error: unknown) => {
+    // Events wait then, rather than go to the dead letters.
+    if (isPartitionMissing(error)) upkeep.makePartitions()
+    return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
+  }
+  const deferred = startRecordingDeferred({ sql, consume, isTransient, log })
   const consumers = (['licensing', 'billing'] as const).map((source) =>
     startConsumer({
       sql,
@@ -85,21 +111,23 @@ export function startNotifier(options: NotifierOptions): {
       log,
       streamReplicas: options.streamReplicas,
       service: 'notifier',
-      handle: takeInEvents({ engine, clock, alertQueued: () => alerts.wake() }),
-      isTransient: (error) => {
-        // Events wait then, rather than go to the dead letters.
-        if (isPartitionMissing(error)) upkeep.makePartitions()
-        return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
-      },
+      handle: shareEvents(consume, () => deferred.wake()),
+      isTransient,
     }),
   )
 
   return {
     deps,
-    consumers,
+    services: [
+      notifierService(deps),
+      missedEventsService(consumers),
+      secretsService(sql, keys),
+      quotaService(sql, ['webhook_endpoints']),
+    ],
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
-      await Promise.all([upkeep.stop(), engine.stop(), news.stop()])
+      await deferred.stop()
+      await Promise.all([upkeep.stop(), purge.stop(), engine.stop(), news.stop()])
       await Promise.all([alerts.stop(), sender.close()])
     },
   }

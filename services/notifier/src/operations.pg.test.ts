@@ -75,13 +75,13 @@ test('the metrics say what was attempted, what is due and for how long there are
     return Number(line?.split(' ').at(-1))
   }
   await eventually(async () => {
-    expect(await metric('webhook_attempts_total{class="delivered",lane="first"}')).toBe(3)
-    expect(await metric('webhook_attempts_total{class="status",lane="first"}')).toBe(3)
+    expect(await metric('webhook_attempts_total{class="delivered",attempt="first"}')).toBe(3)
+    expect(await metric('webhook_attempts_total{class="status",attempt="first"}')).toBe(3)
     expect(await metric('webhook_flush_rows_sum')).toBe(6)
   })
   expect(await metric('webhook_duplicate_attempts_total')).toBe(0)
   expect(await metric('webhook_slots_busy{of="all"}')).toBe(0)
-  expect(await metric('webhook_oldest_due_seconds{lane="later"}')).toBe(0)
+  expect(await metric('webhook_oldest_due_seconds{attempt="later"}')).toBe(0)
   expect(await metric('notifier_event_partitions_ahead_days')).toBeGreaterThan(50)
   expect(await metric('notifier_event_partitions_overdue')).toBe(0)
 })

@@ -1,28 +1,47 @@
 import { implement } from '@licensing/grpc/server'
-import { NotifierService } from '@licensing/proto/notifier'
+import { createRepeatable } from '@licensing/idempotency/repeatable'
+import {
+  CreateEndpointResponseSchema,
+  NotifierService,
+  RecoverEndpointResponseSchema,
+  ReplayDeliveryResponseSchema,
+  RotateSecretResponseSchema,
+  SendTestEventResponseSchema,
+} from '@licensing/proto/notifier'
+import { listAlerts } from './alerts/list-alerts.ts'
 import { getDelivery } from './deliveries/get-delivery.ts'
+import { listAttempts } from './deliveries/list-attempts.ts'
 import { listDeliveries } from './deliveries/list-deliveries.ts'
 import { replayDelivery } from './deliveries/replay-delivery.ts'
-import type { NotifierDeps } from './dependencies.ts'
+import type { NotifierDependencies } from './dependencies.ts'
 import { createEndpoint } from './endpoints/create-endpoint.ts'
 import { deleteEndpoint } from './endpoints/delete-endpoint.ts'
 import { getEndpoint } from './endpoints/get-endpoint.ts'
 import { listEndpoints } from './endpoints/list-endpoints.ts'
+import { recoverEndpoint } from './endpoints/recover-endpoint.ts'
 import { rotateSecret } from './endpoints/rotate-secret.ts'
 import { sendTestEvent } from './endpoints/send-test-event.ts'
+import { getLatestSequence } from './events/get-latest-sequence.ts'
 import { listEvents } from './events/list-events.ts'
+import { getDeliveryMetrics } from './metrics/get-delivery-metrics.ts'
 
-export function notifierService(deps: NotifierDeps) {
+export function notifierService(deps: NotifierDependencies) {
+  const repeatable = createRepeatable(deps)
   return implement(NotifierService, {
-    createEndpoint: (request) => createEndpoint(deps, request),
+    createEndpoint: repeatable(CreateEndpointResponseSchema, (request) => createEndpoint(deps, request)),
     getEndpoint: (request) => getEndpoint(deps, request),
     listEndpoints: (request) => listEndpoints(deps, request),
     deleteEndpoint: (request) => deleteEndpoint(deps, request),
-    rotateSecret: (request) => rotateSecret(deps, request),
-    sendTestEvent: (request) => sendTestEvent(deps, request),
+    rotateSecret: repeatable(RotateSecretResponseSchema, (request) => rotateSecret(deps, request)),
+    sendTestEvent: repeatable(SendTestEventResponseSchema, (request) => sendTestEvent(deps, request)),
+    recoverEndpoint: repeatable(RecoverEndpointResponseSchema, (request) => recoverEndpoint(deps, request)),
     listDeliveries: (request) => listDeliveries(deps, request),
     getDelivery: (request) => getDelivery(deps, request),
-    replayDelivery: (request) => replayDelivery(deps, request),
+    listAttempts: (request) => listAttempts(deps, request),
+    replayDelivery: repeatable(ReplayDeliveryResponseSchema, (request) => replayDelivery(deps, request)),
     listEvents: (request) => listEvents(deps, request),
+    listAlerts: (request) => listAlerts(deps, request),
+    getDeliveryMetrics: (request) => getDeliveryMetrics(deps, request),
+    getLatestSequence: (request) => getLatestSequence(deps, request),
   })
 }

@@ -1,12 +1,15 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
+import { closedSets } from '@licensing/proto/closed-sets'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { SMTPServer } from 'smtp-server'
 import { expect, test } from 'vitest'
 import { givenEvent, publish } from '../testing/events.ts'
-import { startTestNotifier } from '../testing/notifier.ts'
+import type { TestNotifier } from '../testing/notifier.ts'
+import { firstPage, startTestNotifier } from '../testing/notifier.ts'
 import { createMailer } from './mail.ts'
 
 interface Mailbox extends AsyncDisposable {
@@ -45,6 +48,14 @@ async function startMailbox(): Promise<Mailbox> {
   }
 }
 
+async function alertsOf(notifier: TestNotifier, of: object = {}) {
+  const { accountId } = notifier.of
+  return (await notifier.calls.listAlerts({ accountId, ...firstPage, ...of })).alerts
+}
+
+const mailed = async (notifier: TestNotifier) =>
+  (await alertsOf(notifier)).filter(({ mailedAt }) => mailedAt !== undefined)
+
 test('an endpoint that exhausts its retries has one mail sent to the address of the account', async () => {
   await using mailbox = await startMailbox()
   await using receiver = await startHttpsReceiver({ status: 418 })
@@ -57,7 +68,9 @@ test('an endpoint that exhausts its retries has one mail sent to the address of 
   const { id } = await notifier.register(receiver.url())
   const events = await notifier.happen(3)
   await eventually(() => expect(mailbox.mails.length).toBeGreaterThan(0), { timeoutMs: 20_000 })
-  const [mail] = mailbox.mails
+  const disabled = () => mailbox.mails.filter(({ text }) => text.includes('Webhook endpoint disabled'))
+  await eventually(() => expect(disabled()).toHaveLength(1), { timeoutMs: 20_000 })
+  const [mail] = disabled()
   expect(mail!.to).toEqual([`${notifier.of.accountId}@vendor.example`])
   expect(mail!.text).toContain('From: alerts@licensing.example')
   expect(mail!.text).toMatch(/^Subject: Webhook endpoint disabled: localhost:\d+/m)
@@ -65,11 +78,14 @@ test('an endpoint that exhausts its retries has one mail sent to the address of 
   expect(mail!.text).toContain('status 418')
   expect(events.some((event) => mail!.text.includes(event.id))).toBe(true)
 
-  await eventually(async () =>
-    expect(await notifier.sql`select 1 from alerts where sent_at is not null`).toHaveLength(1),
-  )
-  expect(await notifier.sql`select 1 from alerts`).toHaveLength(1)
-  expect(mailbox.mails).toHaveLength(1)
+  // Its sixth failure had made one of its own.
+  await eventually(async () => expect(await mailed(notifier)).toHaveLength(2), { timeoutMs: 20_000 })
+  const kinds = (await alertsOf(notifier)).map(({ kind }) => kind)
+  expect(kinds.toSorted()).toEqual(['endpoint_disabled', 'endpoint_failing'])
+  expect(mailbox.mails).toHaveLength(2)
+  const [alert] = (await alertsOf(notifier)).filter(({ kind }) => kind === 'endpoint_disabled')
+  expect(alert).toMatchObject({ applicationId: notifier.of.applicationId, endpointId: id })
+  expect(alert!.detail).toContain('status 418')
 })
 
 test('an alert of another service is mailed, and is no event of the vendor', async () => {
@@ -124,5 +140,86 @@ test('without an address, or without a mail server, an alert is done with', asyn
     await eventually(async () =>
       expect(await notifier.sql`select 1 from alerts where sent_at is not null`).toHaveLength(1),
     )
+    const [alert] = await alertsOf(notifier)
+    expect(alert!.mailedAt).toBeUndefined()
   }
+})
+
+test('alerts are listed newest first, each once, with kind, application and text', async () => {
+  await using notifier = await startTestNotifier()
+  const { accountId, applicationId } = notifier.of
+  const kinds = closedSets.alertKind
+  const events = kinds.map((kind, i) =>
+    givenEvent({
+      accountId,
+      applicationId: i % 2 === 0 ? applicationId : '',
+      payload: { case: 'vendorAlert', value: { subject: `Alert ${i}`, text: `Text ${i}`, kind } },
+    }),
+  )
+  const elsewhere = givenEvent({
+    accountId: newId('acct'),
+    applicationId,
+    payload: { case: 'vendorAlert', value: { subject: 'Other', text: 'Other', kind: 'refund_reversed' } },
+  })
+  for (const event of [...events, elsewhere]) {
+    await publish(notifier.nats, [event], { source: 'billing' })
+    const stored = () => notifier.sql`select 1 from alerts where account_id = ${event.accountId}`
+    await eventually(async () =>
+      expect((await stored()).length).toBe(event === elsewhere ? 1 : events.indexOf(event) + 1),
+    )
+  }
+  const all = await alertsOf(notifier)
+  expect(all.map(({ kind, detail }) => [kind, detail])).toEqual(
+    kinds.map((kind, i) => [kind, `Text ${i}`]).toReversed(),
+  )
+  const paged: typeof all = []
+  for (let hasMore = true; hasMore;) {
+    const beforeId = paged.at(-1)?.id ?? ''
+    const page = await notifier.calls.listAlerts({ accountId, limit: 2, beforeId })
+    paged.push(...page.alerts)
+    hasMore = page.hasMore
+  }
+  expect(paged).toEqual(all)
+  const ofApplication = all.filter(({ applicationId: id }) => id === applicationId)
+  expect(ofApplication).toHaveLength(4)
+  expect(all.filter(({ applicationId: id }) => id === undefined)).toHaveLength(3)
+  expect(await alertsOf(notifier, { onlyApplicationId: applicationId })).toEqual(ofApplication)
+  expect(await alertsOf(notifier, { onlyApplicationId: newId('app') })).toEqual([])
+})
+
+test('an alert of an earlier release has the kind that its subject says', async () => {
+  await using notifier = await startTestNotifier()
+  const { sql, of } = notifier
+  const endpointId = newId('whe')
+  await sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    values (${endpointId}, ${of.accountId}, ${of.applicationId}, 'https://example.com/', '', now())`
+  const written = [
+    ['Webhook endpoint disabled: example.com', 'endpoint_disabled'],
+    ['A refund failed on charge ch_1', 'refund_reversed'],
+    ['The payment processor was disconnected', 'processor_disconnected'],
+    ['An event of the payment processor cannot be handled', 'processor_event_parked'],
+    ['A refund in another currency on charge ch_1', 'processor_event_parked'],
+  ] as const
+  for (const [subject] of written) {
+    await sql`
+      insert into alerts (account_id, subject, text)
+      values (${of.accountId}, ${subject}, ${`The webhook endpoint ${endpointId} (https://example.com/) has been`})`
+  }
+  const alerts = (await alertsOf(notifier)).toReversed()
+  expect(alerts.map(({ kind }) => kind)).toEqual(written.map(([, kind]) => kind))
+  expect(alerts[0]).toMatchObject({ endpointId, applicationId: of.applicationId })
+  expect(alerts[1]!.endpointId).toBeUndefined()
+})
+
+test('an alert of a later release with a kind that is not known here is listed and mailed all the same', async () => {
+  await using mailbox = await startMailbox()
+  await using notifier = await startTestNotifier({
+    alertEmail: () => Promise.resolve('vendor@example.com'),
+    sendMail: createMailer(mailbox.url, 'alerts@licensing.example'),
+  })
+  const value = { subject: 'Subject', text: 'Text', kind: 'of_another_release' }
+  await publish(notifier.nats, [givenEvent({ ...notifier.of, payload: { case: 'vendorAlert', value } })])
+  await eventually(async () => expect(await mailed(notifier)).toHaveLength(1))
+  expect((await alertsOf(notifier))[0]).toMatchObject({ kind: 'processor_event_parked' })
 })

@@ -2,11 +2,11 @@ import type { Database } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
-import type { Alert } from './alert-queries.ts'
+import type { DueAlert } from './alert-queries.ts'
 import { alertSent, takeAlert, tryAlertAgain } from './alert-queries.ts'
 import type { SendMail } from './mail.ts'
 
-export interface AlertDeps {
+export interface AlertDependencies {
   sql: Database
   log: Logger
   /** Where an account's alerts go; null where it wants none. */
@@ -26,13 +26,14 @@ const leaseSeconds = 60
 const longestPauseSeconds = 600
 
 /** Sends every alert that is due, each until the mail server has taken it. */
-export async function sendAlerts(deps: AlertDeps): Promise<void> {
+export async function sendAlerts(deps: AlertDependencies): Promise<void> {
   for (;;) {
     const alert = await takeAlert(deps.sql, leaseSeconds)
     if (!alert) return
     try {
-      alertsCount.inc({ outcome: await send(deps, alert) })
-      await alertSent(deps.sql, alert.id)
+      const outcome = await send(deps, alert)
+      alertsCount.inc({ outcome })
+      await alertSent(deps.sql, alert.id, outcome === 'sent')
     } catch (error) {
       alertsCount.inc({ outcome: 'failed' })
       deps.log.warn({ err: error, alert: alert.id.toString(), tries: alert.tries }, 'alert not sent')
@@ -41,8 +42,11 @@ export async function sendAlerts(deps: AlertDeps): Promise<void> {
   }
 }
 
-async function send({ log, alertEmail, sendMail }: AlertDeps, alert: Alert): Promise<'sent' | 'logged'> {
-  const { id, accountId, subject, text, createdAt } = alert
+async function send(
+  { log, alertEmail, sendMail }: AlertDependencies,
+  alert: DueAlert,
+): Promise<'sent' | 'logged'> {
+  const { id, account_id: accountId, subject, text, created_at: createdAt } = alert
   const to = sendMail && (await addressOf(alertEmail, accountId))
   if (!sendMail || !to) {
     log.warn({ account_id: accountId, subject, text }, 'alert')
@@ -52,7 +56,10 @@ async function send({ log, alertEmail, sendMail }: AlertDeps, alert: Alert): Pro
   return 'sent'
 }
 
-async function addressOf(alertEmail: AlertDeps['alertEmail'], accountId: string): Promise<string | null> {
+async function addressOf(
+  alertEmail: AlertDependencies['alertEmail'],
+  accountId: string,
+): Promise<string | null> {
   try {
     return await alertEmail(accountId)
   } catch (error) {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createBackoff, mostAttempts, readSeconds, waitAfter } from './backoff.ts'
+import { createBackoff, failingFrom, mostAttempts, readSeconds, waitAfter } from './backoff.ts'
 
 const noAnswer = { responseCode: null, retryAfterSeconds: null }
 const middle = 0.5
@@ -11,6 +11,12 @@ test('the waits are those of the interface, and the twelfth failure is the last'
   )
   const seconds = [60, 300, 1800, 7200, 21600, 21600, 21600, 21600, 21600, 21600, 21600]
   expect(waits).toEqual([...seconds.map((wait) => wait * 1000), null])
+})
+
+test('an endpoint counts as failing from the failure on after which the wait is hours, attempts being left', () => {
+  const waits = createBackoff()
+  expect(waits.findIndex((seconds) => seconds > 3600) + 1).toBe(failingFrom)
+  expect(failingFrom).toBeLessThan(mostAttempts)
 })
 
 test('the first wait is exact; later ones vary by a tenth at most', () => {

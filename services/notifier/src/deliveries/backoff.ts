@@ -7,6 +7,9 @@ const hour = 60 * minute
 /** Interface 6.3: 1 minute, 5 minutes, 30 minutes, 2 hours, then 6-hour steps; seconds. */
 const interfaceWaits = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour]
 
+/** An endpoint counts as failing from so many failed attempts of one event on; the index deliveries_failing says so too. */
+export const failingFrom = 4
+
 const longestRetryAfterSeconds = 6 * hour
 const jitter = 0.1
 

@@ -1,4 +1,5 @@
 import { newId } from '@licensing/database/ids'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Delivery } from '@licensing/proto/notifier'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
@@ -6,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenEvent, publish } from '../testing/events.ts'
 import type { TestNotifier } from '../testing/notifier.ts'
 import { firstPage, startTestNotifier } from '../testing/notifier.ts'
-import { readDeliveries, readLeftovers } from './delivery-log.ts'
+import { findDeliveries, listLeftovers } from './delivery-log-queries.ts'
 
 let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
 let notifier: TestNotifier
@@ -65,6 +66,11 @@ test('each filter and all of them together find what fits', async () => {
     { status: 'failed' },
     { endpointId: good, status: 'delivered', eventType: 'licence.suspended' },
     { endpointId: good, status: 'pending' },
+    { eventId: all[3]!.eventId },
+    { licenceId: all[5]!.licenceId },
+    { licenceId: all[5]!.licenceId, endpointId: bad, status: 'pending' },
+    { eventId: newId('evt') },
+    { licenceId: newId('lic') },
   ]
   for (const filter of filters) {
     const fits = (delivery: Delivery) =>
@@ -72,6 +78,39 @@ test('each filter and all of them together find what fits', async () => {
     expect(await pages(filter)).toEqual(all.filter(fits))
   }
   expect(all.filter(({ endpointId }) => endpointId === bad)).toHaveLength(23)
+  expect(await pages({ licenceId: all[5]!.licenceId })).toHaveLength(2)
+})
+
+test('of a time, what was created from its start and before its end is found', async () => {
+  const all = await pages({}, 200)
+  const times = [...new Set(all.map(({ createdAt }) => timestampDate(createdAt!).getTime()))].sort(
+    (a, b) => a - b,
+  )
+  expect(times.length).toBeGreaterThan(1)
+  const at = (ms: number) => timestampFromDate(new Date(ms))
+  const createdIn = (since: number, until: number) =>
+    all.filter(({ createdAt }) => {
+      const ms = timestampDate(createdAt!).getTime()
+      return ms >= since && ms < until
+    })
+  const [first, last] = [times[0]!, times.at(-1)!]
+  const day = 86_400_000
+  for (const [since, until] of [
+    [first, last],
+    [first, last + 1],
+    [first + 1, last],
+    [last, first],
+    [first - day, last + day],
+    [last + day, last + 2 * day],
+  ] as const) {
+    const expected = createdIn(since, until)
+    expect(await pages({ since: at(since), until: at(until) })).toEqual(expected)
+    expect(await pages({ since: at(since), until: at(until), endpointId: good }, 3)).toEqual(
+      expected.filter(({ endpointId }) => endpointId === good),
+    )
+  }
+  expect(await pages({ since: at(last) })).toEqual(createdIn(last, Infinity))
+  expect(await pages({ until: at(last) })).toEqual(createdIn(-Infinity, last))
 })
 
 test('an endpoint that is unknown, or of another application, has an empty page', async () => {
@@ -105,13 +144,11 @@ test('what waits for a disabled endpoint reads as failed before it is marked so,
     await tx`
       update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted', has_leftovers = true
       where id = ${bad}`
-    expect(await readLeftovers(tx, of.applicationId)).toEqual([bad])
-    const read = (filter: object) => readDeliveries(tx, { ...of, limit: 200, ...filter }, [bad])
+    expect(await listLeftovers(tx, of.applicationId)).toEqual([bad])
+    const read = (filter: object) => findDeliveries(tx, { ...of, limit: 200, ...filter }, [bad])
     const failed = await read({ status: 'failed' })
-    expect(failed.map(({ endpointId }) => endpointId)).toEqual(Array<string>(23).fill(bad))
-    expect(failed.every(({ status, nextAttemptAt }) => status === 'failed' && nextAttemptAt === null)).toBe(
-      true,
-    )
+    expect(failed.map((row) => row.endpoint_id)).toEqual(Array<string>(23).fill(bad))
+    expect(failed.every((row) => row.status === 'failed' && row.next_attempt_at === null)).toBe(true)
     expect(await read({ status: 'failed', beforeId: failed[9]!.id })).toEqual(failed.slice(10))
     expect(await read({ status: 'failed', endpointId: good })).toEqual([])
     expect(await read({ status: 'pending' })).toEqual([])
@@ -121,5 +158,53 @@ test('what waits for a disabled endpoint reads as failed before it is marked so,
     expect(await sql`select 1 from deliveries where status = 'pending'`).toHaveLength(0),
   )
   expect(await pages({ status: 'failed' })).toHaveLength(23)
-  expect(await readLeftovers(sql, of.applicationId)).toEqual([])
+  expect(await listLeftovers(sql, of.applicationId)).toEqual([])
+})
+
+test('a row says its licence; an event about none, and a row of an earlier release, say none', async () => {
+  const { sql, of } = notifier
+  const [delivery] = await notifier.deliveries({ endpointId: good })
+  expect(delivery!.licenceId).toMatch(/^lic_/)
+  const { eventId } = await notifier.calls.sendTestEvent({ ...of, endpointId: good })
+  const [test] = await eventually(async () => {
+    const found = await pages({ eventId })
+    expect(found).toHaveLength(1)
+    return found
+  })
+  expect(test!.licenceId).toBeUndefined()
+  await sql
+    .begin(async (tx) => {
+      await tx`update deliveries set licence_id = null where id = ${delivery!.id}`
+      const [read] = await findDeliveries(tx, { ...of, id: delivery!.id, limit: 1 }, [])
+      expect(read!.licence_id).toBeNull()
+      throw new Error('undo')
+    })
+    .catch((error: unknown) => expect(error).toMatchObject({ message: 'undo' }))
+})
+
+test('a delivery’s detail has its newest 100 attempts, and pages have all of them, newest first', async () => {
+  const { calls, of, sql } = notifier
+  const [delivery] = await notifier.deliveries()
+  const deliveryId = delivery!.id
+  await sql`
+    insert into attempts (delivery_id, attempt, at, duration_ms)
+    select ${deliveryId}, n, now(), 1 from generate_series(${delivery!.attemptCount + 1}::int, 250) as n`
+  await sql`update deliveries set attempt_count = 250 where id = ${deliveryId}`
+  const numbers = (attempts: { attempt: number }[]) => attempts.map(({ attempt }) => attempt)
+  const detail = await calls.getDelivery({ ...of, deliveryId })
+  expect(numbers(detail.attempts)).toEqual(Array.from({ length: 100 }, (_, at) => 151 + at))
+
+  const seen: number[] = []
+  for (let beforeAttempt = 0; ;) {
+    const page = await calls.listAttempts({ ...of, deliveryId, limit: 100, beforeAttempt })
+    seen.push(...numbers(page.attempts))
+    if (!page.hasMore) break
+    beforeAttempt = seen.at(-1)!
+  }
+  expect(seen).toEqual(Array.from({ length: 250 }, (_, at) => 250 - at))
+
+  for (const foreign of [{ accountId: newId('acct') }, { applicationId: newId('app') }]) {
+    const request = { ...of, ...foreign, deliveryId, limit: 0, beforeAttempt: 0 }
+    await expect(calls.listAttempts(request)).rejects.toMatchObject({ code: 'not_found' })
+  }
 })

@@ -3,11 +3,13 @@ import { plainArray } from '../arrays.ts'
 import type { Sendable } from '../engine/work.ts'
 
 export interface NewDelivery extends Sendable {
-  accountId: string
-  eventType: string
+  account_id: string
+  event_type: string
   /** With account and sequence, where the event is kept. */
-  recordedAt: Date
+  recorded_at: Date
   sequence: bigint
+  /** What the event is about, where that is a licence. */
+  licence_id: string | null
 }
 
 /** Deliveries that are leased to a sender in the transaction that makes them. */
@@ -27,26 +29,36 @@ export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], clai
 }
 
 async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
-  const { recordedAt, createdAt } = deliveries[0]!
+  const { recorded_at: recordedAt, created_at: createdAt } = deliveries[0]!
+  const counts = new Map<string, number>()
+  for (const { endpoint_id: endpointId } of deliveries)
+    counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1)
   await sql`
+    with pending as (
+      insert into endpoint_tallies (endpoint_id, pending_change)
+      select endpoint_id, pending from unnest(
+        ${plainArray([...counts.keys()])}::text[], ${plainArray([...counts.values()])}::int[]
+      ) as endpoint (endpoint_id, pending)
+    )
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at,
-      sequence, created_at, retry_at, due_at, claim_id, claimed_until)
+      sequence, licence_id, created_at, retry_at, due_at, claim_id, claimed_until)
     select id, account_id, application_id, endpoint_id, event_id, event_type, ${recordedAt},
-      sequence, ${createdAt}, ${createdAt}, ${createdAt},
+      sequence, licence_id, ${createdAt}, ${createdAt}, ${createdAt},
       case when claimed = 1 then ${claim.id}::uuid end,
       case when claimed = 1 then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' end
     from unnest(
       ${plainArray(deliveries.map((delivery) => delivery.id))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.accountId))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.applicationId))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.endpointId))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.eventId))}::text[],
-      ${plainArray(deliveries.map((delivery) => delivery.eventType))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.account_id))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.application_id))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.endpoint_id))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.event_id))}::text[],
+      ${plainArray(deliveries.map((delivery) => delivery.event_type))}::text[],
       ${plainArray(deliveries.map((delivery) => delivery.sequence))}::bigint[],
+      ${plainArray(deliveries.map((delivery) => delivery.licence_id))}::text[],
       ${plainArray(deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id))))}::smallint[]
-    ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, claimed)`
+    ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
   const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
-  await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpointId))], createdAt)
+  await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 
 /** Has endpoints looked at no later than `at`. Called after their deliveries were made to wait. */
@@ -57,4 +69,29 @@ export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise
     select endpoint_id, ${at} from unnest(${plainArray(endpointIds.toSorted())}::text[]) as endpoint_id
     on conflict (endpoint_id) do update set look_at = excluded.look_at
     where waiting_endpoints.look_at > excluded.look_at`
+}
+
+/**
+ * Marks pending deliveries of a disabled endpoint as failed: all that are in flight, and up to `limit` others. What is in
+ * flight keeps no claim: its result is recorded, and a delivery that was acknowledged is delivered.
+ *
+ * @returns how many it looked at
+ */
+export async function failPending(sql: Sql, endpointId: string, limit: number): Promise<number> {
+  // Materialized: where a sender changes a row meanwhile, PostgreSQL looks at the row again, and does not find it in a
+  // `union all` that the planner has merged into the join.
+  const { count } = await sql`
+    with pending as materialized (
+      (select application_id, id from deliveries
+        where endpoint_id = ${endpointId} and claim_id is null and due_at is not null
+        limit ${limit})
+      union all
+      select application_id, id from deliveries where claimed_until is not null and endpoint_id = ${endpointId}
+    )
+    update deliveries d
+    set status = case when d.status = 'pending' then 'failed' else d.status end,
+      retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null
+    from pending
+    where d.application_id = pending.application_id and d.id = pending.id`
+  return count
 }

@@ -8,48 +8,54 @@ import type { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
 /** A delivery as a reader sees it: what waits for a disabled endpoint has failed, marked so already or not. */
 export interface Delivery {
   id: string
-  eventId: string
-  eventType: string
-  endpointId: string
+  event_id: string
+  event_type: string
+  endpoint_id: string
   status: DeliveryStatus
-  attemptCount: number
-  nextAttemptAt: Date | null
-  createdAt: Date
-  lastResponseCode: number | null
+  attempt_count: number
+  next_attempt_at: Date | null
+  created_at: Date
+  last_response_code: number | null
+  licence_id: string | null
 }
 
 export interface Attempt {
   attempt: number
   at: Date
-  responseCode: number | null
+  response_code: number | null
   error: string | null
-  durationMs: number
-  responseExcerpt: string | null
+  duration_ms: number
+  response_excerpt: string | null
 }
 
 export function deliveryMessage(delivery: Delivery): MessageInitShape<typeof DeliverySchema> {
-  const { nextAttemptAt, lastResponseCode } = delivery
+  const {
+    next_attempt_at: nextAttemptAt,
+    last_response_code: lastResponseCode,
+    licence_id: licenceId,
+  } = delivery
   return {
     id: delivery.id,
-    eventId: delivery.eventId,
-    eventType: delivery.eventType,
-    endpointId: delivery.endpointId,
+    eventId: delivery.event_id,
+    eventType: delivery.event_type,
+    endpointId: delivery.endpoint_id,
     status: readMember('deliveryStatus', delivery.status),
-    attemptCount: delivery.attemptCount,
+    attemptCount: delivery.attempt_count,
     ...(nextAttemptAt && { nextAttemptAt: timestampFromDate(nextAttemptAt) }),
-    createdAt: timestampFromDate(delivery.createdAt),
+    createdAt: timestampFromDate(delivery.created_at),
     ...(lastResponseCode !== null && { lastResponseCode }),
+    ...(licenceId !== null && { licenceId }),
   }
 }
 
 export function attemptMessage(attempt: Attempt): MessageInitShape<typeof AttemptSchema> {
-  const { responseCode, error, responseExcerpt } = attempt
+  const { response_code: responseCode, error, response_excerpt: responseExcerpt } = attempt
   return {
     attempt: attempt.attempt,
     at: timestampFromDate(attempt.at),
     ...(responseCode !== null && { responseCode }),
     ...(error !== null && { error }),
-    durationMs: attempt.durationMs,
+    durationMs: attempt.duration_ms,
     ...(responseExcerpt !== null && { responseExcerpt }),
   }
 }

@@ -3,8 +3,10 @@ import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import type { ReplayDeliveryRequest, ReplayDeliveryResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
+import { once } from '@licensing/idempotency/once'
+import { ReplayDeliveryResponseSchema } from '@licensing/proto/notifier'
+import type { ReplayDeliveryRequest } from '@licensing/proto/notifier'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { endpointDisabled } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
@@ -12,29 +14,32 @@ import { keptSince } from '../events/retention.ts'
 import { deliveryNotFound } from './delivery.ts'
 import { insertDeliveries } from './delivery-queries.ts'
 import type { ReplayedDelivery } from './replay-queries.ts'
-import { readReplayed, requestReplay } from './replay-queries.ts'
+import { findReplayed, requestReplay } from './replay-queries.ts'
 
 /** Sends a delivery again, now: as one more attempt of the same, or to another endpoint as a new one. */
 export async function replayDelivery(
-  deps: NotifierDeps,
+  deps: NotifierDependencies,
   request: ReplayDeliveryRequest,
 ): Promise<MessageInitShape<typeof ReplayDeliveryResponseSchema>> {
-  const { accountId, applicationId, deliveryId } = request
-  const path = { accountId, applicationId, id: deliveryId }
-  const { id, lease } = await transaction(deps.sql, async (tx) => {
-    const delivery = await readReplayed(tx, { ...path, keptSince: keptSince(deps.clock.now()) })
-    if (!delivery) throw deliveryNotFound(deliveryId)
-    const endpoint = await lockTarget(tx, request, delivery.endpointId)
-    const { body } = delivery
-    if (body === null) {
-      throw new ServiceError('payload_expired', `the payload of delivery ${deliveryId} is past retention`)
-    }
-    return request.endpointId === undefined
-      ? again(deps, tx, { ...delivery, body }, endpoint)
-      : anew(deps, tx, { ...delivery, body }, endpoint)
-  })
+  const kept = { schema: ReplayDeliveryResponseSchema, answer: ({ id }: { id: string }) => ({ id }) }
+  const { id, lease } = await transaction(deps.sql, (tx) => once(tx, kept, () => replay(deps, tx, request)))
   lease.send()
   return { id }
+}
+
+async function replay(deps: NotifierDependencies, tx: Sql, request: ReplayDeliveryRequest) {
+  const { accountId, applicationId, deliveryId } = request
+  const path = { accountId, applicationId, id: deliveryId }
+  const delivery = await findReplayed(tx, { ...path, keptSince: keptSince(deps.clock.now()) })
+  if (!delivery) throw deliveryNotFound(deliveryId)
+  const endpoint = await lockTarget(tx, request, delivery.endpoint_id)
+  const { body } = delivery
+  if (body === null) {
+    throw new ServiceError('payload_expired', `the payload of delivery ${deliveryId} is past retention`)
+  }
+  return request.endpointId === undefined
+    ? again(deps, tx, { ...delivery, body }, endpoint)
+    : anew(deps, tx, { ...delivery, body }, endpoint)
 }
 
 async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string): Promise<EndpointRow> {
@@ -49,26 +54,36 @@ async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string):
 
 type Replayable = ReplayedDelivery & { body: string }
 
-async function again({ engine, clock }: NotifierDeps, tx: Sql, delivery: Replayable, endpoint: EndpointRow) {
+async function again(
+  { engine, clock }: NotifierDependencies,
+  tx: Sql,
+  delivery: Replayable,
+  endpoint: EndpointRow,
+) {
   const { id } = delivery
-  const replay = { ...delivery, isReplay: true }
+  const replay = { ...delivery, is_replay: true }
   const lease = engine.lease([replay], [endpoint])
   const { isClaimed, attemptCount } = await requestReplay(tx, delivery, clock.now(), lease.claim)
-  replay.attemptCount = attemptCount
+  replay.attempt_count = attemptCount
   // Where somebody else holds it, it follows on the attempt in hand.
   return { id, lease: isClaimed ? lease : { send: () => engine.wake() } }
 }
 
 /** Like any other delivery to that endpoint, with retries of its own. */
-async function anew({ engine, clock }: NotifierDeps, tx: Sql, delivery: Replayable, endpoint: EndpointRow) {
+async function anew(
+  { engine, clock }: NotifierDependencies,
+  tx: Sql,
+  delivery: Replayable,
+  endpoint: EndpointRow,
+) {
   const fresh = {
     ...delivery,
     id: newId('dlv'),
-    endpointId: endpoint.id,
-    createdAt: clock.now(),
-    attemptCount: 0,
-    scheduledAttempts: 0,
-    isReplay: false,
+    endpoint_id: endpoint.id,
+    created_at: clock.now(),
+    attempt_count: 0,
+    scheduled_attempts: 0,
+    is_replay: false,
   }
   const lease = engine.lease([fresh], [endpoint])
   await insertDeliveries(tx, [fresh], lease.claim)

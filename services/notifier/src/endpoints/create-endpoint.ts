@@ -1,16 +1,21 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
-import type { CreateEndpointRequest, CreateEndpointResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
+import { once } from '@licensing/idempotency/once'
+import { CreateEndpointResponseSchema } from '@licensing/proto/notifier'
+import type { CreateEndpointRequest } from '@licensing/proto/notifier'
+import { checkQuota } from '@licensing/quotas/quota'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { encrypt } from '@licensing/database/encryption'
 import { newSecret } from '../signing/secret.ts'
 import { endpointMessage } from './endpoint.ts'
-import { insertEndpoint } from './endpoint-queries.ts'
+import { countEnabledEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
 import { readSubscription } from './subscription.ts'
 
 export async function createEndpoint(
-  { sql, keys, clock, urlProblem }: NotifierDeps,
+  { sql, keys, clock, urlProblem, registrations }: NotifierDependencies,
   request: CreateEndpointRequest,
 ): Promise<MessageInitShape<typeof CreateEndpointResponseSchema>> {
   const { accountId, applicationId, url } = request
@@ -24,25 +29,38 @@ export async function createEndpoint(
   const createdAt = clock.now()
   const subscribedEvents = subscription.types
   const encryptedSecret = encrypt(secret, id, keys)
-  await insertEndpoint(sql, {
-    id,
-    accountId,
-    applicationId,
-    url,
-    subscribedEvents,
-    encryptedSecret,
-    createdAt,
-  })
   const endpoint = endpointMessage({
     id,
     url,
-    subscribedEvents,
+    subscribed_events: subscribedEvents,
     status: 'enabled',
-    createdAt,
-    disabledAt: null,
-    disabledReason: null,
-    failingAttempts: null,
-    failingSince: null,
+    created_at: createdAt,
+    disabled_at: null,
+    disabled_reason: null,
+    failing_attempts: null,
+    failing_since: null,
+    pending: 0n,
+    last_success_at: null,
+    last_failure_at: null,
+    unwell_since: null,
   })
-  return { endpoint, secret }
+  const answer = { endpoint, secret }
+  const kept = { schema: CreateEndpointResponseSchema, answer: () => answer }
+  const register = async (tx: Transaction) => {
+    await lockRegistration(tx, applicationId)
+    await insertEndpoint(tx, {
+      id,
+      accountId,
+      applicationId,
+      url,
+      subscribedEvents,
+      encryptedSecret,
+      createdAt,
+    })
+    await checkQuota(tx, accountId, 'webhook_endpoints', await countEnabledEndpoints(tx, applicationId))
+  }
+  await registrations.inTurn(applicationId, () =>
+    transaction(sql, (tx) => once(tx, kept, () => register(tx))),
+  )
+  return answer
 }

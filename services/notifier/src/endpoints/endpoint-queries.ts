@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
+import { failingFrom } from '../deliveries/backoff.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { Subscription } from './subscription.ts'
 
@@ -13,10 +14,11 @@ export interface EndpointPath {
 /** What sending needs of an endpoint, as it stood at some generation. */
 export interface EndpointRow {
   id: string
-  applicationId: string
+  account_id: string
+  application_id: string
   url: string
-  subscribedEvents: Subscription
-  encryptedSecret: Uint8Array
+  subscribed_events: Subscription
+  encrypted_secret: Uint8Array
   generation: bigint
   status: EndpointStatus
 }
@@ -39,26 +41,49 @@ export async function insertEndpoint(
     values (${id}, ${accountId}, ${applicationId}, ${url}, ${subscribedEvents}::text[], ${encryptedSecret}, ${createdAt})`
 }
 
+/** Registrations of an application's endpoints follow one another, until the transaction ends. */
+export async function lockRegistration(sql: Sql, applicationId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`endpoints of ${applicationId}`}, 0))`
+}
+
+export async function countEnabledEndpoints(sql: Sql, applicationId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from endpoints where application_id = ${applicationId} and status = 'enabled'`
+  return row!.count
+}
+
 /** Newest first: one endpoint, or a page of an application's. */
-export async function readEndpoints(
+export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
 ): Promise<Endpoint[]> {
+  // A literal, not a parameter: the planner has to see that it is what the index deliveries_failing is for.
   return sql<Endpoint[]>`
-    select e.id, e.url, e.subscribed_events as "subscribedEvents", e.status, e.created_at as "createdAt",
-      e.disabled_at as "disabledAt", e.disabled_reason as "disabledReason",
-      failing.scheduled_attempts as "failingAttempts", failing.since as "failingSince"
+    select e.id, e.url, e.subscribed_events, e.status, e.created_at, e.disabled_at, e.disabled_reason,
+      failing.scheduled_attempts as failing_attempts, failing.since as failing_since,
+      case when e.status = 'enabled' then coalesce(h.pending, 0) else 0 end::bigint as pending,
+      h.last_success_at, h.last_failure_at, h.failing_since as unwell_since
     from endpoints e
+    left join endpoint_health h on h.endpoint_id = e.id
     left join lateral (
       select d.scheduled_attempts, (select a.at from attempts a where a.delivery_id = d.id and a.attempt = 1) as since
       from deliveries d
-      where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= 4 and e.status = 'enabled'
+      where d.endpoint_id = e.id and d.status = 'pending' and d.scheduled_attempts >= ${sql.unsafe(String(failingFrom))} and e.status = 'enabled'
       order by d.scheduled_attempts desc limit 1
     ) failing on true
     where e.account_id = ${of.accountId} and e.application_id = ${of.applicationId}
       ${of.id === undefined ? sql`` : sql`and e.id = ${of.id}`}
       ${of.beforeId === undefined ? sql`` : sql`and e.id < ${of.beforeId}`}
     order by e.id desc limit ${of.limit}`
+}
+
+/** Whose endpoints are, and where they are. */
+export async function findEndpointOwners(
+  sql: Sql,
+  ids: string[],
+): Promise<{ id: string; account_id: string; application_id: string; url: string }[]> {
+  return sql<{ id: string; account_id: string; application_id: string; url: string }[]>`
+    select id, account_id, application_id, url from endpoints where id = any(${ids}::text[])`
 }
 
 export async function hasEndpoint(
@@ -71,6 +96,17 @@ export async function hasEndpoint(
   return rows.length > 0
 }
 
+/** An endpoint as it stands; null where there is none. */
+export async function findEndpointRow(
+  sql: Sql,
+  { accountId, applicationId, endpointId }: EndpointPath,
+): Promise<EndpointRow | null> {
+  const [row] = await sql<EndpointRow[]>`
+    select ${rowColumns(sql)} from endpoints
+    where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}`
+  return row ?? null
+}
+
 /** An endpoint, whose status no other transaction changes until this one ends; null where there is none. */
 export async function lockEndpoint(
   sql: Sql,
@@ -81,6 +117,11 @@ export async function lockEndpoint(
     where id = ${endpointId} and account_id = ${accountId} and application_id = ${applicationId}
     for share`
   return row ?? null
+}
+
+/** Keeps others from changing these endpoints until the transaction ends. */
+export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
+  await sql`select 1 from endpoints where id = any(${ids}::text[]) order by id for update`
 }
 
 /** @returns null where the endpoint is not there or disabled */
@@ -113,6 +154,16 @@ export async function markDisabled(
   return changed.count === 1
 }
 
+/** The endpoint has nothing more to be looked at. */
+export async function deleteWaiting(sql: Sql, endpointId: string): Promise<void> {
+  await sql`delete from waiting_endpoints where endpoint_id = ${endpointId}`
+}
+
+/** All that the disabled endpoint had pending is marked as failed now. */
+export async function clearLeftovers(sql: Sql, endpointId: string): Promise<void> {
+  await sql`update endpoints set has_leftovers = false where id = ${endpointId}`
+}
+
 /** Enabled endpoints of applications; they stay enabled until the transaction ends. */
 export async function lockEnabledEndpoints(sql: Sql, applicationIds: string[]): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
@@ -121,21 +172,20 @@ export async function lockEnabledEndpoints(sql: Sql, applicationIds: string[]): 
     order by id for share`
 }
 
-export async function readEndpointRows(sql: Sql, ids: string[]): Promise<EndpointRow[]> {
+export async function findEndpointRows(sql: Sql, ids: string[]): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where id = any(${ids}::text[])`
 }
 
 /** Endpoints changed after a time of the database's clock. */
-export async function readChangedEndpoints(sql: Sql, after: Date): Promise<EndpointRow[]> {
+export async function listChangedEndpoints(sql: Sql, after: Date): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`select ${rowColumns(sql)} from endpoints where changed_at > ${after}`
 }
 
-export async function readDatabaseTime(sql: Sql): Promise<Date> {
+export async function findDatabaseTime(sql: Sql): Promise<Date> {
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
   return row!.now
 }
 
 function rowColumns(sql: Sql) {
-  return sql`id, application_id as "applicationId", url, subscribed_events as "subscribedEvents",
-    encrypted_secret as "encryptedSecret", generation, status`
+  return sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
 }

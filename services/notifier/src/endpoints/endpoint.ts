@@ -3,35 +3,56 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
-import type { EndpointSchema } from '@licensing/proto/notifier'
+import type { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
 import type { Subscription } from './subscription.ts'
 import { writeSubscription } from './subscription.ts'
 
 export interface Endpoint {
   id: string
   url: string
-  subscribedEvents: Subscription
+  subscribed_events: Subscription
   status: EndpointStatus
-  createdAt: Date
-  disabledAt: Date | null
-  disabledReason: DisabledReason | null
-  /** Of the event that has failed most often and still is retried, from the 4th failure on. */
-  failingAttempts: number | null
-  failingSince: Date | null
+  created_at: Date
+  disabled_at: Date | null
+  disabled_reason: DisabledReason | null
+  /** Of the event that has failed most often and still is retried, from `failingFrom` failures on. */
+  failing_attempts: number | null
+  failing_since: Date | null
+  pending: bigint
+  last_success_at: Date | null
+  last_failure_at: Date | null
+  /** The first failure after the last success, of any event. */
+  unwell_since: Date | null
 }
 
 export function endpointMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointSchema> {
-  const { disabledAt, disabledReason, failingSince } = endpoint
+  const { disabled_at: disabledAt, disabled_reason: disabledReason, failing_since: failingSince } = endpoint
   return {
     id: endpoint.id,
     url: endpoint.url,
-    subscribedEvents: writeSubscription(endpoint.subscribedEvents),
+    subscribedEvents: writeSubscription(endpoint.subscribed_events),
     status: readMember('endpointStatus', endpoint.status),
-    createdAt: timestampFromDate(endpoint.createdAt),
+    createdAt: timestampFromDate(endpoint.created_at),
     ...(disabledAt && { disabledAt: timestampFromDate(disabledAt) }),
     ...(disabledReason && { disabledReason: readMember('disabledReason', disabledReason) }),
-    failingAttempts: endpoint.failingAttempts ?? 0,
+    failingAttempts: endpoint.failing_attempts ?? 0,
     ...(failingSince && { failingSince: timestampFromDate(failingSince) }),
+    health: healthMessage(endpoint),
+  }
+}
+
+function healthMessage(endpoint: Endpoint): MessageInitShape<typeof EndpointHealthSchema> {
+  const {
+    pending,
+    last_success_at: lastSuccessAt,
+    last_failure_at: lastFailureAt,
+    unwell_since: unwellSince,
+  } = endpoint
+  return {
+    pending,
+    ...(lastSuccessAt && { lastSuccessAt: timestampFromDate(lastSuccessAt) }),
+    ...(lastFailureAt && { lastFailureAt: timestampFromDate(lastFailureAt) }),
+    ...(unwellSince && { failingSince: timestampFromDate(unwellSince) }),
   }
 }
 

@@ -1,14 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EndpointRequest, EndpointSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { endpointMessage, endpointNotFound } from './endpoint.ts'
-import { readEndpoints } from './endpoint-queries.ts'
+import { findEndpoints } from './endpoint-queries.ts'
 
 export async function getEndpoint(
-  { sql }: NotifierDeps,
+  { sql }: NotifierDependencies,
   { accountId, applicationId, endpointId }: EndpointRequest,
 ): Promise<MessageInitShape<typeof EndpointSchema>> {
-  const [endpoint] = await readEndpoints(sql, { accountId, applicationId, id: endpointId, limit: 1 })
+  const [endpoint] = await findEndpoints(sql, { accountId, applicationId, id: endpointId, limit: 1 })
   if (!endpoint) throw endpointNotFound(endpointId)
   return endpointMessage(endpoint)
 }

@@ -1,15 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageOf, rowsFor } from '@licensing/database/page'
 import type { ListEndpointsRequest, ListEndpointsResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { endpointMessage } from './endpoint.ts'
-import { readEndpoints } from './endpoint-queries.ts'
+import { findEndpoints } from './endpoint-queries.ts'
 
 export async function listEndpoints(
-  { sql }: NotifierDeps,
+  { sql }: NotifierDependencies,
   { accountId, applicationId, limit, beforeId }: ListEndpointsRequest,
 ): Promise<MessageInitShape<typeof ListEndpointsResponseSchema>> {
-  const rows = await readEndpoints(sql, {
+  const rows = await findEndpoints(sql, {
     accountId,
     applicationId,
     ...(beforeId && { beforeId }),

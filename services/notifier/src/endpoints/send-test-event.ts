@@ -3,17 +3,19 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { transaction } from '@licensing/database/transaction'
+import { once } from '@licensing/idempotency/once'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
-import type { EndpointRequest, SendTestEventResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
+import { SendTestEventResponseSchema } from '@licensing/proto/notifier'
+import type { EndpointRequest } from '@licensing/proto/notifier'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { recordEvents } from '../events/record-events.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import { lockEndpoint } from './endpoint-queries.ts'
 
 /** An event like any other, to this endpoint alone, whatever it is subscribed to. */
 export async function sendTestEvent(
-  deps: NotifierDeps,
+  deps: NotifierDependencies,
   request: EndpointRequest,
 ): Promise<MessageInitShape<typeof SendTestEventResponseSchema>> {
   const { accountId, applicationId, endpointId } = request
@@ -24,12 +26,16 @@ export async function sendTestEvent(
     occurredAt: timestampFromDate(deps.clock.now()),
     payload: { case: 'webhookTest', value: { ping: true } },
   })
-  const committed = await transaction(deps.sql, async (tx) => {
-    const endpoint = await lockEndpoint(tx, request)
-    if (!endpoint) throw endpointNotFound(endpointId)
-    if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
-    return recordEvents(deps, tx, [{ event, traceParent: traceHeaders().traceparent }], [endpoint])
-  })
+  const answer = { eventId: event.id }
+  const kept = { schema: SendTestEventResponseSchema, answer: () => answer }
+  const committed = await transaction(deps.sql, (tx) =>
+    once(tx, kept, async () => {
+      const endpoint = await lockEndpoint(tx, request)
+      if (!endpoint) throw endpointNotFound(endpointId)
+      if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+      return recordEvents(deps, tx, [{ event, traceParent: traceHeaders().traceparent }], [endpoint])
+    }),
+  )
   committed()
-  return { eventId: event.id }
+  return answer
 }

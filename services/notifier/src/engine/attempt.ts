@@ -11,21 +11,21 @@ export async function attempt(sender: Sender, { work, settings }: Pick, now: Dat
     secret: settings.secret,
     body,
     unixSeconds: Math.floor(now.getTime() / 1000),
-    eventId: delivery.eventId,
-    attempt: delivery.attemptCount + 1,
+    eventId: delivery.event_id,
+    attempt: delivery.attempt_count + 1,
   })
   const send = () => sender.send({ endpointId: settings.id, url: settings.url, headers, body })
-  if (delivery.traceParent === null) return send()
+  if (delivery.trace_parent === null) return send()
   const attributes = {
-    'webhook.event_id': delivery.eventId,
+    'webhook.event_id': delivery.event_id,
     'webhook.delivery_id': delivery.id,
     'webhook.endpoint_id': settings.id,
-    'webhook.attempt': delivery.attemptCount + 1,
+    'webhook.attempt': delivery.attempt_count + 1,
   }
   return inSpan(
     'webhook attempt',
     { attributes },
-    contextFrom({ traceparent: delivery.traceParent }),
+    contextFrom({ traceparent: delivery.trace_parent }),
     async (span) => {
       const result = await send()
       if (result.responseCode !== null) span.setAttribute('http.response.status_code', result.responseCode)

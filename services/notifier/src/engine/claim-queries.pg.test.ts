@@ -7,15 +7,16 @@ import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
-import { readOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
+import { findOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
 import { claimDue, claimOf, freeExpiredClaims, isAnyDue, releaseClaims, setHeads } from './claim-queries.ts'
+import { notifierMigrations } from '../migrations.ts'
 
 let database: TestDatabase
 let sql: Database
 beforeEach(async () => {
   database = await createTestDatabase()
   sql = connect(database.url, { name: 'test' })
-  await migrate(sql, [{ name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname }])
+  await migrate(sql, notifierMigrations)
   await makePartitions(sql, new Date())
 })
 afterEach(async () => {
@@ -41,9 +42,9 @@ async function givenDue(endpoint: string, count: number): Promise<void> {
   await lookAt(sql, [endpoint], new Date(0))
 }
 
-function claim(options: { except?: string[]; room?: number; claimId?: string; leaseMs?: number } = {}) {
-  const { except = [], room = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
-  return claimDue(sql, { now: new Date(), except, room: () => room, most: 1_000, claimId, leaseMs })
+function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
+  const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
+  return claimDue(sql, { now: new Date(), except, capacity: () => capacity, most: 1_000, claimId, leaseMs })
 }
 
 /** How many rows of deliveries are read, by an index or without one; all is rolled back. */
@@ -81,7 +82,7 @@ test('a claim costs the same however much of a dead endpoint is due', async () =
     expect(await rowsReadBy(claimAll)).toBeLessThan(200)
     expect(await rowsReadBy((tx) => setHeads(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
     expect(await rowsReadBy((tx) => restoreHeads(tx))).toBeLessThan(10)
-    expect(await rowsReadBy((tx) => readOldestDue(tx, new Date()))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => findOldestDue(tx, new Date()))).toBeLessThan(10)
   }
 }, 120_000)
 
@@ -90,7 +91,7 @@ test('what is claimed is claimed once, however many claim at a time', async () =
   const ids: string[] = []
   const worker = async () => {
     while (await isAnyDue(sql, new Date(), [])) {
-      const { claimed } = await claim({ room: 7 })
+      const { claimed } = await claim({ capacity: 7 })
       ids.push(...claimed.map(({ id }) => id))
     }
   }
@@ -147,7 +148,7 @@ test('an endpoint that is claimed from while another is left out is found by its
   await givenDue('whe_dead', 50)
   await givenDue('whe_well', 20)
   const { claimed } = await claim({ except: ['whe_dead'] })
-  expect(claimed.map(({ endpointId }) => endpointId)).toEqual(Array<string>(16).fill('whe_well'))
+  expect(claimed.map((row) => row.endpoint_id)).toEqual(Array<string>(16).fill('whe_well'))
   await sql`update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted'
     where id = 'whe_well'`
   expect((await claim({ except: ['whe_dead'] })).claimed).toEqual([])

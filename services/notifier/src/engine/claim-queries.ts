@@ -2,7 +2,7 @@ import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { plainArray } from '../arrays.ts'
 import { lookAt } from '../deliveries/delivery-queries.ts'
-import { readEndpointRows } from '../endpoints/endpoint-queries.ts'
+import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { Sendable } from './work.ts'
 
@@ -13,7 +13,7 @@ export interface ClaimRequest {
   /** Endpoints of which nothing is wanted. */
   except: string[]
   /** How many of an endpoint are wanted. */
-  room: (endpoint: EndpointRow) => number
+  capacity: (endpoint: EndpointRow) => number
   most: number
   claimId: string
   leaseMs: number
@@ -37,7 +37,7 @@ export async function isAnyDue(sql: Sql, now: Date, except: string[]): Promise<b
  */
 export async function claimDue(
   sql: Database,
-  { now, except, room, most, claimId, leaseMs }: ClaimRequest,
+  { now, except, capacity, most, claimId, leaseMs }: ClaimRequest,
 ): Promise<{ endpoints: EndpointRow[]; claimed: Claimed[] }> {
   const looked = await sql<{ id: string }[]>`
     select endpoint_id as id from waiting_endpoints
@@ -45,11 +45,11 @@ export async function claimDue(
     order by look_at limit ${mostEndpoints}`
   if (looked.length === 0) return { endpoints: [], claimed: [] }
   const ids = looked.map(({ id }) => id)
-  const endpoints = (await readEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
+  const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
   // Where one endpoint alone has something due it gets all free places.
   let left = most
   const wanted = endpoints.map((endpoint, i) => {
-    const quota = Math.min(room(endpoint), Math.ceil(left / (endpoints.length - i)))
+    const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
     left -= quota
     return { id: endpoint.id, quota }
   })
@@ -89,9 +89,8 @@ export async function claimOf(
       ))
       returning d.*
     )
-    select c.id, c.application_id as "applicationId", c.endpoint_id as "endpointId", c.event_id as "eventId",
-      e.body, e.trace_parent as "traceParent", c.attempt_count as "attemptCount",
-      c.scheduled_attempts as "scheduledAttempts", c.replays_due > 0 as "isReplay", c.created_at as "createdAt"
+    select c.id, c.application_id, c.endpoint_id, c.event_id, e.body, e.trace_parent, c.attempt_count,
+      c.scheduled_attempts, c.replays_due > 0 as is_replay, c.created_at
     from claimed c left join lateral (
       select body, trace_parent from events e
       where e.account_id = c.account_id and e.sequence = c.sequence and e.recorded_at = c.recorded_at
@@ -139,30 +138,30 @@ export async function giveUpUnsendable(sql: Sql, claimId: string, deliveryIds: s
 
 /** Gives deliveries back that are held and were not sent: they are due as before. */
 export async function releaseClaims(sql: Sql, works: { id: string; claimId: string }[]): Promise<void> {
-  const freed = await sql<{ endpointId: string; dueAt: Date }[]>`
+  const freed = await sql<{ endpoint_id: string; due_at: Date }[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from unnest(${works.map(({ id }) => id)}::text[], ${works.map(({ claimId }) => claimId)}::uuid[]) as held (id, claim_id)
     where d.claimed_until is not null and d.id = held.id and d.claim_id = held.claim_id
-    returning d.endpoint_id as "endpointId", d.due_at as "dueAt"`
+    returning d.endpoint_id, d.due_at`
   await lookAtFreed(sql, freed)
 }
 
 /** Frees what senders hold that are gone or stuck: their leases are over. @returns how many */
 export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
-  const freed = await sql<{ endpointId: string; dueAt: Date }[]>`
+  const freed = await sql<{ endpoint_id: string; due_at: Date }[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from (
       select application_id, id from deliveries where claimed_until < clock_timestamp()
       order by claimed_until limit ${most} for update skip locked
     ) expired
     where d.application_id = expired.application_id and d.id = expired.id
-    returning d.endpoint_id as "endpointId", d.due_at as "dueAt"`
+    returning d.endpoint_id, d.due_at`
   await lookAtFreed(sql, freed)
   return freed.length
 }
 
-async function lookAtFreed(sql: Sql, freed: { endpointId: string; dueAt: Date }[]): Promise<void> {
-  const first = freed.reduce((least, { dueAt }) => Math.min(least, dueAt.getTime()), Infinity)
+async function lookAtFreed(sql: Sql, freed: { endpoint_id: string; due_at: Date }[]): Promise<void> {
+  const first = freed.reduce((least, row) => Math.min(least, row.due_at.getTime()), Infinity)
   if (freed.length === 0) return
-  await lookAt(sql, [...new Set(freed.map(({ endpointId }) => endpointId))], new Date(first))
+  await lookAt(sql, [...new Set(freed.map((row) => row.endpoint_id))], new Date(first))
 }

@@ -99,11 +99,14 @@ export class Claimer {
       if (!(await isAnyDue(sql, now, except))) return
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
-      const room = (row: EndpointRow) => (this.#options.book.open(row) ? scheduler.room(row.id) : 0)
+      const capacity = (row: EndpointRow) => {
+        const settings = this.#options.book.open(row)
+        return settings ? scheduler.capacity(settings) : 0
+      }
       const { endpoints, claimed } = await claimDue(sql, {
         now,
         except,
-        room,
+        capacity,
         most: mostClaimed,
         claimId,
         leaseMs,
@@ -111,12 +114,12 @@ export class Claimer {
       if (claimed.length === 0) return
       const settings = new Map(endpoints.map((row) => [row.id, this.#options.book.open(row)]))
       for (const { body, ...delivery } of claimed) {
-        const known = settings.get(delivery.endpointId)
+        const known = settings.get(delivery.endpoint_id)
         if (known && body !== null) {
           scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
         }
       }
-      for (const { id } of endpoints) if (scheduler.room(id) === 0) this.#backlogged.add(id)
+      for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
       pump()
       const unsendable = claimed.filter(({ body }) => body === null).map(({ id }) => id)
       if (unsendable.length > 0) await giveUpUnsendable(sql, claimId, unsendable)

@@ -3,6 +3,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { expect, test } from 'vitest'
+import { expectExactCounts } from '../testing/counts.ts'
 import { startTestNotifier } from '../testing/notifier.ts'
 import type { TestProcesses } from '../testing/processes.ts'
 import { startProcesses } from '../testing/processes.ts'
@@ -34,6 +35,7 @@ async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, de
   const [open] = await notifiers.sql<{ count: number }[]>`
     select count(*)::int as count from deliveries where due_at is not null or claim_id is not null`
   expect(open!.count).toBe(0)
+  await expectExactCounts(notifiers.sql)
 }
 
 test('when one of two notifiers is killed the other sends what it held; only what was in flight comes twice', async () => {

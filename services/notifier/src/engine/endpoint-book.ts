@@ -29,8 +29,9 @@ export class EndpointBook {
     const known = this.#known.get(row.id)
     if (known && known.generation >= row.generation) return known
     try {
-      const secret = decrypt(row.encryptedSecret, row.id, this.#keys)
-      const settings = { id: row.id, url: row.url, secret, generation: row.generation }
+      const secret = decrypt(row.encrypted_secret, row.id, this.#keys)
+      const { id, account_id: accountId, url, generation } = row
+      const settings = { id, accountId, url, secret, generation }
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)
       forgetOldest(this.#known)

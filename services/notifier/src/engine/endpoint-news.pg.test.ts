@@ -13,11 +13,11 @@ test('a replica that stood still for long, and whose connections were stalled, l
   await using notifier = await startTestNotifier()
   const { host } = new URL(notifier.databaseUrl)
   await using toDatabase = await startFaultyProxy(host)
-  await using toNats = await startFaultyProxy(new URL(notifier.natsUrl).host)
+  await using toNats = await startFaultyProxy(`127.0.0.1:${notifier.natsServer.port}`)
   const url = new URL(notifier.databaseUrl)
   url.host = toDatabase.address
   const sql = connect(url.href, { name: 'replica', max: 2 })
-  const nats = await connectNats(`nats://${toNats.address}`, 'replica', log)
+  const nats = await connectNats(notifier.natsServer.urlOf('notifier', toNats.address), 'replica', log)
   const generations = new Map<string, bigint>()
   const news = startEndpointNews({
     sql,

@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
-import { readChangedEndpoints, readDatabaseTime, readEndpointRows } from '../endpoints/endpoint-queries.ts'
+import { listChangedEndpoints, findDatabaseTime, findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
@@ -26,8 +26,8 @@ export function startEndpointNews(options: {
   const failed = (error: unknown) => log.warn({ err: error }, 'changed endpoints could not be read')
   let lookedAt: Date | undefined
   const look = async () => {
-    const now = await readDatabaseTime(sql)
-    changed(await readChangedEndpoints(sql, new Date((lookedAt ?? now).getTime() - overlapMs)))
+    const now = await findDatabaseTime(sql)
+    changed(await listChangedEndpoints(sql, new Date((lookedAt ?? now).getTime() - overlapMs)))
     lookedAt = now
   }
   // Ends when the connection was replaced by another.
@@ -39,7 +39,7 @@ export function startEndpointNews(options: {
     signal.addEventListener('abort', unsubscribe, { once: true })
     try {
       for await (const message of subscription) {
-        await readEndpointRows(sql, message.json<string[]>()).then(changed, failed)
+        await findEndpointRows(sql, message.json<string[]>()).then(changed, failed)
       }
     } finally {
       signal.removeEventListener('abort', unsubscribe)

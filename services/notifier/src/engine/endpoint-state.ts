@@ -1,9 +1,10 @@
-import type { Lane, Work } from './work.ts'
-import { laneOf } from './work.ts'
+import type { AttemptKind, Work } from './work.ts'
+import { attemptKindOf } from './work.ts'
 
 /** What an attempt needs of its endpoint. */
 export interface EndpointSettings {
   id: string
+  accountId: string
   url: string
   secret: string
   generation: bigint
@@ -31,7 +32,7 @@ export class EndpointState {
   settings: EndpointSettings
   standing: Standing = 'unknown'
   cap = firstCap
-  readonly queues: Record<Lane, Work[]> = { first: [], later: [] }
+  readonly queues: Record<AttemptKind, Work[]> = { first: [], later: [] }
   /** Start of each attempt in flight, in order of their beginning. */
   readonly inFlight = new Map<Work, number>()
   usedAt = 0
@@ -63,12 +64,12 @@ export class EndpointState {
     return this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
   }
 
-  get room(): number {
+  get capacity(): number {
     return Math.max(0, this.mostQueued - this.queued)
   }
 
   push(work: Work): void {
-    this.queues[laneOf(work)].push(work)
+    this.queues[attemptKindOf(work)].push(work)
   }
 
   start(work: Work, now: number): void {

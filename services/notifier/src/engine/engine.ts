@@ -6,6 +6,7 @@ import type { Backoff } from '../deliveries/backoff.ts'
 import { mostAttempts, waitAfter } from '../deliveries/backoff.ts'
 import type { Claim } from '../deliveries/delivery-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import { happenedAt } from '../events/envelope.ts'
 import type { AttemptResult, Sender } from '../sending/sender.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { attempt } from './attempt.ts'
@@ -26,7 +27,7 @@ import { ResultWriter } from './result-writer.ts'
 import type { Pick } from './scheduler.ts'
 import { Scheduler } from './scheduler.ts'
 import type { Sendable, Work } from './work.ts'
-import { laneOf } from './work.ts'
+import { attemptKindOf } from './work.ts'
 import type { Outcomes } from './write-outcomes.ts'
 import { writeOutcomes } from './write-outcomes.ts'
 
@@ -97,13 +98,14 @@ export class Engine {
     const claimId = randomUUID()
     const leaseEndsAt = performance.now() + leaseMs
     const rows = new Map(endpoints.map((row) => [row.id, row]))
-    const room = new Map<string, number>()
+    const capacity = new Map<string, number>()
     const leased: Sendable[] = []
     for (const delivery of this.#isStopping ? [] : deliveries) {
-      const { endpointId } = delivery
-      if (!this.#book.open(rows.get(endpointId)!)) continue
-      const left = room.get(endpointId) ?? this.#scheduler.room(endpointId)
-      room.set(endpointId, left - 1)
+      const { endpoint_id: endpointId } = delivery
+      const settings = this.#book.open(rows.get(endpointId)!)
+      if (!settings) continue
+      const left = capacity.get(endpointId) ?? this.#scheduler.capacity(settings)
+      capacity.set(endpointId, left - 1)
       if (left > 0) leased.push(delivery)
       else this.#claimer.backlogged(endpointId)
     }
@@ -111,7 +113,7 @@ export class Engine {
     const send = () => {
       for (const delivery of leased) {
         // As it is known now: the endpoint may have changed while the transaction ended.
-        const settings = this.#book.open(rows.get(delivery.endpointId)!)
+        const settings = this.#book.open(rows.get(delivery.endpoint_id)!)
         if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
       }
       if (leased.length < deliveries.length) this.#claimer.wake()
@@ -184,15 +186,15 @@ export class Engine {
     const { backoff, clock } = this.#options
     const endedAt = clock.now()
     const delivered = result.outcome === 'delivered'
-    const failures = delivery.scheduledAttempts + 1
+    const failures = delivery.scheduled_attempts + 1
     const waitMs =
-      delivered || delivery.isReplay ? null : waitAfter(backoff, { failures, ...result }, Math.random())
+      delivered || delivery.is_replay ? null : waitAfter(backoff, { failures, ...result }, Math.random())
     return {
-      applicationId: delivery.applicationId,
+      applicationId: delivery.application_id,
       deliveryId: delivery.id,
-      endpointId: delivery.endpointId,
+      endpointId: delivery.endpoint_id,
       claimId,
-      isReplay: delivery.isReplay,
+      isReplay: delivery.is_replay,
       at,
       endedAt,
       durationMs: result.durationMs,
@@ -201,16 +203,17 @@ export class Engine {
       error: errorText(result),
       responseExcerpt: result.responseExcerpt,
       retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
-      attempt: delivery.attemptCount + 1,
-      isLast: !delivered && !delivery.isReplay && failures >= mostAttempts,
+      attempt: delivery.attempt_count + 1,
+      isLast: !delivered && !delivery.is_replay && failures >= mostAttempts,
+      latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
     }
   }
 
   #observe(work: Work, result: AttemptResult, at: Date): void {
-    attemptsMade.inc({ class: result.error ?? 'delivered', lane: laneOf(work) })
+    attemptsMade.inc({ class: result.error ?? 'delivered', attempt: attemptKindOf(work) })
     attemptSeconds.observe(result.durationMs / 1000)
-    if (laneOf(work) === 'first') {
-      const waitedMs = at.getTime() - work.delivery.createdAt.getTime()
+    if (attemptKindOf(work) === 'first') {
+      const waitedMs = at.getTime() - work.delivery.created_at.getTime()
       firstAttemptDelay.observe(Math.max(0, waitedMs) / 1000)
     }
   }
@@ -218,7 +221,7 @@ export class Engine {
   #written(results: Result[], { advanced, disabled }: Outcomes): void {
     const attempts = new Map(results.map((result) => [result.deliveryId, result.attempt]))
     const now = this.#options.clock.now().getTime()
-    for (const { deliveryId, attemptCount, dueAt } of advanced) {
+    for (const { delivery_id: deliveryId, attempt_count: attemptCount, due_at: dueAt } of advanced) {
       if (attemptCount !== attempts.get(deliveryId)) duplicatesSent.inc()
       if (dueAt) this.#claimer.wakeIn(dueAt.getTime() - now)
     }

@@ -24,27 +24,25 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
   const isDead = (id: string) => Number(id) % 10 < deadShare * 10
   const cameAt = new Map<string, number>()
   const waits: number[] = []
-  // What there was no room for waits elsewhere, endpoint by endpoint, as it does in the database.
+  // What exceeds the capacity waits elsewhere, endpoint by endpoint, as it does in the database.
   const elsewhere = new Map<string, string[]>()
   const ends = new Map<number, { work: Work; ending: Ending }[]>()
+  const settingsOf = (id: string) => ({ id, accountId: id, url: '', secret: '', generation: 1n })
   const give = (endpointId: string, id: string, now: number) => {
     const delivery = {
       id,
-      applicationId: '',
-      endpointId,
-      eventId: '',
+      application_id: '',
+      endpoint_id: endpointId,
+      event_id: '',
       body: '',
-      traceParent: null,
-      createdAt,
+      trace_parent: null,
+      created_at: createdAt,
     }
-    scheduler.add(
-      { id: endpointId, url: '', secret: '', generation: 1n },
-      {
-        delivery: { ...delivery, attemptCount: 0, scheduledAttempts: 0, isReplay: false },
-        claimId: '',
-        leaseEndsAt: now + leaseMs,
-      },
-    )
+    scheduler.add(settingsOf(endpointId), {
+      delivery: { ...delivery, attempt_count: 0, scheduled_attempts: 0, is_replay: false },
+      claimId: '',
+      leaseEndsAt: now + leaseMs,
+    })
   }
   const wait = (endpointId: string, id: string) =>
     elsewhere.set(endpointId, [...(elsewhere.get(endpointId) ?? []), id])
@@ -55,26 +53,26 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
       const endpointId = String((made * 7919) % endpoints)
       const id = String(made)
       cameAt.set(id, now)
-      if (scheduler.room(endpointId) > 0) give(endpointId, id, now)
+      if (scheduler.capacity(settingsOf(endpointId)) > 0) give(endpointId, id, now)
       else wait(endpointId, id)
     }
     for (const { work, ending } of ends.get(now) ?? []) scheduler.ended(work, ending, now)
     ends.delete(now)
     if (now % 250 === 0) {
-      for (const { delivery } of scheduler.tick(now)) wait(delivery.endpointId, delivery.id)
+      for (const { delivery } of scheduler.tick(now)) wait(delivery.endpoint_id, delivery.id)
       for (const [endpointId, ids] of elsewhere) {
-        for (const id of ids.splice(0, scheduler.room(endpointId))) give(endpointId, id, now)
+        for (const id of ids.splice(0, scheduler.capacity(settingsOf(endpointId)))) give(endpointId, id, now)
       }
     }
     for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) {
       const { delivery } = pick.work
-      const hangs = isDead(delivery.endpointId) && now >= deathAtMs
+      const hangs = isDead(delivery.endpoint_id) && now >= deathAtMs
       const endsAt = now + (hangs ? timeoutMs : answerMs)
       ends.set(endsAt, [
         ...(ends.get(endsAt) ?? []),
         { work: pick.work, ending: hangs ? 'timeout' : 'delivered' },
       ])
-      if (!isDead(delivery.endpointId)) waits.push(now - cameAt.get(delivery.id)!)
+      if (!isDead(delivery.endpoint_id)) waits.push(now - cameAt.get(delivery.id)!)
     }
   }
   return waits.toSorted((a, b) => a - b)

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram } from 'prom-client'
 export const attemptsMade = new Counter({
   name: 'webhook_attempts_total',
   help: 'Attempts by what became of them: delivered, status, timeout, connect, tls, dns, blocked, reset, protocol',
-  labelNames: ['class', 'lane'],
+  labelNames: ['class', 'attempt'],
 })
 
 export const attemptSeconds = new Histogram({
@@ -37,7 +37,7 @@ export const endpointsDisabled = new Counter({
 
 export const slotsBusy = new Gauge({
   name: 'webhook_slots_busy',
-  help: 'Deliveries in flight by lane (first, later) and by standing of their endpoint (proven, unknown, slow)',
+  help: 'Deliveries in flight by attempt (first, later) and by standing of their endpoint (proven, unknown, slow)',
   labelNames: ['of'],
 })
 
@@ -48,8 +48,8 @@ export const queuedDeliveries = new Gauge({
 
 export const oldestDueSeconds = new Gauge({
   name: 'webhook_oldest_due_seconds',
-  help: 'How long the oldest due delivery has waited, by lane: first attempts, and retries and replays',
-  labelNames: ['lane'],
+  help: 'How long the oldest due delivery has waited, by attempt: first ones, and retries and replays',
+  labelNames: ['attempt'],
 })
 
 export const expiredClaims = new Counter({

@@ -25,6 +25,7 @@ function givenResult(deliveryId: string, changes: Partial<Result> = {}): Result 
     retryAt: null,
     attempt: 1,
     isLast: false,
+    latencyMs: 1,
     ...changes,
   }
 }

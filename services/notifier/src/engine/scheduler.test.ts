@@ -2,35 +2,36 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { EndpointSettings, Ending } from './endpoint-state.ts'
 import { Scheduler } from './scheduler.ts'
-import type { Lane, Work } from './work.ts'
+import type { AttemptKind, Work } from './work.ts'
 
-const settings = (id: string, generation = 1n): EndpointSettings => ({
+const settings = (id: string, generation = 1n, accountId = `account of ${id}`): EndpointSettings => ({
   id,
+  accountId,
   url: `https://${id}.example/`,
   secret: `secret of ${id} ${generation}`,
   generation,
 })
 
 let made = 0
-function givenWork(endpointId: string, lane: Lane = 'first', leaseEndsAt = 1e9): Work {
+function givenWork(endpointId: string, kind: AttemptKind = 'first', leaseEndsAt = 1e9): Work {
   made += 1
   const delivery = {
     id: `dlv_${made}`,
-    applicationId: 'app_1',
-    endpointId,
-    eventId: `evt_${made}`,
+    application_id: 'app_1',
+    endpoint_id: endpointId,
+    event_id: `evt_${made}`,
     body: '{}',
-    traceParent: null,
-    createdAt: new Date(),
-    attemptCount: lane === 'first' ? 0 : 1,
-    scheduledAttempts: 0,
-    isReplay: false,
+    trace_parent: null,
+    created_at: new Date(),
+    attempt_count: kind === 'first' ? 0 : 1,
+    scheduled_attempts: 0,
+    is_replay: false,
   }
   return { delivery, claimId: 'claim', leaseEndsAt }
 }
 
-function add(scheduler: Scheduler, endpointId: string, count: number, lane: Lane = 'first'): void {
-  for (let i = 0; i < count; i += 1) scheduler.add(settings(endpointId), givenWork(endpointId, lane))
+function add(scheduler: Scheduler, endpointId: string, count: number, kind: AttemptKind = 'first'): void {
+  for (let i = 0; i < count; i += 1) scheduler.add(settings(endpointId), givenWork(endpointId, kind))
 }
 
 /** Starts all that may be started now. */
@@ -41,7 +42,7 @@ function startAll(scheduler: Scheduler, now = 0): Work[] {
 }
 
 const countOf = (works: Work[], endpointId: string) =>
-  works.filter(({ delivery }) => delivery.endpointId === endpointId).length
+  works.filter(({ delivery }) => delivery.endpoint_id === endpointId).length
 
 test('what is in flight to an endpoint starts at 2, grows with successes to 32, and falls to 1 on a timeout', () => {
   const scheduler = new Scheduler(1_000)
@@ -63,7 +64,7 @@ test('endpoints take turns', () => {
   const scheduler = new Scheduler(100)
   add(scheduler, 'a', 50)
   add(scheduler, 'b', 2)
-  const order = startAll(scheduler).map(({ delivery }) => delivery.endpointId)
+  const order = startAll(scheduler).map(({ delivery }) => delivery.endpoint_id)
   expect(order).toEqual(['a', 'b', 'a', 'b'])
 })
 
@@ -97,15 +98,15 @@ test('an endpoint that has not answered for a second is slow already while it is
   expect(scheduler.busy).toMatchObject({ proven: 0, slow: scheduler.busy.all })
 })
 
-test('retries leave room for first attempts, and first attempts for retries', () => {
+test('retries leave slots to first attempts, and first attempts to retries', () => {
   const scheduler = new Scheduler(100)
-  const open = (prefix: string, lane: Lane) => {
+  const open = (prefix: string, kind: AttemptKind) => {
     for (let i = 0; i < 100; i += 1) {
-      // Known to be well, so that lanes alone limit them.
-      add(scheduler, `${prefix} ${i}`, 1, lane)
+      // Known to be well, so that their shares alone limit them.
+      add(scheduler, `${prefix} ${i}`, 1, kind)
       for (const work of startAll(scheduler, 0)) scheduler.ended(work, 'delivered', 0)
     }
-    for (let i = 0; i < 100; i += 1) add(scheduler, `${prefix} ${i}`, 2, lane)
+    for (let i = 0; i < 100; i += 1) add(scheduler, `${prefix} ${i}`, 2, kind)
   }
   open('retried', 'later')
   expect(startAll(scheduler)).toHaveLength(40)
@@ -115,11 +116,56 @@ test('retries leave room for first attempts, and first attempts for retries', ()
   expect(scheduler.busy.later).toBe(40)
 })
 
+test('accounts take turns, however many endpoints each of them has', () => {
+  const scheduler = new Scheduler(20)
+  const give = (accountId: string, endpoints: number, each: number) => {
+    for (let i = 0; i < endpoints; i += 1) {
+      const id = `${accountId} ${i}`
+      for (let n = 0; n < each; n += 1) scheduler.add(settings(id, 1n, accountId), givenWork(id))
+    }
+  }
+  give('large', 50, 2)
+  give('small', 1, 2)
+  give('other', 2, 1)
+  const accountOf = ({ delivery }: Work) => delivery.endpoint_id.split(' ')[0]
+  // Half of the slots are for endpoints of which nothing is known yet.
+  const started = startAll(scheduler)
+  expect(started.map(accountOf)).toEqual([
+    'large',
+    'small',
+    'other',
+    'large',
+    'small',
+    'other',
+    ...Array.from({ length: 4 }, () => 'large'),
+  ])
+  // Of one account its endpoints take turns.
+  expect(new Set(started.map(({ delivery }) => delivery.endpoint_id)).size).toBe(6 + 1 + 2)
+})
+
+test('an account with hundreds of endpoints leaves places in the queue to those of others', () => {
+  const scheduler = new Scheduler(512)
+  let queued = 0
+  for (let i = 0; i < 2_000; i += 1) {
+    const endpoint = settings(`endpoint ${i}`, 1n, 'large')
+    for (let capacity = scheduler.capacity(endpoint); capacity > 0; capacity -= 1) {
+      scheduler.add(endpoint, givenWork(endpoint.id))
+      queued += 1
+    }
+  }
+  expect(queued).toBeLessThan(5_100)
+  expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(0)
+  expect(scheduler.full()).toHaveLength(new Set(scheduler.full()).size)
+  expect(scheduler.capacity(settings('of another account'))).toBe(16)
+  for (const { delivery } of startAll(scheduler)) scheduler.drop(delivery.endpoint_id)
+  expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(16)
+})
+
 test('a slow endpoint gives back what it will not get to, and takes no more', () => {
   const scheduler = new Scheduler(100)
-  expect(scheduler.room('a')).toBe(16)
+  expect(scheduler.capacity(settings('a'))).toBe(16)
   add(scheduler, 'a', 16)
-  expect(scheduler.room('a')).toBe(0)
+  expect(scheduler.capacity(settings('a'))).toBe(0)
   expect(scheduler.full()).toEqual(['a'])
   const [work] = startAll(scheduler, 0)
   scheduler.ended(work!, 'timeout', 5_000)
@@ -154,7 +200,7 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
     fc.record({
       do: fc.constant('add' as const),
       endpoint,
-      lane: fc.constantFrom<Lane>('first', 'later'),
+      kind: fc.constantFrom<AttemptKind>('first', 'later'),
       lease: fc.integer({ min: 0, max: 30_000 }),
     }),
     fc.record({
@@ -176,7 +222,7 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
       let now = 0
       for (const step of steps) {
         if (step.do === 'add') {
-          const work = givenWork(step.endpoint, step.lane, now + step.lease)
+          const work = givenWork(step.endpoint, step.kind, now + step.lease)
           queued.add(work)
           scheduler.add(settings(step.endpoint), work)
         } else if (step.do === 'end') {
@@ -202,7 +248,7 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
       // With all ended, the next one starts: no limit stays taken.
       for (const work of inFlight) scheduler.ended(work, 'delivered', now)
       scheduler.add(settings('last'), givenWork('last'))
-      expect(scheduler.next(now)?.work.delivery.endpointId).toBe('last')
+      expect(scheduler.next(now)?.work.delivery.endpoint_id).toBe('last')
     }),
   )
 })

@@ -1,20 +1,23 @@
 import type { EndpointSettings, Ending, Standing } from './endpoint-state.ts'
 import { EndpointState } from './endpoint-state.ts'
 import { leaseMarginMs } from './lease-times.ts'
-import type { Lane, Work } from './work.ts'
-import { laneOf } from './work.ts'
+import { Turns } from './turns.ts'
+import type { AttemptKind, Work } from './work.ts'
+import { attemptKindOf } from './work.ts'
 
-const lanes: readonly Lane[] = ['first', 'later']
+const attemptKinds: readonly AttemptKind[] = ['first', 'later']
 const standings: readonly Standing[] = ['proven', 'unknown', 'slow']
 
 /**
  * Shares of all slots that each kind may take. What is kept from one is what no flood of it can take from the others:
  * a fifth is always left for retries, three fifths for first attempts, half for endpoints known to be well.
  */
-const laneShares: Record<Lane, number> = { first: 0.8, later: 0.4 }
+const attemptShares: Record<AttemptKind, number> = { first: 0.8, later: 0.4 }
 const standingShares: Record<Standing, number> = { proven: 0.9, unknown: 0.5, slow: 0.2 }
 
 const mostQueued = 20_000
+// However many endpoints an account has: the others' are fetched all the same.
+const mostQueuedOfAccount = mostQueued / 4
 const forgottenAfterMs = 10 * 60_000
 
 export interface Pick {
@@ -23,15 +26,18 @@ export interface Pick {
 }
 
 /**
- * Decides which delivery is sent next: endpoints in turn, each up to its cap, within the shares of lanes and
- * standings. Pure: no clock, no I/O; times are milliseconds that only grow.
+ * Decides which delivery is sent next: accounts in turn, of each its endpoints in turn, each endpoint up to its cap, within
+ * the shares of first and later attempts and standings. Pure: no clock, no I/O; times are milliseconds that only grow.
  */
 export class Scheduler {
   readonly #slots: number
   readonly #endpoints = new Map<string, EndpointState>()
   /** Endpoints with work that they may start, in turn. */
-  readonly #rings: Record<Lane, Record<Standing, Set<EndpointState>>> = { first: rings(), later: rings() }
-  readonly #busy: Record<Lane | Standing | 'all', number> = {
+  readonly #rings: Record<AttemptKind, Record<Standing, Turns>> = {
+    first: rings(),
+    later: rings(),
+  }
+  readonly #busy: Record<AttemptKind | Standing | 'all', number> = {
     first: 0,
     later: 0,
     proven: 0,
@@ -41,6 +47,7 @@ export class Scheduler {
   }
   #stale: Work[] = []
   #queued = 0
+  readonly #queuedOfAccounts = new Map<string, number>()
   #queuedSlow = 0
   #turn = 0
 
@@ -49,7 +56,7 @@ export class Scheduler {
   }
 
   /** For metrics. */
-  get busy(): Readonly<Record<Lane | Standing | 'all', number>> {
+  get busy(): Readonly<Record<AttemptKind | Standing | 'all', number>> {
     return this.#busy
   }
 
@@ -58,29 +65,32 @@ export class Scheduler {
   }
 
   /** How many more deliveries of an endpoint are wanted; `usual` where it is not known yet. */
-  room(endpointId: string, usual = 16): number {
+  capacity({ id, accountId }: EndpointSettings, usual = 16): number {
     if (this.#queued >= mostQueued) return 0
-    const endpoint = this.#endpoints.get(endpointId)
+    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= mostQueuedOfAccount) return 0
+    const endpoint = this.#endpoints.get(id)
     if (!endpoint) return usual
     if (endpoint.standing === 'slow' && this.#queuedSlow >= this.#share(standingShares.slow)) return 0
-    return endpoint.room
+    return endpoint.capacity
   }
 
   /** Endpoints of which no more deliveries are wanted now. */
   full(): string[] {
-    return [...this.#endpoints.keys()].filter((id) => this.room(id) === 0)
+    return [...this.#endpoints.values()].flatMap(({ id, settings }) =>
+      this.capacity(settings) === 0 ? [id] : [],
+    )
   }
 
   isHalfEmpty(endpointId: string): boolean {
     const endpoint = this.#endpoints.get(endpointId)
-    return !endpoint || endpoint.queued <= endpoint.room
+    return !endpoint || endpoint.queued <= endpoint.capacity
   }
 
   add(settings: EndpointSettings, work: Work): void {
     const endpoint = this.#endpointOf(settings)
     endpoint.push(work)
     this.#count(endpoint, 1)
-    this.#enter(endpoint, laneOf(work))
+    this.#enter(endpoint, attemptKindOf(work))
   }
 
   /** Settings as they are now: what is queued goes out with them. */
@@ -100,10 +110,10 @@ export class Scheduler {
     this.#turn += 1
     // Healthy endpoints and those not known yet take turns; slow ones come last.
     const order = this.#turn % 2 === 0 ? standings : (['unknown', 'proven', 'slow'] as const)
-    for (const lane of lanes) {
-      if (this.#busy[lane] >= this.#share(laneShares[lane])) continue
+    for (const kind of attemptKinds) {
+      if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
       for (const standing of order) {
-        const pick = this.#nextOf(lane, standing, now)
+        const pick = this.#nextOf(kind, standing, now)
         if (pick) return pick
       }
     }
@@ -111,14 +121,14 @@ export class Scheduler {
   }
 
   ended(work: Work, ending: Ending, now: number): void {
-    const endpoint = this.#endpoints.get(work.delivery.endpointId)
+    const endpoint = this.#endpoints.get(work.delivery.endpoint_id)
     if (!endpoint?.inFlight.has(work)) return
     this.#busy.all -= 1
-    this.#busy[laneOf(work)] -= 1
+    this.#busy[attemptKindOf(work)] -= 1
     this.#busy[endpoint.standing] -= 1
     endpoint.end(work, ending, now)
     this.#settle(endpoint, now)
-    for (const lane of lanes) this.#enter(endpoint, lane)
+    for (const kind of attemptKinds) this.#enter(endpoint, kind)
   }
 
   /** Finds endpoints that have become slow. @returns work that is to be given back: its lease ends, or there is no use in holding it */
@@ -145,31 +155,30 @@ export class Scheduler {
     return back
   }
 
-  #nextOf(lane: Lane, standing: Standing, now: number): Pick | undefined {
+  #nextOf(kind: AttemptKind, standing: Standing, now: number): Pick | undefined {
     if (this.#busy[standing] >= this.#share(standingShares[standing])) return undefined
-    const ring = this.#rings[lane][standing]
-    for (const endpoint of ring) {
-      ring.delete(endpoint)
+    const ring = this.#rings[kind][standing]
+    for (let endpoint = ring.take(); endpoint; endpoint = ring.take()) {
       this.#settle(endpoint, now)
       if (endpoint.standing !== standing) {
-        this.#enter(endpoint, lane)
+        this.#enter(endpoint, kind)
         continue
       }
-      const work = endpoint.isAtCap ? undefined : this.#shift(endpoint, lane, now)
+      const work = endpoint.isAtCap ? undefined : this.#shift(endpoint, kind, now)
       if (!work) continue
       endpoint.start(work, now)
       this.#busy.all += 1
-      this.#busy[lane] += 1
+      this.#busy[kind] += 1
       this.#busy[standing] += 1
-      this.#enter(endpoint, lane)
+      this.#enter(endpoint, kind)
       return { work, settings: endpoint.settings }
     }
     return undefined
   }
 
   /** The first that can still be sent within its lease. */
-  #shift(endpoint: EndpointState, lane: Lane, now: number): Work | undefined {
-    for (let work = endpoint.queues[lane].shift(); work; work = endpoint.queues[lane].shift()) {
+  #shift(endpoint: EndpointState, kind: AttemptKind, now: number): Work | undefined {
+    for (let work = endpoint.queues[kind].shift(); work; work = endpoint.queues[kind].shift()) {
       this.#count(endpoint, -1)
       if (work.leaseEndsAt - now >= leaseMarginMs) return work
       this.#stale.push(work)
@@ -189,9 +198,9 @@ export class Scheduler {
   }
 
   /** Puts an endpoint at the end of its ring where it has something to start. */
-  #enter(endpoint: EndpointState, lane: Lane): void {
-    if (endpoint.queues[lane].length === 0 || endpoint.isAtCap) return
-    this.#rings[lane][endpoint.standing].add(endpoint)
+  #enter(endpoint: EndpointState, kind: AttemptKind): void {
+    if (endpoint.queues[kind].length === 0 || endpoint.isAtCap) return
+    this.#rings[kind][endpoint.standing].add(endpoint)
   }
 
   #settle(endpoint: EndpointState, now: number): void {
@@ -201,18 +210,18 @@ export class Scheduler {
     this.#busy[standing] += endpoint.inFlight.size
     if (endpoint.standing === 'slow') this.#queuedSlow -= endpoint.queued
     if (standing === 'slow') this.#queuedSlow += endpoint.queued
-    for (const lane of lanes) this.#rings[lane][endpoint.standing].delete(endpoint)
+    for (const kind of attemptKinds) this.#rings[kind][endpoint.standing].delete(endpoint)
     endpoint.standing = standing
-    for (const lane of lanes) this.#enter(endpoint, lane)
+    for (const kind of attemptKinds) this.#enter(endpoint, kind)
   }
 
   #takeBack(endpoint: EndpointState, isWanted: (work: Work) => boolean): Work[] {
     const back: Work[] = []
-    for (const lane of lanes) {
-      const queue = endpoint.queues[lane]
+    for (const kind of attemptKinds) {
+      const queue = endpoint.queues[kind]
       if (queue.length === 0) continue
       const taken: Work[] = []
-      endpoint.queues[lane] = queue.filter((work) => !isWanted(work) || taken.push(work) === 0)
+      endpoint.queues[kind] = queue.filter((work) => !isWanted(work) || taken.push(work) === 0)
       this.#count(endpoint, -taken.length)
       back.push(...taken)
     }
@@ -220,7 +229,11 @@ export class Scheduler {
   }
 
   #count(endpoint: EndpointState, change: number): void {
+    const { accountId } = endpoint.settings
     this.#queued += change
+    const ofAccount = (this.#queuedOfAccounts.get(accountId) ?? 0) + change
+    if (ofAccount > 0) this.#queuedOfAccounts.set(accountId, ofAccount)
+    else this.#queuedOfAccounts.delete(accountId)
     if (endpoint.standing === 'slow') this.#queuedSlow += change
   }
 
@@ -229,6 +242,6 @@ export class Scheduler {
   }
 }
 
-function rings(): Record<Standing, Set<EndpointState>> {
-  return { proven: new Set(), unknown: new Set(), slow: new Set() }
+function rings(): Record<Standing, Turns> {
+  return { proven: new Turns(), unknown: new Turns(), slow: new Turns() }
 }

@@ -1,17 +1,17 @@
 /** A delivery whose next attempt is to be made. */
 export interface Sendable {
   id: string
-  applicationId: string
-  endpointId: string
-  eventId: string
+  application_id: string
+  endpoint_id: string
+  event_id: string
   body: string
-  traceParent: string | null
-  createdAt: Date
+  trace_parent: string | null
+  created_at: Date
   /** Attempts made so far, and those of them that the schedule asked for. */
-  attemptCount: number
-  scheduledAttempts: number
+  attempt_count: number
+  scheduled_attempts: number
   /** Asked for by a person: no failure of it counts, and it is not retried by itself. */
-  isReplay: boolean
+  is_replay: boolean
 }
 
 /** A delivery that this process holds under a lease. */
@@ -23,8 +23,8 @@ export interface Work {
 }
 
 /** First attempts do not wait behind retries and replays. */
-export type Lane = 'first' | 'later'
+export type AttemptKind = 'first' | 'later'
 
-export function laneOf({ delivery }: Work): Lane {
-  return delivery.attemptCount === 0 && !delivery.isReplay ? 'first' : 'later'
+export function attemptKindOf({ delivery }: Work): AttemptKind {
+  return delivery.attempt_count === 0 && !delivery.is_replay ? 'first' : 'later'
 }

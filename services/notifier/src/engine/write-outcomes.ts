@@ -5,6 +5,7 @@ import { exhaustionAlert } from '../alerts/exhaustion-alert.ts'
 import { insertAlert } from '../alerts/alert-queries.ts'
 import type { Clock } from '../clock.ts'
 import { disableEndpoint } from '../endpoints/disable-endpoint.ts'
+import { lockEndpoints } from '../endpoints/endpoint-queries.ts'
 import { endpointsDisabled } from './metrics.ts'
 import type { Advanced, Result } from './result-queries.ts'
 import { writeResults } from './result-queries.ts'
@@ -28,7 +29,7 @@ export async function writeOutcomes(options: Options, results: Result[]): Promis
   const outcomes = await transaction(options.sql, async (tx) => {
     // Lock order: endpoints, then deliveries.
     const endpointIds = [...new Set(last.map(({ endpointId }) => endpointId))].sort()
-    await tx`select 1 from endpoints where id = any(${endpointIds}::text[]) order by id for update`
+    await lockEndpoints(tx, endpointIds)
     const advanced = await writeResults(tx, results)
     return { advanced, disabled: await disableExhausted(tx, options.clock.now(), last, advanced) }
   })
@@ -40,9 +41,7 @@ export async function writeOutcomes(options: Options, results: Result[]): Promis
 }
 
 async function disableExhausted(tx: Sql, now: Date, last: Result[], advanced: Advanced[]): Promise<string[]> {
-  const failed = new Set(
-    advanced.filter(({ status }) => status === 'failed').map(({ deliveryId }) => deliveryId),
-  )
+  const failed = new Set(advanced.filter(({ status }) => status === 'failed').map((row) => row.delivery_id))
   const disabled: string[] = []
   for (const result of last) {
     if (!failed.has(result.deliveryId)) continue

@@ -21,3 +21,9 @@ export function envelope(event: Event, webhook: Webhook, sequence: bigint): stri
     previous: webhook.previous,
   })
 }
+
+/** `created_at` of an envelope that `envelope` made; `otherwise` where the text is none. */
+export function happenedAt(body: string, otherwise: Date): Date {
+  const [, text] = /"created_at":"([^"]+)"/.exec(body) ?? []
+  return text === undefined ? otherwise : new Date(text)
+}

@@ -4,7 +4,8 @@ import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { dropPartitions, makePartitions, readPartitions } from './event-partitions.ts'
+import { dropPartitions, makePartitions, listPartitions } from './event-partitions.ts'
+import { notifierMigrations } from '../migrations.ts'
 
 const day = 86_400_000
 const now = new Date('2026-11-21T12:00:00Z')
@@ -15,7 +16,7 @@ let sql: Database
 beforeEach(async () => {
   database = await createTestDatabase()
   sql = connect(database.url, { name: 'test' })
-  await migrate(sql, [{ name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname }])
+  await migrate(sql, notifierMigrations)
 })
 afterEach(async () => {
   await sql.end({ timeout: 5 })
@@ -33,7 +34,7 @@ test('weeks are made ahead once, no matter by which replica, and hold every mome
   expect(made.flat()).toHaveLength(10)
   for (let days = -5; days < 55; days += 1) await record(later(days))
   expect((await makePartitions(sql, later(7))).length).toBe(1)
-  const names = (await readPartitions(sql)).map(({ name }) => name)
+  const names = (await listPartitions(sql)).map(({ name }) => name)
   expect(names[0]).toBe('events_20261109')
   expect(names).toEqual(names.toSorted())
 })
@@ -75,7 +76,7 @@ test('a drop that was broken off is finished by the next', async () => {
   await other.end()
   await reader`commit`
   reader.release()
-  expect((await readPartitions(sql)).some(({ state }) => state === 'detaching')).toBe(true)
+  expect((await listPartitions(sql)).some(({ state }) => state === 'detaching')).toBe(true)
   expect(await dropPartitions(sql, later(100))).toContain('events_20261109')
   await sql`create table events_20240101 (like events)`
   expect(await dropPartitions(sql, later(100))).toEqual(['events_20240101'])

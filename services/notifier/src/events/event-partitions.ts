@@ -1,5 +1,11 @@
 import type { Database, Sql } from '@licensing/database/connect'
-import { locks } from '@licensing/database/locks'
+import {
+  dropPartition,
+  listPartitionRows,
+  makePartition,
+  withPartitionLock,
+} from './event-partition-queries.ts'
+import type { PartitionRow } from './event-partition-queries.ts'
 import { keptSince } from './retention.ts'
 
 const dayMs = 86_400_000
@@ -8,40 +14,27 @@ const weekMs = 7 * dayMs
 const firstWeekMs = Date.UTC(2024, 0, 1)
 const weeksAhead = 8
 
-interface Partition {
-  name: string
+interface Partition extends PartitionRow {
   endsAt: Date
-  state: 'attached' | 'detaching' | 'detached'
 }
 
 /** Weekly partitions of `events`, in order, those too of which the dropping was broken off. */
-export async function readPartitions(sql: Sql): Promise<Partition[]> {
-  const rows = await sql<{ name: string; state: Partition['state'] }[]>`
-    select c.relname as name, case
-      when i.inhrelid is null then 'detached' when i.inhdetachpending then 'detaching' else 'attached' end as state
-    from pg_class c left join pg_inherits i on i.inhrelid = c.oid
-    where c.relkind = 'r' and c.relname ~ '^events_[0-9]{8}$'
-      and c.relnamespace = (select relnamespace from pg_class where oid = 'events'::regclass)
-    order by c.relname`
-  return rows.map(({ name, state }) => ({ name, state, endsAt: new Date(startOf(name) + weekMs) }))
+export async function listPartitions(sql: Sql): Promise<Partition[]> {
+  const rows = await listPartitionRows(sql)
+  return rows.map((row) => ({ ...row, endsAt: new Date(startOf(row.name) + weekMs) }))
 }
 
 /** Makes the partitions of this week and the next ones where they are missing. @returns their names */
 export async function makePartitions(sql: Database, now: Date): Promise<string[]> {
-  return alone(sql, async (connection) => {
-    const partitions = await readPartitions(connection)
+  return withPartitionLock(sql, async (connection) => {
+    const partitions = await listPartitions(connection)
     const attached = new Set(partitions.filter(({ state }) => state === 'attached').map(({ name }) => name))
     const thisWeek = now.getTime() - ((now.getTime() - firstWeekMs) % weekMs)
     // The week before too: a clock that is turned back must not stop the recording of events.
     const starts = Array.from({ length: weeksAhead + 2 }, (_, i) => thisWeek + (i - 1) * weekMs)
     const missing = starts.filter((start) => !attached.has(nameOf(start)))
     for (const start of missing) {
-      const [from, to] = [new Date(start).toISOString(), new Date(start + weekMs).toISOString()]
-      // Attaching an empty table waits for no reader or writer, which `create table … partition of` would.
-      await connection.unsafe(`create table if not exists ${nameOf(start)} (like events)`)
-      await connection.unsafe(
-        `alter table events attach partition ${nameOf(start)} for values from ('${from}') to ('${to}')`,
-      )
+      await makePartition(connection, nameOf(start), new Date(start), new Date(start + weekMs))
     }
     return missing.map(nameOf)
   })
@@ -53,28 +46,11 @@ export async function makePartitions(sql: Database, now: Date): Promise<string[]
  * @returns their names
  */
 export async function dropPartitions(sql: Database, now: Date): Promise<string[]> {
-  return alone(sql, async (connection) => {
-    const past = (await readPartitions(connection)).filter(({ endsAt }) => endsAt <= keptSince(now))
-    for (const { name, state } of past) {
-      if (state !== 'detached') {
-        const how = state === 'detaching' ? 'finalize' : 'concurrently'
-        await connection.unsafe(`alter table events detach partition ${name} ${how}`)
-      }
-      await connection.unsafe(`drop table ${name}`)
-    }
+  return withPartitionLock(sql, async (connection) => {
+    const past = (await listPartitions(connection)).filter(({ endsAt }) => endsAt <= keptSince(now))
+    for (const partition of past) await dropPartition(connection, partition)
     return past.map(({ name }) => name)
   })
-}
-
-async function alone<T>(sql: Database, work: (connection: Sql) => Promise<T>): Promise<T> {
-  const connection = await sql.reserve()
-  try {
-    await connection`select pg_advisory_lock(${locks.eventPartitions})`
-    return await work(connection)
-  } finally {
-    await connection`select pg_advisory_unlock(${locks.eventPartitions})`.catch(() => {})
-    connection.release()
-  }
 }
 
 function nameOf(startMs: number): string {

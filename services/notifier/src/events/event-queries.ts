@@ -19,14 +19,14 @@ export interface StoredEvent {
  */
 export async function takeSequences(sql: Sql, counts: Map<string, number>): Promise<Map<string, bigint>> {
   const accounts = [...counts.keys()].sort()
-  const rows = await sql<{ accountId: string; before: bigint }[]>`
+  const rows = await sql<{ account_id: string; before: bigint }[]>`
     insert into account_sequences as known (account_id, last_sequence)
     select account_id, wanted
     from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
       as account (account_id, wanted)
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
-    returning account_id as "accountId", last_sequence as before`
-  return new Map(rows.map((row) => [row.accountId, row.before - BigInt(counts.get(row.accountId)!)]))
+    returning account_id, last_sequence as before`
+  return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))
 }
 
 export async function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Promise<void> {
@@ -43,7 +43,7 @@ export async function insertEvents(sql: Sql, recordedAt: Date, events: StoredEve
 }
 
 /** Events of an account after a sequence, in its order, as far as their payload is retained. */
-export async function readEvents(
+export async function findEvents(
   sql: Sql,
   of: { accountId: string; applicationId?: string; after: bigint; keptSince: Date; limit: number },
 ): Promise<{ sequence: bigint; body: string }[]> {
@@ -53,4 +53,11 @@ export async function readEvents(
       ${of.applicationId === undefined ? sql`` : sql`and application_id = ${of.applicationId}`}
       and sequence > ${of.after} and recorded_at >= ${of.keptSince}
     order by sequence limit ${of.limit}`
+}
+
+/** The last number that an account's events have taken; 0 where it has none. */
+export async function findLatestSequence(sql: Sql, accountId: string): Promise<bigint> {
+  const [row] = await sql<{ last_sequence: bigint }[]>`
+    select last_sequence from account_sequences where account_id = ${accountId}`
+  return row?.last_sequence ?? 0n
 }

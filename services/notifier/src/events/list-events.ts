@@ -1,16 +1,16 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { pageSize } from '@licensing/database/page'
 import type { ListEventsRequest, ListEventsResponseSchema } from '@licensing/proto/notifier'
-import type { NotifierDeps } from '../dependencies.ts'
-import { readEvents } from './event-queries.ts'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { findEvents } from './event-queries.ts'
 import { keptSince } from './retention.ts'
 
 /** What a consumer that missed deliveries reads to catch up. */
 export async function listEvents(
-  { sql, clock }: NotifierDeps,
+  { sql, clock }: NotifierDependencies,
   { accountId, onlyApplicationId, after, limit }: ListEventsRequest,
 ): Promise<MessageInitShape<typeof ListEventsResponseSchema>> {
-  const events = await readEvents(sql, {
+  const events = await findEvents(sql, {
     accountId,
     ...(onlyApplicationId !== undefined && { applicationId: onlyApplicationId }),
     after,

@@ -1,10 +1,11 @@
 import type { Sql } from '@licensing/database/connect'
-import { newId } from '@licensing/database/ids'
+import { isId, newId } from '@licensing/database/ids'
+import { BatchTooLarge } from '@licensing/events/consumer-options'
 import type { Received } from '@licensing/events/consumer-options'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { insertDeliveries } from '../deliveries/delivery-queries.ts'
 import type { NewDelivery } from '../deliveries/delivery-queries.ts'
-import type { NotifierDeps } from '../dependencies.ts'
+import type { NotifierDependencies } from '../dependencies.ts'
 import { lockEnabledEndpoints } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { isSubscribed } from '../endpoints/subscription.ts'
@@ -12,10 +13,13 @@ import { envelope } from './envelope.ts'
 import { insertEvents, takeSequences } from './event-queries.ts'
 import type { StoredEvent } from './event-queries.ts'
 
+// In one transaction: some 10 MB here, and a quarter of a second in which other events of the partition wait.
+const mostDeliveries = 10_000
+
 // W3C trace context.
 const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
-type RecordedEvent = StoredEvent & { type: string }
+type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
 /**
  * Gives events their sequence and makes a delivery of each for every endpoint that is to have it, in the transaction
@@ -25,7 +29,7 @@ type RecordedEvent = StoredEvent & { type: string }
  * @returns to be called after the commit: sends
  */
 export async function recordEvents(
-  { engine, clock }: Pick<NotifierDeps, 'engine' | 'clock'>,
+  { engine, clock }: Pick<NotifierDependencies, 'engine' | 'clock'>,
   tx: Sql,
   received: Received[],
   only?: EndpointRow[],
@@ -45,6 +49,7 @@ export async function recordEvents(
     takeSequences(tx, counts),
   ])
 
+  if (only === undefined) refuseTooMany(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
   const events = webhooks.map(({ event, traceParent, webhook }): RecordedEvent => {
     const { id, accountId, applicationId } = event
@@ -59,6 +64,7 @@ export async function recordEvents(
       body,
       traceParent: traceParent !== undefined && isTraceParent.test(traceParent) ? traceParent : null,
       type: webhook.type,
+      licenceId: licenceOf(webhook.object),
     }
   })
   const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
@@ -67,31 +73,50 @@ export async function recordEvents(
   return fresh.send
 }
 
+/** Events times endpoints has no bound that memory has. */
+function refuseTooMany(
+  received: number,
+  webhooks: { event: { applicationId: string } }[],
+  endpoints: EndpointRow[],
+): void {
+  const byApplication = new Map<string, number>()
+  for (const { application_id: id } of endpoints) byApplication.set(id, (byApplication.get(id) ?? 0) + 1)
+  const most = webhooks.reduce((sum, { event }) => sum + (byApplication.get(event.applicationId) ?? 0), 0)
+  if (received > 1 && most > mostDeliveries) {
+    throw new BatchTooLarge(Math.max(1, Math.floor((received * mostDeliveries) / most)))
+  }
+}
+
+function licenceOf({ licence_id: id }: Record<string, unknown>): string | null {
+  return typeof id === 'string' && isId('lic', id) ? id : null
+}
+
 function fanOut(
   events: RecordedEvent[],
   endpoints: EndpointRow[],
   toAll: boolean,
   createdAt: Date,
 ): NewDelivery[] {
-  const byApplication = Map.groupBy(endpoints, (endpoint) => endpoint.applicationId)
+  const byApplication = Map.groupBy(endpoints, (endpoint) => endpoint.application_id)
   return events.flatMap((event) =>
     (byApplication.get(event.applicationId) ?? [])
-      .filter((endpoint) => toAll || isSubscribed(endpoint.subscribedEvents, event.type))
+      .filter((endpoint) => toAll || isSubscribed(endpoint.subscribed_events, event.type))
       .map((endpoint): NewDelivery => ({
         id: newId('dlv'),
-        accountId: event.accountId,
-        applicationId: event.applicationId,
-        endpointId: endpoint.id,
-        eventId: event.id,
-        eventType: event.type,
-        recordedAt: createdAt,
+        account_id: event.accountId,
+        application_id: event.applicationId,
+        endpoint_id: endpoint.id,
+        event_id: event.id,
+        event_type: event.type,
+        recorded_at: createdAt,
         sequence: event.sequence,
-        createdAt,
+        licence_id: event.licenceId,
+        created_at: createdAt,
         body: event.body,
-        traceParent: event.traceParent,
-        attemptCount: 0,
-        scheduledAttempts: 0,
-        isReplay: false,
+        trace_parent: event.traceParent,
+        attempt_count: 0,
+        scheduled_attempts: 0,
+        is_replay: false,
       })),
   )
 }

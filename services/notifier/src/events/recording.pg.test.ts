@@ -213,3 +213,37 @@ test('one event goes to very many endpoints', async () => {
     expect(row!.count).toBe(12_000)
   })
 })
+
+test('many events for many endpoints are recorded in parts that fit into memory, each delivery once', async () => {
+  const of = givenVendor()
+  await notifier.sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    select 'whe_many_' || i, ${of.accountId}, ${of.applicationId}, 'https://example.com', '', now()
+    from generate_series(1, 1000) as i`
+  const events = Array.from({ length: 25 }, () => revoked(of))
+  await publish(notifier.nats, events)
+  await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(25), { timeoutMs: 20_000 })
+  expect((await envelopes(of.accountId)).map(({ id }) => id)).toEqual(events.map(({ id }) => id))
+  const parts = await notifier.sql<{ rows: number; made: number }[]>`
+    select count(*)::int as rows, count(distinct (endpoint_id, event_id))::int as made
+    from deliveries where application_id = ${of.applicationId} group by recorded_at`
+  expect(parts.reduce((sum, { made }) => sum + made, 0)).toBe(25_000)
+  expect(Math.max(...parts.map(({ rows }) => rows))).toBeLessThanOrEqual(10_000)
+}, 60_000)
+
+test('the latest sequence is that of the account’s last event, 0 where it has none, and nothing after it is missed', async () => {
+  const of = givenVendor()
+  const latest = async () => (await notifier.calls.getLatestSequence({ accountId: of.accountId })).sequence
+  expect(await latest()).toBe(0n)
+  await publish(notifier.nats, [revoked(of), revoked({ ...of, applicationId: newId('app') })])
+  await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(2))
+  const from = await latest()
+  expect(from).toBe(2n)
+  await publish(notifier.nats, [revoked({ ...of, applicationId: newId('app') }), revoked(of)])
+  const later = await eventually(async () => {
+    const own = await envelopes(of.accountId, { onlyApplicationId: of.applicationId, after: from })
+    expect(own).toHaveLength(1)
+    return own
+  })
+  expect(later[0]!.application_id).toBe(of.applicationId)
+})

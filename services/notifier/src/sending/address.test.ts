@@ -179,3 +179,20 @@ test("the machine's own addresses are refused though they are public, unless the
   expect(guarded('93.184.216.35')).toBeNull()
   expect(createAddressRefusal(parseNetworks('93.184.216.34/32'), own)('93.184.216.34')).toBeNull()
 })
+
+test('networks that the operator denies are refused though they are public or allowed, in every form of their addresses', () => {
+  const denied = parseNetworks('93.184.216.0/24,2606:2800::/32,10.1.0.0/16')
+  const guarded = createAddressRefusal(parseNetworks('10.0.0.0/8,64:ff9b::/96'), none, denied)
+  for (const address of [
+    '93.184.216.34',
+    '::ffff:93.184.216.34',
+    '64:ff9b::5db8:d822',
+    '2002:5db8:d822::1',
+    '2606:2800::1',
+    '10.1.2.3',
+  ]) {
+    expect(guarded(address), address).toBe('a denied address')
+  }
+  expect(guarded('93.184.217.34')).toBeNull()
+  expect(guarded('10.2.0.1')).toBeNull()
+})

@@ -8,7 +8,7 @@ export type Networks = readonly [Address, number][]
 /** Why deliveries may not go to this address, as a noun phrase ("a loopback address"), or null when they may. */
 export type AddressRefusal = (address: string) => string | null
 
-type Rules = { allowed: Networks; own: ReadonlySet<string> }
+type Rules = { allowed: Networks; denied: Networks; own: ReadonlySet<string> }
 
 const networks = (table: Record<string, string>) =>
   Object.entries(table).map(([cidr, reason]) => ({ network: ipaddr.parseCIDR(cidr), reason }))
@@ -54,7 +54,7 @@ const globalUnicastIPv6 = ipaddr.parseCIDR('2000::/3')
 const nat64 = ipaddr.parseCIDR('64:ff9b::/96')
 const sixToFour = ipaddr.parseCIDR('2002::/16')
 
-/** `WEBHOOK_ALLOWED_CIDRS`: networks or single addresses, separated by commas. Throws on one that is neither. */
+/** `WEBHOOK_ALLOWED_CIDRS`, `WEBHOOK_DENIED_CIDRS`: networks or single addresses, separated by commas. Throws on one that is neither. */
 export function parseNetworks(list: string): Networks {
   return list
     .split(',')
@@ -72,25 +72,30 @@ export function parseNetworks(list: string): Networks {
     })
 }
 
-/** Admits global unicast addresses and `allowed`; refuses this machine's own ones, public or not. */
+/** Admits global unicast addresses and `allowed`; refuses `denied` and this machine's own ones, public or not. */
 export function createAddressRefusal(
   allowed: Networks,
   own: () => ReadonlySet<string> = ownAddresses,
+  denied: Networks = [],
 ): AddressRefusal {
   return (address) => {
     const bare = address.replace(/%.*$/, '')
     if (isIP(bare) === 0) return 'not an IP address'
-    return judge(ipaddr.parse(bare), { allowed, own: own() })
+    return judge(ipaddr.parse(bare), { allowed, denied, own: own() })
   }
 }
 
 function judge(address: Address, rules: Rules): string | null {
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress())
     return judge(address.toIPv4Address(), rules)
+  const embedded = address instanceof ipaddr.IPv6 ? embeddedIPv4(address) : null
+  const ends = embedded === null ? [address] : [address, embedded]
+  if (rules.denied.some(([network, bits]) => ends.some((end) => isIn(end, network, bits)))) {
+    return 'a denied address'
+  }
   if (rules.allowed.some(([network, bits]) => isIn(address, network, bits))) return null
 
   // What a translator or a tunnel makes of the address is where the connection would end.
-  const embedded = address instanceof ipaddr.IPv6 ? embeddedIPv4(address) : null
   if (embedded !== null) return judge(embedded, rules)
 
   const special = address instanceof ipaddr.IPv6 ? specialIPv6 : specialIPv4

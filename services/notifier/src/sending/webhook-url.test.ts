@@ -22,6 +22,8 @@ const atLength = (length: number) => 'https://example.com/'.padEnd(length, 'a')
 test.each([
   'https://example.com',
   'https://example.com:8443/webhooks?token=1',
+  'https://example.com:1/',
+  'https://example.com:65535/',
   'https://EXAMPLE.com./webhooks',
   'https://bücher.example/haken',
   'https://93.184.216.34/',

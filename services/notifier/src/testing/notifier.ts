@@ -4,9 +4,9 @@ import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { connectNats } from '@licensing/events/connection'
 import type { Nats } from '@licensing/events/connection'
-import { consumerMigrations } from '@licensing/events/migrations'
 import { connectTo } from '@licensing/grpc/client'
 import type { ServiceClient } from '@licensing/grpc/client'
 import { serve } from '@licensing/grpc/server'
@@ -18,12 +18,13 @@ import { NotifierService } from '@licensing/proto/notifier'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
+import type { OwnNats } from '@licensing/test-support/nats'
 import type { Clock } from '../clock.ts'
+import { notifierMigrations } from '../migrations.ts'
 import type { NotifierOptions } from '../notifier.ts'
 import { startNotifier } from '../notifier.ts'
 import { keepPartitions } from '../upkeep/upkeep.ts'
 import { parseNetworks } from '../sending/address.ts'
-import { notifierService } from '../service.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { givenEvent, publish } from './events.ts'
 
@@ -52,10 +53,13 @@ export const firstPage = { limit: 0, beforeId: '' }
 /** A notifier in this process, with a database and a NATS server of its own, and a vendor's account. */
 export interface TestNotifier extends AsyncDisposable {
   calls: ServiceClient<typeof NotifierService>
+  /** Where it serves gRPC. */
+  address: string
   sql: Database
   databaseUrl: string
+  /** To publish over as the other services do. */
   nats: Nats
-  natsUrl: string
+  natsServer: OwnNats
   clock: TestClock
   /** Of a vendor: what every request names. */
   of: { accountId: string; applicationId: string }
@@ -77,25 +81,25 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   const natsServer = started.use(await startOwnNats())
   const sql = connect(database.url, { name: 'notifier', settings: { plan_cache_mode: 'force_custom_plan' } })
   started.defer(() => sql.end({ timeout: 5 }))
-  await migrate(sql, [
-    consumerMigrations,
-    { name: 'notifier', path: new URL('../../migrations', import.meta.url).pathname },
-  ])
-  const nats = await connectNats(natsServer.url, 'notifier', log)
+  await migrate(sql, notifierMigrations)
+  const nats = await connectNats(natsServer.url, 'test', log)
   started.defer(() => nats.close())
+  const own = await connectNats(natsServer.urlOf('notifier'), 'notifier', log)
+  started.defer(() => own.close())
   const clock = new TestClock()
   await keepPartitions(sql, clock.now(), log)
-  const start = () => startReplica(sql, nats, clock, options)
-  const { calls } = started.use(await start())
+  const start = () => startReplica(sql, own, clock, options)
+  const { calls, address } = started.use(await start())
 
   const of = { accountId: newId('acct'), applicationId: newId('app') }
   const running = started.move()
   return {
     calls,
+    address,
     sql,
     databaseUrl: database.url,
     nats,
-    natsUrl: natsServer.url,
+    natsServer,
     clock,
     of,
     replica: start,
@@ -142,13 +146,15 @@ async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Op
   started.defer(() => notifier.stop())
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [notifierService(notifier.deps)],
+    services: notifier.services,
     log,
     health: new Health(),
+    isUnavailable: isDatabaseUnavailable,
   })
   started.defer(() => server.stop())
-  const channel = connectTo(NotifierService, `127.0.0.1:${server.port}`)
+  const address = `127.0.0.1:${server.port}`
+  const channel = connectTo(NotifierService, address)
   started.defer(() => channel.close())
   const running = started.move()
-  return { calls: channel.calls, [Symbol.asyncDispose]: () => running.disposeAsync() }
+  return { calls: channel.calls, address, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }

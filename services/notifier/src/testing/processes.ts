@@ -49,7 +49,7 @@ export async function startProcesses(options: {
         GRPC_ADDRESS: `127.0.0.1:${await freePort()}`,
         METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
         DATABASE_URL: database.url,
-        NATS_URL: natsServer.url,
+        NATS_URL: natsServer.urlOf('notifier'),
         CATALOG_ADDRESS: `127.0.0.1:${await freePort()}`,
         ENCRYPTION_KEY: encryptionKey,
         WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',

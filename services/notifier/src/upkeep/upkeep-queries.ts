@@ -1,14 +1,14 @@
 import type { Sql } from '@licensing/database/connect'
 
-export async function readLeftoverEndpoints(sql: Sql): Promise<string[]> {
+export async function listLeftoverEndpoints(sql: Sql): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`select id from endpoints where has_leftovers limit 100`
   return rows.map(({ id }) => id)
 }
 
 const headsWatched = 500
 
-/** When the oldest due delivery was due, by lane, as far as the heads of endpoints tell. */
-export async function readOldestDue(
+/** When the oldest due delivery was due, by attempt, as far as the heads of endpoints tell. */
+export async function findOldestDue(
   sql: Sql,
   now: Date,
 ): Promise<{ first: Date | null; later: Date | null }> {

@@ -7,9 +7,10 @@ import { Gauge } from 'prom-client'
 import type { Clock } from '../clock.ts'
 import { giveUpPending } from '../endpoints/disable-endpoint.ts'
 import { oldestDueSeconds } from '../engine/metrics.ts'
-import { dropPartitions, makePartitions, readPartitions } from '../events/event-partitions.ts'
+import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
 import { payloadDays } from '../events/retention.ts'
-import { readLeftoverEndpoints, readOldestDue, restoreHeads } from './upkeep-queries.ts'
+import { recount, sumUp } from '../tallies/sum-up.ts'
+import { listLeftoverEndpoints, findOldestDue, restoreHeads } from './upkeep-queries.ts'
 
 const partitionsMadeFor = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
@@ -25,6 +26,8 @@ const fewestDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
 const leftoversEveryMs = 1_000
 const gaugesEveryMs = 10_000
+const talliesEveryMs = 1_000
+const recountEveryMs = 5 * 60_000
 const headsEveryMs = 5 * 60_000
 
 /** Work that no request waits for. Every replica starts it: locks see to it that two never do the same at once. */
@@ -34,8 +37,9 @@ export function startUpkeep(options: {
   log: Logger
   /** Brings gauges of this process up to date. */
   measure: () => void
+  alertQueued: () => void
 }): { makePartitions(): void; stop(): Promise<void> } {
-  const { sql, clock, log, measure } = options
+  const { sql, clock, log, measure, alertQueued } = options
   const failed = (part: string) => (error: unknown) => {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'upkeep waits for the database')
     else log.error({ err: error, part }, 'upkeep failed')
@@ -47,6 +51,8 @@ export function startUpkeep(options: {
     partitions,
     start('leftovers', leftoversEveryMs, () => giveUpLeftovers(sql)),
     start('gauges', gaugesEveryMs, () => watchDue(sql, clock, measure)),
+    start('tallies', talliesEveryMs, () => sumUp({ sql, alertQueued })),
+    start('recount', recountEveryMs, async () => void (await recount(sql))),
     start('heads', headsEveryMs, () => restore(sql, log)),
   ]
   return {
@@ -68,7 +74,7 @@ export async function keepPartitions(sql: Database, now: Date, log: Logger): Pro
 }
 
 async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
-  const partitions = await readPartitions(sql)
+  const partitions = await listPartitions(sql)
   const aheadDays = ((partitions.at(-1)?.endsAt.getTime() ?? 0) - now.getTime()) / dayMs
   const overdue = partitions.filter(
     ({ endsAt }) => now.getTime() - endsAt.getTime() > (payloadDays + 1) * dayMs,
@@ -82,7 +88,7 @@ async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<v
 
 /** Marks what a disabled endpoint had pending, where that was too much for the moment it was disabled. */
 async function giveUpLeftovers(sql: Database): Promise<void> {
-  for (const endpointId of await readLeftoverEndpoints(sql)) {
+  for (const endpointId of await listLeftoverEndpoints(sql)) {
     while (!(await transaction(sql, (tx) => giveUpPending(tx, endpointId))));
   }
 }
@@ -90,9 +96,9 @@ async function giveUpLeftovers(sql: Database): Promise<void> {
 async function watchDue(sql: Database, clock: Clock, measure: () => void): Promise<void> {
   measure()
   const now = clock.now()
-  const oldest = await readOldestDue(sql, now)
-  for (const [lane, dueAt] of Object.entries(oldest)) {
-    oldestDueSeconds.set({ lane }, dueAt ? Math.max(0, now.getTime() - dueAt.getTime()) / 1000 : 0)
+  const oldest = await findOldestDue(sql, now)
+  for (const [attempt, dueAt] of Object.entries(oldest)) {
+    oldestDueSeconds.set({ attempt }, dueAt ? Math.max(0, now.getTime() - dueAt.getTime()) / 1000 : 0)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { idOf } from '@licensing/database/ids'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import type { PendingQuery, Row } from 'postgres'
 import type { Attempt, Delivery } from './delivery.ts'
@@ -10,6 +11,12 @@ export interface DeliveryFilter {
   endpointId?: string
   eventType?: string
   status?: DeliveryStatus
+  eventId?: string
+  licenceId?: string
+  /** Of created_at: inclusive. */
+  since?: Date
+  /** Of created_at: exclusive. */
+  until?: Date
   beforeId?: string
   limit: number
 }
@@ -18,7 +25,7 @@ export interface DeliveryFilter {
  * Newest first. Each filter has an index with the id behind it. What still stands as pending for a disabled endpoint
  * reads as failed; `leftovers` are the endpoints that may have such.
  */
-export async function readDeliveries(
+export async function findDeliveries(
   sql: Sql,
   filter: DeliveryFilter,
   leftovers: string[],
@@ -37,14 +44,14 @@ export async function readDeliveries(
 }
 
 /** Disabled endpoints whose pending deliveries are not all marked as failed yet. */
-export async function readLeftovers(sql: Sql, applicationId: string): Promise<string[]> {
+export async function listLeftovers(sql: Sql, applicationId: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from endpoints where application_id = ${applicationId} and has_leftovers`
   return rows.map((row) => row.id)
 }
 
 /** The body of a delivery's event, exactly as sent; null when its payload is past retention. */
-export async function readPayload(
+export async function findPayload(
   sql: Sql,
   delivery: { accountId: string; applicationId: string; id: string; keptSince: Date },
 ): Promise<string | null> {
@@ -60,27 +67,44 @@ export async function readPayload(
   return row?.body ?? null
 }
 
-/** As many as the delivery had when it was read. */
-export async function readAttempts(sql: Sql, deliveryId: string, count: number): Promise<Attempt[]> {
+/** Newest first, from the one with number `last` on. */
+export async function listAttemptRows(
+  sql: Sql,
+  deliveryId: string,
+  last: number,
+  limit: number,
+): Promise<Attempt[]> {
   return sql<Attempt[]>`
-    select attempt, at, response_code as "responseCode", error, duration_ms as "durationMs",
-      response_excerpt as "responseExcerpt"
-    from attempts where delivery_id = ${deliveryId} and attempt <= ${count} order by attempt`
+    select attempt, at, response_code, error, duration_ms, response_excerpt
+    from attempts where delivery_id = ${deliveryId} and attempt <= ${last} order by attempt desc limit ${limit}`
 }
 
 function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
-  const { id, endpointId, eventType, beforeId } = filter
+  const { id, endpointId, eventType, eventId, licenceId, beforeId } = filter
   return sql<Delivery[]>`
-    select d.id, d.event_id as "eventId", d.event_type as "eventType", d.endpoint_id as "endpointId",
+    select d.id, d.event_id, d.event_type, d.endpoint_id,
       case when d.status = 'pending' and e.status = 'disabled' then 'failed' else d.status end as status,
-      d.attempt_count as "attemptCount",
-      case when e.status = 'enabled' then d.due_at end as "nextAttemptAt",
-      d.created_at as "createdAt", d.last_response_code as "lastResponseCode"
+      d.attempt_count, case when e.status = 'enabled' then d.due_at end as next_attempt_at,
+      d.created_at, d.last_response_code, d.licence_id
     from deliveries d join endpoints e on e.id = d.endpoint_id
     where d.application_id = ${filter.applicationId} and d.account_id = ${filter.accountId} ${status}
       ${id === undefined ? sql`` : sql`and d.id = ${id}`}
       ${endpointId === undefined ? sql`` : sql`and d.endpoint_id = ${endpointId}`}
       ${eventType === undefined ? sql`` : sql`and d.event_type = ${eventType}`}
+      ${eventId === undefined ? sql`` : sql`and d.event_id = ${eventId}`}
+      ${licenceId === undefined ? sql`` : sql`and d.licence_id = ${licenceId}`}
+      ${createdIn(sql, filter)}
       ${beforeId === undefined ? sql`` : sql`and d.id < ${beforeId}`}
     order by d.id desc limit ${filter.limit}`
+}
+
+// A delivery's id is made soon after the time that it is created at, by the same process.
+const idMarginMs = 5 * 60_000
+
+/** By created_at, within a range of ids that the page's index gives. */
+function createdIn(sql: Sql, { since, until }: DeliveryFilter): PendingQuery<Row[]> {
+  const idAt = (time: Date, marginMs: number) => idOf('dlv', new Date(time.getTime() + marginMs), 0n)
+  const from = since && sql`and d.created_at >= ${since} and d.id >= ${idAt(since, -idMarginMs)}`
+  const to = until && sql`and d.created_at < ${until} and d.id < ${idAt(until, idMarginMs)}`
+  return sql`${from ?? sql``} ${to ?? sql``}`
 }

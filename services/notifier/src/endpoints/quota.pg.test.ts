@@ -1,0 +1,95 @@
+import { connectTo } from '@licensing/grpc/client'
+import { newId } from '@licensing/database/ids'
+import { keyed } from '@licensing/idempotency/testing/keyed'
+import { QuotaService } from '@licensing/proto/quota-service'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { TestNotifier } from '../testing/notifier.ts'
+import { startTestNotifier } from '../testing/notifier.ts'
+
+let receiver: Awaited<ReturnType<typeof startHttpsReceiver>>
+let notifier: TestNotifier
+let replicas: Pick<TestNotifier, 'calls'>[]
+const running = new AsyncDisposableStack()
+beforeAll(async () => {
+  receiver = running.use(await startHttpsReceiver())
+  notifier = running.use(await startTestNotifier({ receiver }))
+  replicas = [notifier, running.use(await notifier.replica())]
+})
+afterAll(() => running.disposeAsync())
+
+const givenVendor = () => ({ accountId: newId('acct'), applicationId: newId('app') })
+
+type Vendor = ReturnType<typeof givenVendor>
+
+async function allow({ accountId }: Vendor, most: number): Promise<void> {
+  const channel = connectTo(QuotaService, notifier.address)
+  try {
+    await channel.calls.setQuota({ accountId, quota: 'webhook_endpoints', most: BigInt(most) })
+  } finally {
+    channel.close()
+  }
+}
+
+const register = (vendor: Vendor, at = 0) =>
+  replicas[at % 2]!.calls.createEndpoint({ ...vendor, url: receiver.url(), subscribedEvents: '*' })
+
+test('of 20 registrations that race for 3 places, on two replicas, 3 get one', async () => {
+  const vendor = givenVendor()
+  await allow(vendor, 3)
+  const outcomes = await Promise.allSettled(Array.from({ length: 20 }, (_, at) => register(vendor, at)))
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') {
+      expect(outcome.reason).toMatchObject({ code: 'quota_exceeded', members: { limit: 3 } })
+    }
+  }
+  expect(
+    await notifier.sql`select 1 from endpoints where application_id = ${vendor.applicationId}`,
+  ).toHaveLength(3)
+  // Of another application, and of another account, nothing is counted here.
+  await register({ ...vendor, applicationId: newId('app') })
+  await register(givenVendor())
+})
+
+test('an application may have 50 enabled endpoints, and one that is disabled leaves its place', async () => {
+  const vendor = givenVendor()
+  const made = await Promise.all(Array.from({ length: 50 }, (_, at) => register(vendor, at)))
+  await expect(register(vendor)).rejects.toMatchObject({ code: 'quota_exceeded', members: { limit: 50 } })
+  await notifier.calls.deleteEndpoint({ ...vendor, endpointId: made[0]!.endpoint!.id })
+  await register(vendor)
+  await expect(register(vendor, 1)).rejects.toMatchObject({ code: 'quota_exceeded' })
+  await allow(vendor, 51)
+  await register(vendor, 1)
+})
+
+test('a repetition of the registration that took the last place is answered as the first was', async () => {
+  const vendor = givenVendor()
+  await allow(vendor, 1)
+  const asked = await Promise.all(
+    Array.from({ length: 10 }, (_, at) => keyed('/endpoints', () => register(vendor, at), { key: 'one' })),
+  )
+  expect(new Set(asked.map(({ value }) => value.endpoint!.id)).size).toBe(1)
+  await expect(keyed('/endpoints', () => register(vendor), { key: 'two' })).rejects.toMatchObject({
+    code: 'quota_exceeded',
+  })
+  expect(await keyed('/endpoints', () => register(vendor), { key: 'one' })).toMatchObject({ replayed: true })
+})
+
+test('a quota of another service, and a number that is out of bounds, is refused', async () => {
+  const { accountId } = givenVendor()
+  const channel = connectTo(QuotaService, notifier.address)
+  try {
+    for (const wrong of [
+      { quota: 'plans', most: 1n },
+      { quota: 'webhook_endpoints', most: -1n },
+      { quota: 'webhook_endpoints', most: 10_001n },
+    ]) {
+      await expect(channel.calls.setQuota({ accountId, ...wrong })).rejects.toMatchObject({
+        code: 'validation_failed',
+      })
+    }
+  } finally {
+    channel.close()
+  }
+})

@@ -1,0 +1,117 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Transaction } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { consumedKeptDays } from '@licensing/events/streams'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { once } from '@licensing/idempotency/once'
+import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
+import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
+import { webhookEventTypes } from '@licensing/proto/webhook-events'
+import { lookAt } from '../deliveries/delivery-queries.ts'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { keptSince } from '../events/retention.ts'
+import { endpointDisabled, endpointNotFound } from './endpoint.ts'
+import type { EndpointRow } from './endpoint-queries.ts'
+import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
+import { findMissed, insertMissed, recoversAlone } from './recover-queries.ts'
+import type { Recovery } from './recover-queries.ts'
+import { isSubscribed } from './subscription.ts'
+
+const mostRecovered = 100_000
+const dayMs = 86_400_000
+// Clocks of the services that make events and of this one may differ by so much.
+const clockMarginMs = 5 * 60_000
+const kept = {
+  schema: RecoverEndpointResponseSchema,
+  answer: (deliveries: number) => ({ deliveries: BigInt(deliveries) }),
+}
+const waitMs = 100
+const longestWaitMs = 25_000
+
+/**
+ * Makes deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
+ * pending and makes none.
+ */
+export async function recoverEndpoint(
+  deps: NotifierDependencies,
+  request: RecoverEndpointRequest,
+): Promise<MessageInitShape<typeof RecoverEndpointResponseSchema>> {
+  const times = readTimes(request, deps.clock.now())
+  const types = readTypes(request.types)
+  const givenUpAt = performance.now() + longestWaitMs
+  for (;;) {
+    const deliveries = await transaction(deps.sql, async (tx) =>
+      // No connection is held while another recovery of the account runs.
+      (await recoversAlone(tx, request.accountId))
+        ? once(tx, kept, () => recover(deps, tx, request, { ...times, types }))
+        : null,
+    )
+    if (deliveries !== null) {
+      deps.engine.wake()
+      return { deliveries: BigInt(deliveries) }
+    }
+    if (performance.now() > givenUpAt) {
+      throw new ServiceError(
+        'unavailable',
+        'another recovery of this account is still running: repeat the call',
+      )
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs))
+  }
+}
+
+function readTimes({ since, until }: RecoverEndpointRequest, now: Date): { since: Date; until: Date } {
+  if (!since) throw invalid('/since', 'is required')
+  const times = { since: timestampDate(since), until: until ? timestampDate(until) : now }
+  if (times.until > times.since) return times
+  throw until ? invalid('/until', 'must be after since') : invalid('/since', 'must be in the past')
+}
+
+function readTypes(types: string[]): readonly string[] {
+  const unknown = types.findIndex((type) => !webhookEventTypes.includes(type))
+  if (unknown >= 0) {
+    throw invalid(`/types/${unknown}`, `must be one of ${webhookEventTypes.join(', ')}`)
+  }
+  return types.length > 0 ? types : webhookEventTypes
+}
+
+async function recover(
+  { clock }: NotifierDependencies,
+  tx: Transaction,
+  request: RecoverEndpointRequest,
+  { since, until, types }: { since: Date; until: Date; types: readonly string[] },
+): Promise<number> {
+  const { accountId, applicationId, endpointId } = request
+  const now = clock.now()
+  const endpoint = enabled(request, await findEndpointRow(tx, request))
+  const earliest = since.getTime() - clockMarginMs
+  const recovery: Recovery = {
+    accountId,
+    applicationId,
+    endpointId,
+    types: types.filter((type) => isSubscribed(endpoint.subscribed_events, type)),
+    since,
+    until,
+    recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
+    // An event is recorded while the stream that brings it keeps it, or never.
+    recordedBefore: new Date(
+      Math.min(until.getTime(), now.getTime()) + consumedKeptDays * dayMs + clockMarginMs,
+    ),
+  }
+  const missed = await findMissed(tx, recovery, mostRecovered)
+  if (missed.length > mostRecovered) {
+    throw invalid('/since', `more than ${mostRecovered} events were missed: recover a shorter time first`)
+  }
+  const deliveries = await insertMissed(tx, recovery, missed, now)
+  // Locked last, so that a sender that disables the endpoint does not wait for all of this.
+  enabled(request, await lockEndpoint(tx, request))
+  if (deliveries > 0) await lookAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
+  return deliveries
+}
+
+function enabled({ endpointId }: RecoverEndpointRequest, endpoint: EndpointRow | null): EndpointRow {
+  if (!endpoint) throw endpointNotFound(endpointId)
+  if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+  return endpoint
+}

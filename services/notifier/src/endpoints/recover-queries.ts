@@ -1,0 +1,120 @@
+import type { Sql } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { plainArray } from '../arrays.ts'
+
+/** What an endpoint is to get of an application's events. */
+export interface Recovery {
+  accountId: string
+  applicationId: string
+  endpointId: string
+  types: readonly string[]
+  /** Of the event's created_at: from `since`, before `until`. */
+  since: Date
+  until: Date
+  /** Between these every such event was recorded whose payload is retained. */
+  recordedFrom: Date
+  recordedBefore: Date
+}
+
+const mostScanned = 20_000
+const mostInserted = 5_000
+
+/** No other recovery for this account runs until the transaction ends; false where one does. */
+export async function recoversAlone(tx: Sql, accountId: string): Promise<boolean> {
+  const [row] = await tx<{ alone: boolean }[]>`
+    select pg_try_advisory_xact_lock(hashtextextended(${`recover ${accountId}`}, 0)) as alone`
+  return row!.alone
+}
+
+/**
+ * Sequences of the events that were neither delivered to the endpoint nor are pending there, in order. A test event is
+ * among them only where it was sent to this endpoint.
+ *
+ * @param most stops soon after so many
+ */
+export async function findMissed(tx: Sql, recovery: Recovery, most: number): Promise<bigint[]> {
+  const missed: bigint[] = []
+  for (let after = 0n; missed.length <= most;) {
+    const { last, found } = await findMissedAfter(tx, recovery, after)
+    for (const sequence of found) missed.push(sequence)
+    if (last === null) break
+    after = last
+  }
+  return missed
+}
+
+async function findMissedAfter(
+  tx: Sql,
+  { accountId, applicationId, endpointId, types, since, until, recordedFrom, recordedBefore }: Recovery,
+  after: bigint,
+): Promise<{ last: bigint | null; found: bigint[] }> {
+  // Deliveries are looked up event by event: an endpoint may have millions, few of them of these events. It stands in
+  // the filter, so that no plan goes through its index, which one without statistics did.
+  const [row] = await tx<{ last: bigint | null; found: bigint[] }[]>`
+    with scanned as materialized (
+      select id, sequence, body from events
+      where account_id = ${accountId} and application_id = ${applicationId} and sequence > ${after}
+        and recorded_at >= ${recordedFrom} and recorded_at < ${recordedBefore}
+      order by sequence limit ${mostScanned}
+    )
+    select (select max(sequence) from scanned) as last, array(
+      select scanned.sequence from scanned
+      cross join lateral json_to_record(scanned.body::json) as envelope (type text, created_at timestamptz)
+      cross join lateral (
+        select bool_or(status <> 'failed') filter (where endpoint_id = ${endpointId}) as is_settled
+        from deliveries where event_id = scanned.id
+      ) delivery
+      where envelope.created_at >= ${since} and envelope.created_at < ${until}
+        and envelope.type = any(${types as string[]}::text[]) and delivery.is_settled is not true
+        and (envelope.type <> 'webhook.test' or delivery.is_settled is not null)
+      order by scanned.sequence
+    ) as found`
+  return row!
+}
+
+/** Makes a delivery of each of these events, due now in their order. @returns how many */
+export async function insertMissed(
+  tx: Sql,
+  recovery: Recovery,
+  sequences: bigint[],
+  now: Date,
+): Promise<number> {
+  let inserted = 0
+  for (let from = 0; from < sequences.length; from += mostInserted) {
+    const some = sequences.slice(from, from + mostInserted)
+    // Due by the microsecond one after the other, all of them in the past.
+    inserted += await insertSome(tx, recovery, some, now, sequences.length - from)
+  }
+  await tx`
+    insert into endpoint_tallies (endpoint_id, pending_change) values (${recovery.endpointId}, ${inserted})`
+  return inserted
+}
+
+async function insertSome(
+  tx: Sql,
+  { accountId, endpointId, recordedFrom }: Recovery,
+  sequences: bigint[],
+  now: Date,
+  left: number,
+): Promise<number> {
+  // Made later than the event is recorded, which is how the counts know it from what came with its event.
+  const inserted = await tx`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      licence_id, created_at, retry_at, due_at)
+    select missed.id, event.account_id, event.application_id, ${endpointId}, event.id, envelope.type,
+      event.recorded_at, event.sequence, nullif(envelope.data #>> '{object,licence_id}', ''),
+      greatest(${now}, event.recorded_at + interval '1 millisecond'), due.at, due.at
+    from unnest(
+      ${plainArray(sequences.map(() => newId('dlv')))}::text[], ${plainArray(sequences)}::bigint[]
+    ) with ordinality as missed (id, sequence, place)
+    cross join lateral (
+      select account_id, application_id, id, sequence, recorded_at, body from events
+      where account_id = ${accountId} and sequence = missed.sequence and recorded_at >= ${recordedFrom}
+      limit 1
+    ) event
+    cross join lateral json_to_record(event.body::json) as envelope (type text, data json)
+    cross join lateral (
+      select ${now}::timestamptz - (${left}::bigint - missed.place) * interval '1 microsecond' as at
+    ) due`
+  return inserted.count
+}

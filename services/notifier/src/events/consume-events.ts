@@ -1,0 +1,35 @@
+import type { Transaction } from '@licensing/database/connect'
+import type { Received } from '@licensing/events/consumer-options'
+import { isMember } from '@licensing/proto/closed-sets'
+import type { Event } from '@licensing/proto/events'
+import { insertAlert } from '../alerts/alert-queries.ts'
+import type { NewAlert } from '../alerts/alert-queries.ts'
+import { recordEvents } from './record-events.ts'
+
+/** Consumes a batch of domain events: those with a webhook type are recorded and sent, alerts are mailed. */
+export function consumeEvents(deps: Parameters<typeof recordEvents>[0] & { alertQueued: () => void }) {
+  return async (tx: Transaction, received: Received[]): Promise<() => void> => {
+    const send = await recordEvents(deps, tx, received)
+    const alerts = received.flatMap(({ event }) => alertOf(event))
+    for (const alert of alerts) await insertAlert(tx, alert)
+    return () => {
+      send()
+      if (alerts.length > 0) deps.alertQueued()
+    }
+  }
+}
+
+function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
+  if (payload.case !== 'vendorAlert') return []
+  const { kind, subject, text } = payload.value
+  return [
+    {
+      kind: kind !== undefined && isMember('alertKind', kind) ? kind : null,
+      accountId,
+      applicationId: applicationId || null,
+      endpointId: null,
+      subject,
+      text,
+    },
+  ]
+}

@@ -1,0 +1,51 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface DeferredEvent {
+  account_id: string
+  payload: Uint8Array
+  trace_parent: string | null
+}
+
+/** Puts events at the end of their accounts' lines, in their order. */
+export async function insertDeferred(sql: Sql, events: DeferredEvent[]): Promise<void> {
+  await sql`
+    insert into deferred_events (account_id, payload, trace_parent)
+    select event.account_id, decode(event.payload, 'base64'), event.trace_parent from unnest(
+      ${events.map((event) => event.account_id)}::text[],
+      ${events.map((event) => Buffer.from(event.payload).toString('base64'))}::text[],
+      ${events.map((event) => event.trace_parent)}::text[]
+    ) with ordinality as event (account_id, payload, trace_parent, place)
+    order by event.place`
+}
+
+/** Those of the accounts whose events wait in line: the next ones have to follow them. */
+export async function findDeferredAccounts(sql: Sql, accountIds: string[]): Promise<Set<string>> {
+  const rows = await sql<{ account_id: string }[]>`
+    select account_id from unnest(${accountIds}::text[]) as account (account_id)
+    where exists (select from deferred_events d where d.account_id = account.account_id)`
+  return new Set(rows.map((row) => row.account_id))
+}
+
+/** The account after this one that has events in line. */
+export async function nextDeferredAccount(sql: Sql, after: string): Promise<string | undefined> {
+  const [row] = await sql<{ account_id: string }[]>`
+    select account_id from deferred_events where account_id > ${after} order by account_id limit 1`
+  return row?.account_id
+}
+
+/** False where another replica records events of this account. */
+export async function lockDeferred(sql: Sql, accountId: string): Promise<boolean> {
+  const [row] = await sql<{ locked: boolean }[]>`
+    select pg_try_advisory_xact_lock(hashtextextended(${`deferred_events:${accountId}`}, 0)) as locked`
+  return row!.locked
+}
+
+/** Takes the first events out of an account's line, in their order. */
+export async function takeDeferred(sql: Sql, accountId: string, limit: number): Promise<DeferredEvent[]> {
+  const rows = await sql<(DeferredEvent & { position: bigint })[]>`
+    delete from deferred_events where account_id = ${accountId} and position = any(array(
+      select position from deferred_events where account_id = ${accountId} order by position limit ${limit}
+    ))
+    returning account_id, position, payload, trace_parent`
+  return rows.toSorted((a, b) => (a.position < b.position ? -1 : 1))
+}

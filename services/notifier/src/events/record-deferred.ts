@@ -1,0 +1,86 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
+import { BatchTooLarge } from '@licensing/events/consumer-options'
+import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import { EventSchema } from '@licensing/proto/events'
+import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-queries.ts'
+import type { DeferredEvent } from './deferred-queries.ts'
+import type { Consume } from './share-events.ts'
+
+// An account's turn: a tenth of a second with few endpoints.
+const mostInTurn = 200
+const lookEveryMs = 1_000
+// A turn that another replica has soon ends.
+const pauseMs = { recorded: 0, taken: 50, failed: lookEveryMs }
+// Accounts in line are rare; one that has very much must not be the only one that moves.
+const atOnce = 2
+
+/** Records events that were put in line, accounts in turn. */
+export function startRecordingDeferred(options: {
+  sql: Database
+  consume: Consume
+  isTransient: (error: unknown) => boolean
+  log: Logger
+}): { wake(): void; stop(): Promise<void> } {
+  const loops = Array.from({ length: atOnce }, () => {
+    let last = ''
+    const takeTurn = async () => {
+      const { sql } = options
+      const next = (await nextDeferredAccount(sql, last)) ?? (last && (await nextDeferredAccount(sql, '')))
+      last = next || ''
+      if (!next) return lookEveryMs
+      return pauseMs[await recordTurn(options, next)]
+    }
+    return startLoop({
+      work: takeTurn,
+      everyMs: lookEveryMs,
+      failed: (error) =>
+        options.log.warn({ err: error }, 'events in line could not be recorded, trying again'),
+      isOutage: isDatabaseOutage,
+    })
+  })
+  return {
+    wake: () => loops.forEach((loop) => loop.wake()),
+    async stop() {
+      await Promise.all(loops.map((loop) => loop.stop()))
+    },
+  }
+}
+
+/** One account's turn: `taken` where another replica has it. */
+async function recordTurn(
+  { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
+  accountId: string,
+): Promise<keyof typeof pauseMs> {
+  const record = (most: number) =>
+    transaction(sql, async (tx) => {
+      if (!(await lockDeferred(tx, accountId))) return undefined
+      const events = await takeDeferred(tx, accountId, most)
+      return consume(tx, events.map(toReceived))
+    })
+  for (let most = mostInTurn; ;) {
+    try {
+      const send = await record(most)
+      send?.()
+      return send ? 'recorded' : 'taken'
+    } catch (error) {
+      if (error instanceof BatchTooLarge && most > error.mostTogether) {
+        most = error.mostTogether
+      } else if (isTransient(error)) {
+        throw error
+      } else if (most > 1) {
+        most = 1
+      } else {
+        log.error({ err: error, account_id: accountId }, 'an event in line cannot be recorded, trying again')
+        return 'failed'
+      }
+    }
+  }
+}
+
+function toReceived({ payload, trace_parent: traceParent }: DeferredEvent) {
+  return { event: fromBinary(EventSchema, payload), traceParent: traceParent ?? undefined }
+}

@@ -1,0 +1,11 @@
+import { consumerMigrations } from '@licensing/events/migrations'
+import { idempotencyMigrations } from '@licensing/idempotency/migrations'
+import { quotaMigrations } from '@licensing/quotas/migrations'
+
+/** All of this service's database, in the order to apply. */
+export const notifierMigrations = [
+  consumerMigrations,
+  idempotencyMigrations,
+  quotaMigrations,
+  { name: 'notifier', path: new URL('../migrations', import.meta.url).pathname },
+]

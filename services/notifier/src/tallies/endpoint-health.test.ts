@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest'
+import { healthAfter, unknownHealth } from './endpoint-health.ts'
+import { tallyEndpoints } from './endpoint-tally.ts'
+
+const at = (ms: number) => new Date(1_800_000_000_000 + ms)
+
+/** `+` a success, `-` a failure, a millisecond apart. */
+function attempts(signs: string, fromMs = 0) {
+  return signs.split('').map((sign, i) => ({
+    endpointId: 'whe_1',
+    endedAt: at(fromMs + i),
+    delivered: sign === '+',
+  }))
+}
+
+function healthOf(batches: ReturnType<typeof attempts>[]) {
+  return batches
+    .flatMap(tallyEndpoints)
+    .reduce((health, tally) => healthAfter(health, { ...tally, pending_change: 0 }), unknownHealth('whe_1'))
+}
+
+test.each(['', '+', '-', '---', '+-', '-+', '--+--', '+--+', '------+', '+-----', '-+-+-'])(
+  'health is the same however the attempts %j are gathered for writing',
+  (signs) => {
+    const all = attempts(signs)
+    const whole = healthOf([all])
+    const failuresAtEnd = /-*$/.exec(signs)![0].length
+    expect(whole).toMatchObject({
+      failures: failuresAtEnd,
+      failing_since: failuresAtEnd > 0 ? at(signs.length - failuresAtEnd) : null,
+      last_success_at: signs.includes('+') ? at(signs.lastIndexOf('+')) : null,
+      last_failure_at: signs.includes('-') ? at(signs.lastIndexOf('-')) : null,
+    })
+    for (let cut = 0; cut <= signs.length; cut += 1) {
+      expect(healthOf([all.slice(0, cut), all.slice(cut)])).toEqual(whole)
+    }
+    expect(healthOf(all.map((attempt) => [attempt]))).toEqual(whole)
+  },
+)
+
+test('a failure that is written after a later success does not make the endpoint fail', () => {
+  const health = healthOf([attempts('+', 10), attempts('--', 0)])
+  expect(health).toMatchObject({
+    failures: 0,
+    failing_since: null,
+    last_failure_at: at(1),
+    last_success_at: at(10),
+  })
+})
+
+test('a success that is written after later failures does not end them', () => {
+  const health = healthOf([attempts('--', 10), attempts('+', 0)])
+  expect(health).toMatchObject({ failures: 2, failing_since: at(10), last_success_at: at(0) })
+})
+
+test('a success ends the failures that an alert was made for', () => {
+  const failing = { ...healthOf([attempts('------')]), is_alerted: true }
+  const [success] = tallyEndpoints(attempts('+', 100))
+  expect(healthAfter(failing, { ...success!, pending_change: -1 })).toMatchObject({
+    failures: 0,
+    failing_since: null,
+    is_alerted: false,
+    pending: -1,
+  })
+})
