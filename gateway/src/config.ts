@@ -1,5 +1,13 @@
 import { address, processConfig, wholeNumber } from '@licensing/process/config'
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { parseSessionKeys } from './portal/session-seal.ts'
+import type { SessionKeys } from './portal/session-seal.ts'
+
+// Two folders above this file in the checkout, and above the program in an image.
+const guides = fileURLToPath(new URL('../../docs/guides', import.meta.url))
+const downloads = fileURLToPath(new URL('../../deploy/downloads/dist', import.meta.url))
+const builtPortal = fileURLToPath(new URL('../../portal/dist', import.meta.url))
 
 export const gatewayConfig = z.object({
   ...processConfig,
@@ -21,11 +29,33 @@ export const gatewayConfig = z.object({
     .describe(
       'proxies whose X-Forwarded-For is trusted: how many, or their addresses and CIDRs, comma separated',
     ),
+  GUIDES_DIR: z.string().default(guides).describe('folder of the guides, served at /docs/guides'),
+  DOWNLOADS_DIR: z
+    .string()
+    .default(downloads)
+    .describe('folder of the packed packages, served at /downloads/ when it is there'),
   PORTAL_DIR: z
     .string()
+    .default(builtPortal)
+    .describe('folder of the built portal, served at /portal when it is there'),
+  PORTAL_SESSION_KEY: z
+    .string()
     .optional()
-    .describe('folder of the portal’s files, served at /portal when it exists'),
+    .transform(sessionKeys)
+    .describe(
+      '32 bytes in base64url that sessions of the portal are sealed with, the same on all replicas; the new before the old to rotate',
+    ),
 })
+
+function sessionKeys(text: string | undefined, context: z.RefinementCtx): SessionKeys | undefined {
+  if (text === undefined) return undefined
+  try {
+    return parseSessionKeys(text)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message })
+    return z.NEVER
+  }
+}
 
 /** A number says how many hops before us are believed. */
 function trustedProxies(

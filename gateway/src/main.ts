@@ -1,4 +1,6 @@
+import { signCalls } from '@licensing/grpc/callers'
 import { readConfig } from '@licensing/process/config'
+import { Health } from '@licensing/process/health'
 import { runProcess } from '@licensing/process/run'
 import { buildApp } from './app.ts'
 import { gatewayConfig } from './config.ts'
@@ -8,15 +10,23 @@ await runProcess(
   'gateway',
   () => readConfig(gatewayConfig),
   async ({ log, health, onStop, step }, config) => {
-    const services = connectServices({
-      catalog: config.CATALOG_ADDRESS.text,
-      licensing: config.LICENSING_ADDRESS.text,
-      billing: config.BILLING_ADDRESS.text,
-      notifier: config.NOTIFIER_ADDRESS.text,
-    })
+    const services = connectServices(
+      {
+        catalog: config.CATALOG_ADDRESS.text,
+        licensing: config.LICENSING_ADDRESS.text,
+        billing: config.BILLING_ADDRESS.text,
+        notifier: config.NOTIFIER_ADDRESS.text,
+      },
+      (service) => signCalls('gateway', service, config),
+    )
     onStop('channels', () => services.close())
-    for (const [name, probe] of Object.entries(services.probes)) health.add(name, probe)
+    // One that is unavailable takes its own requests with it, and not the gateway out of service.
+    health.add('services', () => Promise.any(Object.values(services.probes).map((ask) => ask())))
+    const parts = new Health()
+    for (const [name, probe] of Object.entries(services.probes)) parts.add(name, probe)
 
+    if (!config.PORTAL_SESSION_KEY)
+      log.warn('PORTAL_SESSION_KEY is not set: nobody can sign in to the portal')
     step('http server')
     const app = await buildApp({
       services: services.calls,
@@ -27,8 +37,12 @@ await runProcess(
       },
       trustProxy: config.TRUST_PROXY,
       publicUrl: config.PUBLIC_URL,
+      guidesFolder: config.GUIDES_DIR,
+      downloadsFolder: config.DOWNLOADS_DIR,
       portalFolder: config.PORTAL_DIR,
+      sessionKeys: config.PORTAL_SESSION_KEY,
       health,
+      parts,
       log,
     })
     onStop('http server', () => app.close())

@@ -1,11 +1,14 @@
 import { ServiceError } from '@licensing/grpc/errors'
+import { withIdempotencyKey } from '@licensing/grpc/idempotency-key'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { guesses } from './admission/admit.ts'
 import type { Gate } from './admission/admit.ts'
 import { callerAt } from './admission/client-address.ts'
+import { bodyHash } from './http/canonical-json.ts'
 import { readInput } from './read-input.ts'
-import type { Call, Route } from './route.ts'
+import { takesIdempotencyKey } from './route.ts'
+import type { Answer, Call, Route } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -33,7 +36,7 @@ export function mount(app: FastifyInstance, route: Route): void {
       const call = request.call!
       readInput(route, call, request.query, request.body)
       request.handled = true
-      const answer = await route.handle(call)
+      const answer = await answerOf(route, call)
       reply.code(answer.status ?? route.status)
       if (route.audience === 'vendor') reply.header('cache-control', 'no-store')
       if (answer.headers) reply.headers(answer.headers)
@@ -42,6 +45,21 @@ export function mount(app: FastifyInstance, route: Route): void {
       return reply.header('content-type', answer.headers?.['content-type'] ?? jsonType).send(json)
     },
   })
+}
+
+async function answerOf(route: Route, call: Call): Promise<Answer> {
+  const key = call.header('idempotency-key')
+  if (key === undefined || route.needsIdempotencyKey || !takesIdempotencyKey(route)) return route.handle(call)
+  const sent = { path: pathOf(route, call), key, bodyHash: bodyHash(call.sentBody) }
+  const { value: answer, replayed } = await withIdempotencyKey(sent, () => route.handle(call))
+  if (!replayed) return answer
+  return { ...answer, headers: { ...answer.headers, 'idempotent-replayed': 'true' } }
+}
+
+// One spelling of each path, whatever the request percent-encoded.
+function pathOf(route: Route, call: Call): string {
+  const params: Readonly<Record<string, string>> = call.params
+  return route.path.replaceAll(/\{([^}]+)\}/g, (_, name: string) => params[name]!)
 }
 
 /**

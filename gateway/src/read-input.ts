@@ -3,7 +3,7 @@ import { characters, textLimits } from '@licensing/proto/text'
 import { parseJson } from './http/json-body.ts'
 import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
-import { bodySchema } from './route.ts'
+import { bodySchema, takesIdempotencyKey } from './route.ts'
 
 const { most: longestIdempotencyKey } = textLimits.reference
 
@@ -17,14 +17,29 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
   }
   if (route.method !== 'GET') call.sentBody = parseJson(bytes, route.bodyOptional)
   if (route.needsIdempotencyKey) idempotencyKeyOf(call)
+  else if (takesIdempotencyKey(route)) checkIdempotencyKey(call)
   if (route.method !== 'GET') call.body = validate(bodySchema(route), call.sentBody)
   if (route.query) call.query = validate(route.query, query)
+}
+
+function checkIdempotencyKey(call: Call): void {
+  const key = call.header('idempotency-key')
+  if (key !== undefined && !isIdempotencyKey(key)) {
+    throw new ServiceError(
+      'bad_request',
+      `the header Idempotency-Key must have 1 to ${longestIdempotencyKey} characters`,
+    )
+  }
+}
+
+function isIdempotencyKey(key: string): boolean {
+  return key !== '' && characters(key) <= longestIdempotencyKey
 }
 
 /** @throws ServiceError `idempotency_key_required` */
 export function idempotencyKeyOf(call: Pick<Call, 'header'>): string {
   const key = call.header('idempotency-key')
-  if (key === undefined || key === '' || characters(key) > longestIdempotencyKey) {
+  if (key === undefined || !isIdempotencyKey(key)) {
     throw new ServiceError(
       'idempotency_key_required',
       `send the header Idempotency-Key, 1 to ${longestIdempotencyKey} characters`,

@@ -21,6 +21,8 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
+  /** Where the caller reaches this gateway, without a slash at the end. */
+  ownUrl: string
 }
 
 export interface VendorCall extends Request {
@@ -80,6 +82,7 @@ export interface Route {
   bodyOptional: boolean
   rawBody: boolean
   bodyLimit: number
+  /** It is refused without `Idempotency-Key`, and keeps keys by rules of its own. */
   needsIdempotencyKey: boolean
   status: number
   answer?: z.ZodType
@@ -185,6 +188,11 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
 /** The schema of a route's body; a route that asks for none takes an empty object. */
 export function bodySchema(route: Route): z.ZodType {
   return route.body ?? noBody
+}
+
+/** Whether a repetition with the same `Idempotency-Key` is answered as the first call was: decisions, section 1. */
+export function takesIdempotencyKey(route: Route): boolean {
+  return route.audience === 'vendor' && route.method === 'POST'
 }
 
 /** The account and application that a call is about. */

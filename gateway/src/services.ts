@@ -1,3 +1,4 @@
+import type { SignCall } from '@licensing/grpc/callers'
 import type { Connection, ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
 import { BillingService } from '@licensing/proto/billing'
@@ -5,12 +6,14 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
+import { RootKeyService } from '@licensing/proto/root-keys'
 
 /** Typed calls of the services behind the gateway. */
 export interface Services {
   catalog: ServiceClient<typeof CatalogService>
   licensing: ServiceClient<typeof LicensingService>
   products: ServiceClient<typeof ProductService>
+  rootKeys: ServiceClient<typeof RootKeyService>
   billing: ServiceClient<typeof BillingService>
   notifier: ServiceClient<typeof NotifierService>
 }
@@ -32,18 +35,27 @@ export interface ServiceConnections {
 const probeMs = 1_500
 
 /** Opens channels to the four services; they connect lazily and reconnect by themselves. */
-export function connectServices(addresses: ServiceAddresses): ServiceConnections {
-  const catalog = connectTo(CatalogService, addresses.catalog)
-  const licensing = connectTo(LicensingService, addresses.licensing)
-  const products = connectTo(ProductService, addresses.licensing)
-  const billing = connectTo(BillingService, addresses.billing)
-  const notifier = connectTo(NotifierService, addresses.notifier)
-  const channels = [catalog, licensing, products, billing, notifier]
+export function connectServices(
+  addresses: ServiceAddresses,
+  signFor: (service: keyof ServiceAddresses) => SignCall | undefined = () => undefined,
+): ServiceConnections {
+  const to = (service: keyof ServiceAddresses) => {
+    const sign = signFor(service)
+    return [addresses[service], sign ? { sign } : {}] as const
+  }
+  const catalog = connectTo(CatalogService, ...to('catalog'))
+  const licensing = connectTo(LicensingService, ...to('licensing'))
+  const products = connectTo(ProductService, ...to('licensing'))
+  const rootKeys = connectTo(RootKeyService, ...to('licensing'))
+  const billing = connectTo(BillingService, ...to('billing'))
+  const notifier = connectTo(NotifierService, ...to('notifier'))
+  const channels = [catalog, licensing, products, rootKeys, billing, notifier]
   return {
     calls: {
       catalog: catalog.calls,
       licensing: licensing.calls,
       products: products.calls,
+      rootKeys: rootKeys.calls,
       billing: billing.calls,
       notifier: notifier.calls,
     },

@@ -31,9 +31,29 @@ test('a gateway that stops finishes what it has in hand and takes no more', asyn
 
 test('it is ready as long as each of its parts is', async () => {
   await using gateway = await startGateway()
-  const ready = async () => (await fetch(`${gateway.url}/readyz`)).status
-  expect(await ready()).toBe(200)
+  const readiness = async () => {
+    const answer = await fetch(`${gateway.url}/readyz`)
+    return { status: answer.status, body: (await answer.json()) as { status: string; parts: object } }
+  }
+  expect(await readiness()).toMatchObject({ status: 200, body: { status: 'ready' } })
   await gateway.endCatalog()
-  expect(await ready()).toBe(503)
+  await eventually(async () =>
+    expect(await readiness()).toMatchObject({
+      status: 503,
+      body: { status: 'degraded', parts: { catalog: 'not ready', notifier: 'ready' } },
+    }),
+  )
   expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200)
+})
+
+test('asked about its readiness by many at once, it asks each service once', async () => {
+  await using gateway = await startGateway()
+  let asked = 0
+  gateway.health.add('counted', () => {
+    asked += 1
+  })
+  const answers = await Promise.all(Array.from({ length: 200 }, () => fetch(`${gateway.url}/readyz`)))
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+  // Twice a second, on a machine however slow.
+  expect(asked).toBeLessThan(20)
 })

@@ -78,6 +78,20 @@ const readings: [set: SetName, what: string, Reading][] = [
       licensing.getLicence = async () => ({ licence, entitlements: [{ key: 'seats', kind, value: '1' }] })
     }),
   ],
+  [
+    'licenceVerb',
+    'what a licence allows',
+    ofLicence('', ({ licensing }, verb) => {
+      licensing.getLicence = async () => ({ licence, allowed: [verb] })
+    }),
+  ],
+  [
+    'entitlementKind',
+    'a drift',
+    ofLicence('', ({ licensing }, kind) => {
+      licensing.getLicence = async () => ({ licence, planDrift: [{ key: 'seats', kind, planValue: '1' }] })
+    }),
+  ],
   ['historyType', 'history', history((type) => ({ type }))],
   ['licenceStatus', 'history, before', history((from) => ({ from }))],
   ['licenceStatus', 'history, after', history((to) => ({ to }))],
@@ -142,6 +156,30 @@ const readings: [set: SetName, what: string, Reading][] = [
     },
   ],
   [
+    'saleStatus',
+    'a listed sale',
+    {
+      path: `${app}/sale-events`,
+      answer: ({ billing }, status) => {
+        billing.listSaleEvents = async () => ({
+          ...page,
+          saleEvents: [{ id: 'sale_1', saleId: 'order-1', status, occurredAt: at }],
+        })
+      },
+    },
+  ],
+  [
+    'searchMatch',
+    'a search',
+    {
+      path: `${app}/search?q=acme`,
+      answer: ({ billing, licensing }, matched) => {
+        billing.findLicencesOfSale = async () => ({ licences: [] })
+        licensing.searchLicences = async () => ({ found: [{ matched, licence }] })
+      },
+    },
+  ],
+  [
     'refundLane',
     'a refund',
     refunds((lane) => ({ lane, status: lane === 'chargeback' ? 'won' : 'succeeded' })),
@@ -167,6 +205,16 @@ const readings: [set: SetName, what: string, Reading][] = [
       path: `${app}/webhook-deliveries/${one('dlv')}`,
       answer: ({ notifier }, status) => {
         notifier.getDelivery = async () => ({ delivery: { id: 'dlv_1', status, createdAt: at } })
+      },
+    },
+  ],
+  [
+    'alertKind',
+    'an alert',
+    {
+      path: '/v1/alerts',
+      answer: ({ notifier }, kind) => {
+        notifier.listAlerts = async () => ({ ...page, alerts: [{ id: 'alrt_1', kind, createdAt: at }] })
       },
     },
   ],

@@ -2,12 +2,14 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { pathIds, isId } from '../fields/id.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
+import type { Sessions } from '../portal/sessions.ts'
 import type { Services } from '../services.ts'
 import type { ApiKeys } from './api-keys.ts'
 import type { Applications } from './applications.ts'
 import { noApplication } from './applications.ts'
 import { bearerOf } from './bearer.ts'
 import { callerAt } from './client-address.ts'
+import { checkSignatureForm } from './processor-signature.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface Gate {
@@ -15,6 +17,8 @@ export interface Gate {
   keys: ApiKeys
   applications: Applications
   throttle: Throttle
+  sessions: Sessions
+  publicUrl?: string | undefined
 }
 
 /**
@@ -73,11 +77,18 @@ async function admitVendor(
   }
 }
 
-async function knownPrincipal({ keys, throttle }: Gate, request: FastifyRequest, reply: FastifyReply) {
+async function knownPrincipal(
+  { keys, sessions, throttle }: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  const asker = throttle.askerAt(callerAt(request.ip))
   try {
-    return await keys.principalOf(request.headers.authorization)
+    const keyHash = sessions.keyHashOf(request)
+    if (keyHash !== undefined) return await keys.principalWith(keyHash, asker)
+    return await keys.principalOf(request.headers.authorization, asker)
   } catch (error) {
-    throttle.unauthenticated(reply, callerAt(request.ip))
+    throttle.unauthenticated(reply, asker.caller)
     throw error
   }
 }
@@ -89,8 +100,10 @@ function admitKeyless(
   reply: FastifyReply,
 ): Call {
   const caller = callerAt(request.ip)
-  if (audience === 'processor') gate.throttle.processor(reply, caller)
-  else gate.throttle.product(reply, caller)
+  if (audience === 'processor') {
+    gate.throttle.processor(reply, caller)
+    if (route.rawBody) checkSignatureForm(signatureOf(request))
+  } else gate.throttle.product(reply, caller)
   if (guesses(route)) gate.throttle.guess(reply, caller)
   if (audience !== 'activation') return { ...requestOf(gate, request), audience }
   const token = bearerOf(request.headers.authorization)
@@ -105,13 +118,19 @@ export function guesses(route: Route): boolean {
   return route.audience === 'activation' || (route.audience === 'product' && route.method === 'POST')
 }
 
-function requestOf({ services }: Gate, request: FastifyRequest): Request {
+function signatureOf({ headers }: FastifyRequest): string | undefined {
+  const value = headers['stripe-signature']
+  return Array.isArray(value) ? value.join(',') : value
+}
+
+function requestOf({ services, publicUrl }: Gate, request: FastifyRequest): Request {
   return {
     services,
     params: request.params as Record<string, string>,
     query: {},
     body: {},
     sentBody: undefined,
+    ownUrl: (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, ''),
     header: (name) => {
       const value = request.headers[name]
       return Array.isArray(value) ? value.join(', ') : value

@@ -1,6 +1,10 @@
+import { create } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import { PrincipalSchema } from '@licensing/proto/catalog'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hashOf, startGateway } from '../testing/gateway.ts'
+import { KeyLookups } from './key-lookups.ts'
 
 test('a key is looked up once for many requests, also when they come at once', async () => {
   await using gateway = await startGateway()
@@ -8,7 +12,7 @@ test('a key is looked up once for many requests, also when they come at once', a
   const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.api.get('/v1/account')))
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
   // One each second at most, on a machine however slow.
-  expect(gateway.calls.filter((name) => name === 'authenticateKey').length).toBeLessThan(10)
+  expect(gateway.calls.filter((name) => name.startsWith('authenticateKey')).length).toBeLessThan(10)
 })
 
 test('a revoked key is refused within 2 seconds', async () => {
@@ -50,4 +54,81 @@ test('the name of the scheme counts in any case, and nothing but one token follo
   ]) {
     expect(await status(other), other).toBe(401)
   }
+})
+
+test('a flood of made-up keys asks the catalog a few questions, and known keys wait for none of them', async () => {
+  await using gateway = await startGateway({ perKey: 100_000 })
+  const { answers, calls, api } = gateway
+  answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+  const { authenticateKeys } = answers.catalog
+  let asking = 0
+  let mostAsking = 0
+  answers.catalog.authenticateKeys = async (request) => {
+    mostAsking = Math.max(mostAsking, (asking += 1))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    asking -= 1
+    return authenticateKeys!(request)
+  }
+  expect((await api.get('/v1/events')).status).toBe(200)
+  const before = calls.length
+  const flood = Array.from({ length: 1_500 }, (_, at) =>
+    api.get('/v1/events', { key: `lsk_${String(at).padStart(48, '0')}` }),
+  )
+  for (let count = 0; count < 30; count += 1) {
+    expect((await api.get('/v1/events')).status).toBe(200)
+  }
+  // A key that is used for the first time is found among them.
+  expect((await api.get('/v1/events', { key: gateway.keyWith(['read']) })).status).toBe(200)
+  expect(new Set((await Promise.all(flood)).map(({ status }) => status))).toEqual(new Set([401]))
+  const questions = calls.slice(before).filter((name) => name === 'authenticateKeys')
+  expect(questions.length).toBeLessThan(60)
+  expect(mostAsking).toBe(1)
+}, 60_000)
+
+test('behind an address that sent more wrong keys than it may, wrong ones are 429 and a right one is answered', async () => {
+  await using gateway = await startGateway({ perKey: 20 })
+  const { answers, api } = gateway
+  answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+  const wrong = (from: number, count: number) =>
+    Promise.all(
+      Array.from({ length: count }, (_, at) =>
+        api.get('/v1/events', { key: `lsk_${String(from + at).padStart(48, '0')}` }),
+      ),
+    )
+  await wrong(0, 20)
+  const askedMs = performance.now()
+  const before = gateway.calls.length
+  const refused = wrong(100, 300)
+  for (let count = 0; count < 5; count += 1) {
+    expect((await api.get('/v1/events', { key: gateway.keyWith(['read']) })).status).toBe(200)
+  }
+  for (const { status, headers } of await refused) {
+    expect(status).toBe(429)
+    expect(headers.get('retry-after')).toMatch(/^\d+$/)
+  }
+  const rounds = Math.ceil((performance.now() - askedMs) / 50) + 1
+  const questions = gateway.calls.slice(before).filter((name) => name === 'authenticateKeys')
+  expect(questions.length).toBeLessThanOrEqual(rounds)
+})
+
+test('a catalog of the release before, which knows no AuthenticateKeys, is asked for each key', async () => {
+  const lookups = new KeyLookups({
+    authenticateKeys: async () => {
+      throw new ServiceError('internal', 'unimplemented', {
+        cause: Object.assign(new Error('unimplemented'), { code: 12 }),
+      })
+    },
+    authenticateKey: async ({ keyHash }) => {
+      if (keyHash[0] !== 1) throw new ServiceError('unauthenticated', 'there is no such key')
+      return create(PrincipalSchema, { keyId: 'key_1' })
+    },
+  })
+  const asker = { caller: '192.0.2.1', isLimited: false }
+  const hashOfFirst = (first: number) => Buffer.alloc(32, first).toString('base64')
+  const [known, unknown] = await Promise.all([
+    lookups.lookUp(hashOfFirst(1), asker),
+    lookups.lookUp(hashOfFirst(2), asker),
+  ])
+  expect(known).toMatchObject({ keyId: 'key_1' })
+  expect(unknown).toBeUndefined()
 })

@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
+import type { Asker } from './key-lookups.ts'
 import type { Allowance } from './rate-limit.ts'
 import { RateLimit } from './rate-limit.ts'
 
@@ -37,6 +38,11 @@ export class Throttle {
   /** A request without a valid key. */
   unauthenticated(reply: FastifyReply, caller: string): void {
     check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
+  }
+
+  /** Where a key comes from that is not known yet. */
+  askerAt(caller: string): Asker {
+    return { caller, isLimited: !this.#unauthenticated.peek(caller).allowed }
   }
 
   processor(reply: FastifyReply, caller: string): void {

@@ -16,6 +16,7 @@ const prefixes = [
   'rfd',
   'sale',
   'fee',
+  'alrt',
 ] as const
 
 export type IdPrefix = (typeof prefixes)[number]

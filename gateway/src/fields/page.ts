@@ -49,10 +49,15 @@ export function pageOf<S extends z.ZodType>(row: S) {
   })
 }
 
-/** A page of rows; `last` names the row that the next page begins after. */
-export function page<Row>(data: Row[], hasMore: boolean, last: (row: Row) => string) {
+/**
+ * A page of rows; `last` names the row that the next page begins after.
+ *
+ * @param lookedUntil where the next page begins instead, of one that ended before it was full
+ */
+export function page<Row>(data: Row[], hasMore: boolean, last: (row: Row) => string, lookedUntil?: string) {
   const lastRow = data.at(-1)
-  return { data, next_cursor: hasMore && lastRow !== undefined ? cursorAfter(last(lastRow)) : null }
+  const after = lookedUntil ?? (lastRow && last(lastRow))
+  return { data, next_cursor: hasMore && after !== undefined ? cursorAfter(after) : null }
 }
 
 export const emptyPage = { data: [], next_cursor: null }

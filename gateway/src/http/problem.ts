@@ -10,6 +10,7 @@ const retryAfterSeconds = '1'
 export function sendProblem(reply: FastifyReply, error: ServiceError, requestId: string): FastifyReply {
   const { http } = errorCatalogue[error.code]
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
+  if (error.code === 'rate_limited' && !reply.hasHeader('retry-after')) reply.header('retry-after', '60')
   if (error.code === 'unavailable') reply.header('retry-after', retryAfterSeconds)
   return reply
     .code(http)

@@ -161,3 +161,22 @@ test('a page’s limit and cursor are checked, and a cursor leads on to where th
     { limit: 200, beforeId: appId },
   ])
 })
+
+test('a page that ended early leads on to where it had looked, with rows or without', async () => {
+  const [first, last] = ['lic_01k9zj3v8qe5ktw2m4x6r7n8ab', 'lic_01k9zj3v8qe5ktw2m4x6r7n8aa']
+  const asked: string[] = []
+  gateway.answers.licensing.listLicences = async ({ beforeId, mayEndEarly }) => {
+    asked.push(`${beforeId} ${mayEndEarly}`)
+    if (beforeId === last) return { licences: [], hasMore: false }
+    return { licences: [], hasMore: true, lookedUntil: beforeId === '' ? first : last }
+  }
+  const pages: unknown[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const path: string = `/v1/apps/${appId}/licences?status=retired&domain=a.example${cursor && `&cursor=${cursor}`}`
+    const { body } = await gateway.api.get<{ data: unknown[]; next_cursor: string | null }>(path)
+    pages.push(body.data)
+    cursor = body.next_cursor
+  }
+  expect(asked).toEqual([' true', `${first} true`, `${last} true`])
+  expect(pages).toEqual([[], [], []])
+})

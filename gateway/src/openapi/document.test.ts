@@ -1,9 +1,31 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
+import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { pathIds } from '../fields/id.ts'
 import { routes } from '../routes/table.ts'
 import { committedFile, committedText } from './committed.ts'
 import { openApiDocument } from './document.ts'
+import { requestExamples } from './examples.ts'
+import type { JsonSchema } from './schema-book.ts'
+
+interface Operation {
+  operationId: string
+  description?: string
+  parameters?: { name: string; description?: string }[]
+  requestBody?: object
+  responses: object
+}
+
+interface WebhookOperation {
+  requestBody: {
+    content: {
+      'application/json': {
+        schema: { properties: Record<string, JsonSchema> }
+        example: { data: { object: Record<string, unknown> } }
+      }
+    }
+  }
+}
 
 const document = openApiDocument(routes)
 
@@ -26,6 +48,46 @@ test('every operation has an id of its own, a summary, its success and its error
     ).toBe(true)
     for (const status of ['429', '500', '503']) expect(statuses, operation.operationId).toContain(status)
   }
+})
+
+test('every operation, property and parameter says what it is', () => {
+  const silent: string[] = []
+  const walk = (at: string, part: unknown) => {
+    if (typeof part !== 'object' || part === null) return
+    const { properties = {}, ...rest } = part as JsonSchema
+    for (const [name, property] of Object.entries(properties)) {
+      if (!property.description) silent.push(`${at}.${name}`)
+      walk(`${at}.${name}`, property)
+    }
+    for (const inner of Object.values(rest)) walk(at, inner)
+  }
+  for (const [name, schema] of Object.entries(document.components.schemas)) walk(name, schema)
+  const operations = [...Object.values(document.paths), ...Object.values(document.webhooks)]
+  for (const operation of operations.flatMap((each) => Object.values(each) as Operation[])) {
+    if (!operation.description) silent.push(operation.operationId)
+    for (const { name, description } of operation.parameters ?? []) {
+      if (!description) silent.push(`${operation.operationId} ${name}`)
+    }
+    walk(operation.operationId, [operation.requestBody, operation.responses])
+  }
+  expect(silent).toEqual([])
+})
+
+test('there is a webhook for every type of event, named by a constant type, with an example that fits', () => {
+  expect(Object.keys(document.webhooks)).toEqual([...webhookEventTypes])
+  for (const [type, { post }] of Object.entries(document.webhooks)) {
+    const { schema, example } = (post as WebhookOperation).requestBody.content['application/json']
+    expect(schema.properties['type'], type).toMatchObject({ const: type })
+    expect(Object.keys(example)).toEqual(Object.keys(schema.properties))
+    const { object } = schema.properties['data']!.properties!
+    expect(Object.keys(example.data.object)).toEqual(Object.keys(object!.properties!))
+    for (const value of Object.values(example.data.object)) expect(value, type).toBeDefined()
+  }
+})
+
+test('every operation that takes a body has an example of it, and every example an operation', () => {
+  const ids = routes.filter(({ body, rawBody }) => body && !rawBody).map(({ operationId }) => operationId)
+  expect(Object.keys(requestExamples).toSorted()).toEqual(ids.toSorted())
 })
 
 test('every reference in the document leads somewhere', () => {

@@ -3,11 +3,14 @@ import type { ErrorCode } from '@licensing/proto/errors'
 import { textLimits } from '@licensing/proto/text'
 import { pathIds } from '../fields/id.ts'
 import { lengths } from '../fields/text.ts'
-import { bodySchema } from '../route.ts'
+import { bodySchema, takesIdempotencyKey } from '../route.ts'
 import type { Route } from '../route.ts'
+import { requestExamples } from './examples.ts'
 import { errorsOf } from './route-errors.ts'
 import { SchemaBook } from './schema-book.ts'
 import type { JsonSchema } from './schema-book.ts'
+import { describeProperties, meaningOf } from './vocabulary.ts'
+import { webhookOperations } from './webhooks.ts'
 
 export interface OpenApiDocument {
   openapi: string
@@ -15,6 +18,8 @@ export interface OpenApiDocument {
   servers?: object[]
   tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
+  /** By type of event: what the vendor's endpoint receives. */
+  webhooks: Record<string, { post: object }>
   components: {
     schemas: Record<string, JsonSchema>
     securitySchemes: object
@@ -35,7 +40,9 @@ signed webhooks and offline tokens for installed products.
 
 Requests carry \`Authorization: Bearer <API key>\`. Bodies are JSON; an unknown field is refused. Errors are
 \`application/problem+json\` (RFC 9457); \`GET /errors/{code}\` says what each means and what to do. Lists are pages:
-\`limit\` and \`cursor\` in, \`data\` and \`next_cursor\` out, newest first.
+\`limit\` and \`cursor\` in, \`data\` and \`next_cursor\` out, newest first; a page may be short, or empty, and only
+\`next_cursor: null\` is the end. Send a POST again with the same
+\`Idempotency-Key\` where its answer was lost: nothing is done twice.
 `.trim()
 
 /** The OpenAPI 3.1 document of the route table: everything in it comes from the schemas that validate. */
@@ -46,6 +53,8 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
     const operations = (paths[route.path] ??= {})
     operations[route.method.toLowerCase()] = operation(route, book)
   }
+  const schemas: Record<string, JsonSchema> = { ...book.schemas, Problem: problemSchema }
+  for (const [name, schema] of Object.entries(schemas)) describeProperties(name, schema)
   return {
     openapi: '3.1.0',
     info: {
@@ -55,10 +64,11 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
       description,
     },
     ...(publicUrl !== undefined && { servers: [{ url: publicUrl }] }),
-    tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
+    tags: [...new Set([...routes.map(({ tag }) => tag), 'Webhook events'])].map((name) => ({ name })),
     paths,
+    webhooks: webhookOperations(),
     components: {
-      schemas: { ...book.schemas, Problem: problemSchema },
+      schemas,
       securitySchemes,
       responses: Object.fromEntries(
         (Object.keys(errorCatalogue) as ErrorCode[]).map((code) => [code, problemResponse(code)]),
@@ -71,6 +81,12 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
 function operation(route: Route, book: SchemaBook): Operation {
   const parameters = [...pathParameters(route), ...headerParameters(route), ...queryParameters(route, book)]
   const body = requestBody(route, book)
+  const described = {
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: body }),
+    responses: responses(route, book),
+  }
+  describeProperties(route.operationId, described)
   return {
     operationId: route.operationId,
     tags: [route.tag],
@@ -78,9 +94,7 @@ function operation(route: Route, book: SchemaBook): Operation {
     ...(describe(route) && { description: describe(route) }),
     security: securityOf(route),
     ...(route.scopes.length > 0 && { 'x-scopes': route.scopes }),
-    ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: body }),
-    responses: responses(route, book),
+    ...described,
   }
 }
 
@@ -101,15 +115,17 @@ function pathParameters(route: Route): object[] {
     const schema = known
       ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
       : { type: 'string' }
-    return { name, in: 'path', required: true, schema }
+    return { name, in: 'path', required: true, description: meaningOf(route.operationId, name), schema }
   })
 }
 
 function headerParameters(route: Route): object[] {
-  if (!route.needsIdempotencyKey) return []
+  if (!takesIdempotencyKey(route)) return []
   const schema = { type: 'string', ...lengths(textLimits.reference) }
-  const meaning = 'Your own key for this request; the same one when you retry.'
-  return [{ name: 'Idempotency-Key', in: 'header', required: true, description: meaning, schema }]
+  const description = route.needsIdempotencyKey
+    ? 'Your own key for this request; the same one when you retry.'
+    : 'Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice.'
+  return [{ name: 'Idempotency-Key', in: 'header', required: route.needsIdempotencyKey, description, schema }]
 }
 
 function queryParameters(route: Route, book: SchemaBook): object[] {
@@ -119,7 +135,7 @@ function queryParameters(route: Route, book: SchemaBook): object[] {
     name,
     in: 'query',
     required: required.includes(name),
-    ...(meaning !== undefined && { description: meaning }),
+    description: meaning ?? meaningOf(route.operationId, name),
     schema,
   }))
 }
@@ -129,9 +145,15 @@ function requestBody(route: Route, book: SchemaBook): object | undefined {
     return { required: true, content: { 'application/json': { schema: { type: 'object' } } } }
   }
   if (!route.body) return undefined
+  const example = requestExamples[route.operationId]
   return {
     required: !route.bodyOptional,
-    content: { 'application/json': { schema: book.input(bodySchema(route)) } },
+    content: {
+      'application/json': {
+        schema: book.input(bodySchema(route)),
+        ...(example !== undefined && { example }),
+      },
+    },
   }
 }
 
@@ -142,7 +164,7 @@ function responses(route: Route, book: SchemaBook): Record<string, object> {
       Object.keys(commonHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
     ),
     ...Object.fromEntries(
-      Object.entries(route.answerHeaders).map(([name, meaning]) => [
+      Object.entries(answerHeaders(route)).map(([name, meaning]) => [
         name,
         { description: meaning, schema: { type: 'string' } },
       ]),
@@ -159,6 +181,15 @@ function responses(route: Route, book: SchemaBook): Record<string, object> {
     done[status] = done[status] ? anyProblem(done[status], code) : { $ref: `#/components/responses/${code}` }
   }
   return done
+}
+
+function answerHeaders(route: Route): Readonly<Record<string, string>> {
+  if (!takesIdempotencyKey(route) || route.needsIdempotencyKey) return route.answerHeaders
+  return {
+    ...route.answerHeaders,
+    'Idempotent-Replayed':
+      '`true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then.',
+  }
 }
 
 /** Several codes share a status: one response that names them all. */
@@ -194,6 +225,7 @@ const problemSchema: JsonSchema = {
     code: { type: 'string', enum: Object.keys(errorCatalogue) },
     detail: { type: 'string' },
     request_id: { type: 'string' },
+    limit: { type: 'integer', description: 'For `quota_exceeded`: how many the account may have.' },
     current: { type: 'string', description: 'For a conflict about a state: the status found.' },
     allowed: {
       type: 'array',

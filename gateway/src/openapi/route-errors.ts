@@ -1,12 +1,23 @@
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
-import { bodySchema } from '../route.ts'
+import { bodySchema, takesIdempotencyKey } from '../route.ts'
 import type { Route } from '../route.ts'
+
+const declared = new WeakMap<Route, ReadonlySet<ErrorCode>>()
+
+/** Whether a route's entry in the OpenAPI document names this code. */
+export function declares(route: Route, code: ErrorCode): boolean {
+  const known = declared.get(route) ?? new Set(errorsOf(route))
+  declared.set(route, known)
+  return known.has(code)
+}
 
 /** Every code that a route can answer with: those of its kind and its own, by status. */
 export function errorsOf(route: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>(route.errors).add('bad_request')
-  if (route.audience === 'vendor') codes.add('unauthenticated').add('insufficient_scope')
+  if (route.audience === 'vendor') {
+    codes.add('unauthenticated').add('insufficient_scope').add('origin_refused')
+  }
   if (route.audience === 'activation') codes.add('unauthenticated')
   if (route.path.includes('{')) codes.add('not_found')
   if (route.method !== 'GET') {
@@ -14,6 +25,7 @@ export function errorsOf(route: Route): ErrorCode[] {
     if (!route.rawBody && bodySchema(route)) codes.add('validation_failed')
   }
   if (route.query) codes.add('validation_failed')
+  if (takesIdempotencyKey(route)) codes.add('idempotency_mismatch')
   if (route.needsIdempotencyKey) codes.add('idempotency_key_required')
   codes.add('rate_limited').add('internal').add('unavailable')
   return [...codes].toSorted((a, b) => errorCatalogue[a].http - errorCatalogue[b].http)

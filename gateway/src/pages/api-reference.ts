@@ -3,6 +3,8 @@ import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
 import type { StaticDocumentSpec } from '@fastify/swagger'
 import type { OpenApiDocument } from '../openapi/document.ts'
+import { withCodeSamples } from './code-samples.ts'
+import { referencePlugin, referenceStyle } from './reference-plugin.ts'
 
 // The reference puts styles on its elements. No upgrade to https: the gateway may be looked at over plain HTTP.
 const contentSecurityPolicy = [
@@ -17,7 +19,9 @@ const contentSecurityPolicy = [
 
 /** `/docs`: the OpenAPI document for people. Everything it loads comes from here. */
 export async function mountReference(app: FastifyInstance, document: OpenApiDocument): Promise<void> {
-  const specification: StaticDocumentSpec = { document: document as StaticDocumentSpec['document'] }
+  const specification: StaticDocumentSpec = {
+    document: withCodeSamples(document) as StaticDocumentSpec['document'],
+  }
   await app.register(swagger, { mode: 'static', specification })
   await app.register(swaggerUi, {
     routePrefix: '/docs',
@@ -26,10 +30,15 @@ export async function mountReference(app: FastifyInstance, document: OpenApiDocu
       layout: 'BaseLayout',
       docExpansion: 'list',
       deepLinking: true,
+      filter: true,
       persistAuthorization: false,
       tryItOutEnabled: false,
     },
-    theme: { title: 'Licensing API' },
+    theme: {
+      title: 'Licensing API',
+      js: [{ filename: 'reference.js', content: referencePlugin }],
+      css: [{ filename: 'reference.css', content: referenceStyle }],
+    },
     staticCSP: contentSecurityPolicy,
   })
 }

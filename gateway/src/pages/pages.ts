@@ -5,13 +5,16 @@ import type { FastifyInstance } from 'fastify'
 import { openApiDocument } from '../openapi/document.ts'
 import { routes } from '../routes/table.ts'
 import { mountReference } from './api-reference.ts'
+import { mountDownloads } from './downloads.ts'
 import { errorPage, errorText } from './error-page.ts'
-import { mountPortal } from './portal.ts'
+import { mountGuides } from './guides.ts'
 
-interface PageDeps {
+interface PageDependencies {
   health: Health
+  parts: Health
   publicUrl?: string | undefined
-  portalFolder?: string | undefined
+  guidesFolder?: string | undefined
+  downloadsFolder?: string | undefined
 }
 
 const pageHeaders = {
@@ -22,7 +25,7 @@ const pageHeaders = {
 /** What the gateway answers beside `/v1`. */
 export async function mountPages(
   app: FastifyInstance,
-  { health, publicUrl, portalFolder }: PageDeps,
+  { health, parts, publicUrl, guidesFolder, downloadsFolder }: PageDependencies,
 ): Promise<void> {
   const document = openApiDocument(routes, publicUrl)
   const documentJson = JSON.stringify(document)
@@ -41,18 +44,38 @@ export async function mountPages(
 
   app.get('/healthz', (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'ok' }))
 
+  const readiness = cachedReadiness(parts)
   app.get('/readyz', async (_request, reply) => {
-    const { ready, probes } = await health.check()
+    const { ready: areAllReady, probes } = await readiness()
+    const ready = areAllReady && !health.isStopping
+    const outcomes = Object.entries(probes)
     // Which dependency is unavailable, but not its address.
-    const parts = Object.fromEntries(
-      Object.entries(probes).map(([name, problem]) => [name, problem === null ? 'ready' : 'not ready']),
+    const byName = Object.fromEntries(
+      outcomes.map(([name, problem]) => [name, problem === null ? 'ready' : 'not ready']),
     )
+    const isUseful = outcomes.some(([, problem]) => problem === null)
+    const status = ready ? 'ready' : isUseful ? 'degraded' : 'not ready'
     return reply
       .code(ready ? 200 : 503)
       .header('cache-control', 'no-store')
-      .send({ status: ready ? 'ready' : 'not ready', parts })
+      .send({ status, parts: byName })
   })
 
   await mountReference(app, document)
-  await mountPortal(app, portalFolder)
+  mountGuides(app, guidesFolder)
+  mountDownloads(app, downloadsFolder)
+}
+
+const readinessMs = 500
+
+/** Anybody may ask, as often as they like: the services are asked twice a second at most. */
+function cachedReadiness(health: Health): () => ReturnType<Health['check']> {
+  let asked: ReturnType<Health['check']> | undefined
+  let untilMs = 0
+  return () => {
+    if (asked && performance.now() < untilMs) return asked
+    untilMs = performance.now() + readinessMs
+    asked = health.check()
+    return asked
+  }
 }

@@ -1,6 +1,8 @@
 import type { Route } from '../route.ts'
 import { accountRoutes } from './accounts/account-routes.ts'
 import { activationRoutes } from './activations/activation-routes.ts'
+import { alertRoutes } from './alerts/alert-routes.ts'
+import { offlineActivationRoutes } from './activations/offline-activation-routes.ts'
 import { apiKeyRoutes } from './api-keys/api-key-routes.ts'
 import { appRoutes } from './apps/app-routes.ts'
 import { checkoutSessionRoutes } from './checkout-sessions/checkout-session-routes.ts'
@@ -16,6 +18,8 @@ import { priceRoutes } from './prices/price-routes.ts'
 import { processorRoutes } from './processor/processor-routes.ts'
 import { refundRoutes } from './refunds/refund-routes.ts'
 import { revocationRoutes } from './revocations/revocation-routes.ts'
+import { metricRoutes } from './metrics/metric-routes.ts'
+import { searchRoutes } from './search/search-routes.ts'
 import { saleEventRoutes } from './sale-events/sale-event-routes.ts'
 import { spendCapRoutes } from './spend-cap/spend-cap-routes.ts'
 import { webhookDeliveryRoutes } from './webhook-deliveries/webhook-delivery-routes.ts'
@@ -28,20 +32,24 @@ export const routes: readonly Route[] = [
   ...priceRoutes,
   ...licenceRoutes,
   ...oneLicenceRoutes,
+  ...searchRoutes,
   ...checkoutSessionRoutes,
   ...saleEventRoutes,
   ...paymentRoutes,
   ...refundRoutes,
   ...feeRoutes,
   ...spendCapRoutes,
+  ...metricRoutes,
   ...processorRoutes,
   ...webhookEndpointRoutes,
   ...webhookDeliveryRoutes,
   ...eventRoutes,
+  ...alertRoutes,
   ...accountRoutes,
   ...appRoutes,
   ...apiKeyRoutes,
   ...activationRoutes,
+  ...offlineActivationRoutes,
   ...revocationRoutes,
   ...migrateRoutes,
 ]

@@ -11,13 +11,16 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { apiClient } from '@licensing/test-support/api-client'
 import type { ApiClient } from '@licensing/test-support/api-client'
 import { hash, randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { expect } from 'vitest'
 import type { RateLimits } from '../admission/throttle.ts'
 import { buildApp } from '../app.ts'
+import { parseSessionKeys } from '../portal/session-seal.ts'
 import { connectServices } from '../services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>
@@ -27,6 +30,7 @@ export interface StandIns {
   catalog: Answers<typeof CatalogService>
   licensing: Answers<typeof LicensingService>
   products: Answers<typeof ProductService>
+  rootKeys: Answers<typeof RootKeyService>
   billing: Answers<typeof BillingService>
   notifier: Answers<typeof NotifierService>
 }
@@ -64,18 +68,48 @@ export const appId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ab'
 export const otherAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ac'
 /** Of another account. */
 export const otherAccountAppId = 'app_01k9zj3v8qe5ktw2m4x6r7n8ad'
+export const rootKey = `lrk_${'A'.repeat(43)}`
+const testSessionKey = randomBytes(32).toString('base64url')
 const otherAccountId = 'acct_01k9zj3v8qe5ktw2m4x6r7n8ad'
 
+interface GatewayOptions extends Partial<RateLimits> {
+  requestMs?: number
+  publicUrl?: string
+  portalFolder?: string
+  guidesFolder?: string
+  downloadsFolder?: string
+  /** `PORTAL_SESSION_KEY`; null: it is not set. */
+  sessionKey?: string | null
+}
+
 export async function startGateway(
-  { requestMs, ...limits }: Partial<RateLimits> & { requestMs?: number } = {},
+  {
+    requestMs,
+    publicUrl,
+    portalFolder,
+    guidesFolder,
+    downloadsFolder,
+    sessionKey,
+    ...limits
+  }: GatewayOptions = {},
   log = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'),
 ): Promise<TestGateway> {
   await using started = new AsyncDisposableStack()
+  const undeclared: unknown[] = []
+  const watched: typeof log = Object.assign(Object.create(log) as typeof log, {
+    error: (fields: unknown, text: string) => {
+      if (text.includes('does not declare')) undeclared.push(fields)
+      log.error(fields, text)
+    },
+  })
   const keys = new Map<string, KnownKey>()
   const answers: StandIns = {
     catalog: catalogAnswers(keys),
     licensing: {},
     products: {},
+    rootKeys: {
+      getRootKeys: async ({ applicationIds }) => ({ rootKeys: applicationIds.map(() => rootKey) }),
+    },
     billing: {},
     notifier: {},
   }
@@ -94,6 +128,7 @@ export async function startGateway(
   const licensing = await listen(
     standIn(LicensingService, answers.licensing, calls),
     standIn(ProductService, answers.products, calls),
+    standIn(RootKeyService, answers.rootKeys, calls),
   )
   const billing = await listen(standIn(BillingService, answers.billing, calls))
   const notifier = await listen(standIn(NotifierService, answers.notifier, calls))
@@ -111,7 +146,13 @@ export async function startGateway(
     limits: { perKey: 100_000, perAddress: 100_000, wrongKeysPerAddress: 100_000, ...limits },
     trustProxy: (_address, hop) => hop < 1,
     health,
-    log,
+    parts: health,
+    log: watched,
+    publicUrl,
+    portalFolder: portalFolder ?? '/nowhere',
+    guidesFolder,
+    downloadsFolder,
+    sessionKeys: sessionKey === null ? undefined : parseSessionKeys(sessionKey ?? testSessionKey),
     ...(requestMs !== undefined && { requestMs }),
   })
   started.defer(() => app.close())
@@ -138,7 +179,10 @@ export async function startGateway(
     keys,
     keyWith,
     endCatalog: () => catalog.stop(),
-    [Symbol.asyncDispose]: () => running.disposeAsync(),
+    async [Symbol.asyncDispose]() {
+      await running.disposeAsync()
+      expect(undeclared, 'error codes that their routes do not declare').toEqual([])
+    },
   }
 }
 
@@ -153,6 +197,12 @@ function catalogAnswers(keys: Map<string, KnownKey>): Answers<typeof CatalogServ
       if (!known) throw new ServiceError('unauthenticated', 'there is no such key')
       return known
     },
+    authenticateKeys: async ({ keyHashes }) => ({
+      answers: keyHashes.map((keyHash) => {
+        const principal = keys.get(Buffer.from(keyHash).toString('hex'))
+        return principal ? { principal } : {}
+      }),
+    }),
     findApplicationOwner: async ({ applicationId }) => {
       if (applicationId === otherAccountAppId) return { accountId: otherAccountId }
       if (applicationId === appId || applicationId === otherAppId) return { accountId }

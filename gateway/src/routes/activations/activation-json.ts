@@ -29,6 +29,11 @@ export const activateBody = z.strictObject({
   product_version: productVersion,
 })
 
+/** Whether text could be a licence key: for what is too long, or has characters that no key has, nobody is asked. */
+export function couldBeLicenceKey(text: string): boolean {
+  return /^[\x20-\x7e]{1,128}$/.test(text)
+}
+
 export const callHomeBody = z.strictObject({ product_version: productVersion, host })
 
 export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {

@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { keylessRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
-import { activateBody, callHomeBody, grantJson, grantSchema } from './activation-json.ts'
+import { activateBody, callHomeBody, couldBeLicenceKey, grantJson, grantSchema } from './activation-json.ts'
 
 const tag = 'Installed products'
 const one = '/v1/activations/{activation_id}'
@@ -30,12 +30,10 @@ export const activationRoutes: Route[] = [
     status: 201,
     alsoAnswers: { 200: 'The same fingerprint again: the same activation.' },
     answer: grantSchema,
-    errors: ['not_found', 'licence_refused', 'limit_reached'],
+    errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
     handle: async ({ services, body }) => {
       const { licence_key: licenceKey, fingerprint, host, product_version: productVersion } = body
-      // Too long or with characters that no key has: nobody needs to be asked.
-      if (!/^[\x20-\x7e]{1,128}$/.test(licenceKey))
-        throw new ServiceError('not_found', 'there is no such licence key')
+      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { grant, created } = await services.products.activate({
         licenceKey,
         fingerprint,
@@ -82,6 +80,7 @@ export const activationRoutes: Route[] = [
     operationId: 'deactivate',
     tag,
     summary: 'Free the place that this installation takes',
+    description: 'For a product that is uninstalled or moved to another machine. The token ends with it.',
     audience: 'activation',
     exists: checkActivation,
     handle: async ({ services, params, token }) => {

@@ -27,8 +27,24 @@ export const apiKeySchema = z
   .meta({ id: 'ApiKey' })
 
 export const newApiKeySchema = z
-  .strictObject({ ...common, key: z.string().describe('Shown here and never again.') })
+  .strictObject({
+    ...common,
+    key: z
+      .string()
+      .nullable()
+      .describe('Shown here and never again; `null` in a repeated answer: revoke it.'),
+  })
   .meta({ id: 'NewApiKey' })
+
+export const ownApiKeySchema = z
+  .strictObject({
+    id: common.id,
+    name: common.name,
+    scopes: common.scopes,
+    app_id: common.app_id,
+    account_id: id('acct'),
+  })
+  .meta({ id: 'OwnApiKey' })
 
 export const createApiKeyBody = z.strictObject({
   name: text(textLimits.name).meta({ examples: ['shop backend'] }),
@@ -47,8 +63,13 @@ export function apiKeyJson(apiKey: ApiKey): z.output<typeof apiKeySchema> {
   }
 }
 
+export function ownApiKeyJson(apiKey: ApiKey, accountId: string): z.output<typeof ownApiKeySchema> {
+  const { id, name, scopes, app_id } = commonJson(apiKey)
+  return { id, name, scopes, app_id, account_id: accountId }
+}
+
 export function newApiKeyJson({ apiKey, key }: CreateApiKeyResponse): z.output<typeof newApiKeySchema> {
-  return { ...commonJson(apiKey!), key }
+  return { ...commonJson(apiKey!), key: key || null }
 }
 
 function commonJson(apiKey: ApiKey) {

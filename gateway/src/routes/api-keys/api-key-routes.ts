@@ -1,8 +1,17 @@
+import { closedSets } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { apiKeyJson, apiKeySchema, createApiKeyBody, newApiKeyJson, newApiKeySchema } from './api-key-json.ts'
+import {
+  apiKeyJson,
+  apiKeySchema,
+  createApiKeyBody,
+  newApiKeyJson,
+  newApiKeySchema,
+  ownApiKeyJson,
+  ownApiKeySchema,
+} from './api-key-json.ts'
 
 const tag = 'API keys'
 
@@ -18,6 +27,7 @@ export const apiKeyRoutes: Route[] = [
     body: createApiKeyBody,
     status: 201,
     answer: newApiKeySchema,
+    errors: ['quota_exceeded'],
     handle: async ({ services, accountId, body }) => ({
       body: newApiKeyJson(
         await services.catalog.createApiKey({
@@ -47,6 +57,19 @@ export const apiKeyRoutes: Route[] = [
       })
       return { body: page(apiKeys.map(apiKeyJson), hasMore, ({ id }) => id) }
     },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/api-keys/self',
+    operationId: 'getOwnApiKey',
+    tag,
+    summary: 'Read the API key that the request is made with',
+    description: 'Any key may: it says what the key can do, and in which account and application.',
+    scopes: closedSets.scope,
+    answer: ownApiKeySchema,
+    handle: async ({ services, accountId, keyId }) => ({
+      body: ownApiKeyJson(await services.catalog.getApiKey({ accountId, keyId }), accountId),
+    }),
   }),
   vendorRoute({
     method: 'DELETE',

@@ -5,19 +5,36 @@ import { id } from '../../fields/id.ts'
 import { text } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 
+const rootKey = z
+  .string()
+  .describe(
+    'Compiled into the product as `rootKey`: it believes signing keys only where this key vouches for them. The newest, where there are several.',
+  )
+  .meta({
+    pattern: '^lrk_[A-Za-z0-9_-]{43}$',
+    examples: ['lrk_AoDtsaUswXreFakMWbowaDTpbAMp2-AQwFqCXczKfU8'],
+  })
+
 export const appSchema = z
-  .strictObject({ id: id('app'), name: z.string(), account_id: id('acct'), created_at: timestampText })
+  .strictObject({
+    id: id('app'),
+    name: z.string(),
+    account_id: id('acct'),
+    root_key: rootKey,
+    created_at: timestampText,
+  })
   .meta({ id: 'Application' })
 
 export const createAppBody = z.strictObject({
   name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
 })
 
-export function appJson(application: Application): z.output<typeof appSchema> {
+export function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
   return {
     id: application.id,
     name: application.name,
     account_id: application.accountId,
+    root_key: rootKey,
     created_at: isoText(application.createdAt),
   }
 }

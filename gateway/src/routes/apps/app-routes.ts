@@ -3,6 +3,7 @@ import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import { appJson, appSchema, createAppBody } from './app-json.ts'
+import { rootKeysOf } from './root-keys.ts'
 
 const tag = 'Applications'
 
@@ -18,9 +19,12 @@ export const appRoutes: Route[] = [
     body: createAppBody,
     status: 201,
     answer: appSchema,
-    handle: async ({ services, accountId, body }) => ({
-      body: appJson(await services.catalog.createApplication({ accountId, name: body.name })),
-    }),
+    errors: ['quota_exceeded'],
+    handle: async ({ services, accountId, body }) => {
+      const made = await services.catalog.createApplication({ accountId, name: body.name })
+      const rootKey = made.rootKey ?? (await rootKeysOf(services, [made.id]))[0]!
+      return { body: appJson(made, rootKey) }
+    },
   }),
   vendorRoute({
     method: 'GET',
@@ -29,7 +33,7 @@ export const appRoutes: Route[] = [
     tag,
     summary: 'List applications',
     description: 'A key bound to one application sees that one.',
-    scopes: ['admin'],
+    scopes: ['admin', 'read'],
     query: z.object({ limit, cursor: idCursor('app') }),
     answer: pageOf(appSchema),
     handle: async ({ services, accountId, onlyApplicationId, query }) => {
@@ -39,7 +43,12 @@ export const appRoutes: Route[] = [
         beforeId: query.cursor,
         onlyApplicationId,
       })
-      return { body: page(applications.map(appJson), hasMore, ({ id }) => id) }
+      const rootKeys = await rootKeysOf(
+        services,
+        applications.map((application) => application.id),
+      )
+      const rows = applications.map((application, at) => appJson(application, rootKeys[at]!))
+      return { body: page(rows, hasMore, ({ id }) => id) }
     },
   }),
   vendorRoute({
@@ -50,6 +59,10 @@ export const appRoutes: Route[] = [
     summary: 'Read an application',
     scopes: ['admin'],
     answer: appSchema,
-    handle: async (call) => ({ body: appJson(await call.services.catalog.getApplication(within(call))) }),
+    handle: async (call) => {
+      const application = await call.services.catalog.getApplication(within(call))
+      const [rootKey] = await rootKeysOf(call.services, [application.id])
+      return { body: appJson(application, rootKey!) }
+    },
   }),
 ]

@@ -19,7 +19,7 @@ export const checkoutSessionSchema = z
     fee_minor: minorUnitsNumber.describe('The service’s transaction fee.'),
     created_at: timestampText,
     licence_id: id('lic').nullable(),
-    failure_reason: z.string().nullable().describe('Why no licence could be issued: an error code.'),
+    reason: z.string().nullable().describe('Why no licence could be issued, an error code; else null.'),
   })
   .meta({ id: 'CheckoutSession' })
 
@@ -42,6 +42,6 @@ export function checkoutSessionJson(session: CheckoutSession): z.output<typeof c
     fee_minor: Number(session.feeMinor),
     created_at: isoText(session.createdAt),
     licence_id: session.licenceId ?? null,
-    failure_reason: session.failureReason ?? null,
+    reason: session.failureReason ?? null,
   }
 }

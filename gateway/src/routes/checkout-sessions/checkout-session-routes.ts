@@ -1,3 +1,8 @@
+import { closedSets } from '@licensing/proto/closed-sets'
+import { z } from 'zod'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { period } from '../../fields/period.ts'
+import { storableText } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
@@ -50,6 +55,35 @@ export const checkoutSessionRoutes: Route[] = [
       const request = { ...within(call), planId, externalRef, successUrl, cancelUrl }
       const session = await call.services.billing.createCheckoutSession(request, { timeoutMs: processorMs })
       return { body: checkoutSessionJson(session) }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: all,
+    operationId: 'listCheckoutSessions',
+    tag,
+    summary: 'List checkouts',
+    description: 'Filters combine.',
+    scopes: ['read'],
+    query: z.object({
+      limit,
+      cursor: idCursor('cs'),
+      status: z.enum(closedSets.checkoutStatus).optional(),
+      external_ref: storableText.optional(),
+      ...period,
+    }),
+    answer: pageOf(checkoutSessionSchema),
+    handle: async (call) => {
+      const { sessions, hasMore } = await call.services.billing.listCheckoutSessions({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+        status: call.query.status,
+        externalRef: call.query.external_ref,
+        since: call.query.since,
+        until: call.query.until,
+      })
+      return { body: page(sessions.map(checkoutSessionJson), hasMore, ({ id }) => id) }
     },
   }),
   vendorRoute({

@@ -25,7 +25,7 @@ export const entitlementDefRoutes: Route[] = [
     body: createEntitlementDefBody,
     status: 201,
     answer: entitlementDefSchema,
-    errors: ['already_exists'],
+    errors: ['already_exists', 'quota_exceeded'],
     handle: async (call) => {
       const { key, kind, display_name: displayName, default: value } = call.body
       const definition = await call.services.catalog.createEntitlementDefinition({

@@ -21,10 +21,18 @@ const envelopeSchema = z
 
 const after = z
   .string()
-  .meta({ type: 'integer', minimum: 0, default: 0, description: 'The sequence after which to read.' })
+  .meta({
+    type: ['integer', 'string'],
+    minimum: 0,
+    pattern: '^latest$',
+    default: 0,
+    description:
+      'The sequence after which to read, or `latest`: no event, and the latest sequence as `next_after`.',
+  })
   .transform((value, context) => {
+    if (value === 'latest') return value
     if (/^(?:0|[1-9][0-9]{0,15})$/.test(value) && Number.isSafeInteger(Number(value))) return BigInt(value)
-    context.addIssue({ code: 'custom', message: 'must be a sequence: a whole number from 0' })
+    context.addIssue({ code: 'custom', message: 'must be a sequence, a whole number from 0, or latest' })
     return z.NEVER
   })
   .default(0n)
@@ -42,9 +50,13 @@ export const eventRoutes: Route[] = [
     query: z.object({ after, limit }),
     answer: z.strictObject({
       data: z.array(envelopeSchema),
-      next_after: z.int().describe('The last sequence given, or `after` itself.'),
+      next_after: z.int().describe('The last sequence given, or `after` itself; read on from it.'),
     }),
     handle: async ({ services, accountId, onlyApplicationId, query }) => {
+      if (query.after === 'latest') {
+        const { sequence } = await services.notifier.getLatestSequence({ accountId })
+        return { body: { data: [], next_after: Number(sequence) } }
+      }
       const { envelopes, nextAfter } = await services.notifier.listEvents({
         accountId,
         onlyApplicationId,

@@ -40,6 +40,16 @@ export const issueLicenceBody = z.strictObject({
   expires_on: optional(timestamp).describe('Absent: the licence never expires.'),
 })
 
+export const updateLicenceBody = z.strictObject({
+  external_ref: externalRef.optional(),
+  restrictions: restrictions
+    .nullable()
+    .transform((given) => given ?? { domains: [], maxActivations: undefined, maxSeats: undefined })
+    .optional()
+    .describe('Replaces the whole object; null: the licence is not restricted.'),
+  expires_on: timestamp.nullable().optional().describe('null: the licence never expires.'),
+})
+
 export const importLicencesBody = z.strictObject({
   items: z
     .array(z.strictObject({ legacy_key: storableText, external_ref: storableText, plan_id: storableText }))

@@ -29,7 +29,7 @@ export const licenceRoutes: Route[] = [
     status: 201,
     answer: licenceSchema,
     answerHeaders: { 'Idempotent-Replayed': '`true` where the licence had been issued before.' },
-    errors: ['plan_archived', 'idempotency_mismatch'],
+    errors: ['plan_archived'],
     handle: async (call) => {
       const { external_ref: externalRef, plan_id: planId, restrictions, expires_on: expiresOn } = call.body
       const { licence, replayed } = await call.services.licensing.issueLicence({
@@ -78,14 +78,16 @@ export const licenceRoutes: Route[] = [
     operationId: 'listLicences',
     tag,
     summary: 'List licences',
-    description: 'Filters combine.',
+    description:
+      'Filters combine. Under filters that hardly any licence meets together a page may be short or empty: only ' +
+      '`next_cursor: null` is the end.',
     scopes: ['read'],
     query: listLicencesQuery,
     answer: pageOf(licenceSchema),
     handle: async (call) => {
       const { plan, last_seen: lastSeen, ...query } = call.query
       if (plan !== undefined && !isId('pln', plan)) return { body: emptyPage }
-      const { licences, hasMore } = await call.services.licensing.listLicences({
+      const { licences, hasMore, lookedUntil } = await call.services.licensing.listLicences({
         ...within(call),
         limit: query.limit,
         beforeId: query.cursor,
@@ -95,8 +97,9 @@ export const licenceRoutes: Route[] = [
         externalRef: query.external_ref,
         seenSince: lastSeen?.since,
         neverSeen: lastSeen?.never ?? false,
+        mayEndEarly: true,
       })
-      return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id) }
+      return { body: page(licences.map(licenceJson), hasMore, ({ id }) => id, lookedUntil) }
     },
   }),
 ]

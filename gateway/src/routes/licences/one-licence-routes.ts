@@ -1,6 +1,6 @@
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import { limit, pageOf, cursorAfter, positionCursor } from '../../fields/page.ts'
+import { cursorAfter, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
@@ -9,7 +9,10 @@ import {
   historyEntrySchema,
   licenceDetailJson,
   licenceDetailSchema,
+  vendorActivationJson,
+  vendorActivationSchema,
 } from './licence-detail-json.ts'
+import { updateLicenceBody } from './licence-inputs.ts'
 import { licenceJson, licenceSchema } from './licence-json.ts'
 
 const tag = 'Licences'
@@ -66,6 +69,32 @@ export const oneLicenceRoutes: Route[] = [
     handle: async (call) => ({ body: licenceDetailJson(await findLicence(call)) }),
   }),
   vendorRoute({
+    method: 'PATCH',
+    path: one,
+    operationId: 'updateLicence',
+    tag,
+    summary: 'Change a licence’s customer reference, restrictions or end',
+    description:
+      'Any subset of the fields. An expired licence whose end comes to lie ahead returns to what it was before it expired.',
+    scopes: ['issue'],
+    body: updateLicenceBody,
+    answer: licenceSchema,
+    errors: ['conflict', 'plan_archived'],
+    exists: findLicence,
+    handle: async (call) => {
+      const { external_ref: externalRef, restrictions, expires_on: expiresOn } = call.body
+      const licence = await call.services.licensing.updateLicence({
+        ...ofLicence(call),
+        actor: call.keyId,
+        externalRef,
+        restrictions,
+        expiresOn: expiresOn ?? undefined,
+        neverExpires: expiresOn === null,
+      })
+      return { body: licenceJson(licence) }
+    },
+  }),
+  vendorRoute({
     method: 'GET',
     path: `${one}/history`,
     operationId: 'listLicenceHistory',
@@ -84,6 +113,43 @@ export const oneLicenceRoutes: Route[] = [
       const last = entries.at(-1)
       const next_cursor = hasMore && last ? cursorAfter(String(last.position)) : null
       return { body: { data: entries.map(historyEntryJson), next_cursor } }
+    },
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: `${one}/activations`,
+    operationId: 'listActivations',
+    tag,
+    summary: 'List the installations that a licence is active on, newest first',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: idCursor('act') }),
+    answer: pageOf(vendorActivationSchema),
+    exists: findLicence,
+    handle: async (call) => {
+      const { activations, hasMore } = await call.services.licensing.listActivations({
+        ...ofLicence(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+      })
+      return { body: page(activations.map(vendorActivationJson), hasMore, ({ id }) => id) }
+    },
+  }),
+  vendorRoute({
+    method: 'DELETE',
+    path: `${one}/activations/{activation_id}`,
+    operationId: 'freeActivation',
+    tag,
+    summary: 'Free the place of an installation',
+    description:
+      'Without the token of the installation, for a machine that is gone. Its next refresh is answered with 404.',
+    scopes: ['revoke'],
+    handle: async (call) => {
+      await call.services.licensing.freeActivation({
+        ...ofLicence(call),
+        activationId: call.params.activation_id,
+        actor: call.keyId,
+      })
+      return {}
     },
   }),
   verbRoute('suspend', 'Suspend an active licence', 'Installed products lose access at their next refresh.'),

@@ -1,8 +1,10 @@
 import type { Payment } from '@licensing/proto/billing'
 import { z } from 'zod'
-import { id } from '../../fields/id.ts'
+import { id, isId } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
-import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { emptyPage, idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { period } from '../../fields/period.ts'
+import { storableText } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -47,13 +49,25 @@ export const paymentRoutes: Route[] = [
     tag: 'Payments and fees',
     summary: 'List payments',
     scopes: ['read'],
-    query: z.object({ limit, cursor: idCursor('pay') }),
+    query: z.object({
+      limit,
+      cursor: idCursor('pay'),
+      licence: z.string().describe('A licence’s id.').optional(),
+      charge_ref: storableText.optional(),
+      ...period,
+    }),
     answer: pageOf(paymentSchema),
     handle: async (call) => {
+      const { licence } = call.query
+      if (licence !== undefined && !isId('lic', licence)) return { body: emptyPage }
       const { payments, hasMore } = await call.services.billing.listPayments({
         ...within(call),
         limit: call.query.limit,
         beforeId: call.query.cursor,
+        since: call.query.since,
+        until: call.query.until,
+        licenceId: licence,
+        chargeRef: call.query.charge_ref,
       })
       return { body: page(payments.map(paymentJson), hasMore, ({ id }) => id) }
     },

@@ -32,7 +32,7 @@ export const planRoutes: Route[] = [
     body: createPlanBody,
     status: 201,
     answer: planSchema,
-    errors: ['already_exists'],
+    errors: ['already_exists', 'quota_exceeded'],
     handle: async (call) => ({
       body: planJson(await call.services.catalog.createPlan({ ...within(call), ...call.body })),
     }),

@@ -13,7 +13,7 @@ const processorSchema = z
     processor: name,
     connected_account: z.string(),
     connected_at: timestampText,
-    simulated: z.boolean().describe('Whether this is the local stand-in, which moves no money.'),
+    livemode: z.boolean().describe('Whether money moves; false in the processor’s test mode.'),
   })
   .meta({ id: 'Processor' })
 
@@ -30,9 +30,17 @@ function processorJson(processor: Processor): z.output<typeof processorSchema> {
     processor: readMember('processor', processor.processor),
     connected_account: processor.connectedAccount,
     connected_at: isoText(processor.connectedAt),
-    simulated: processor.simulated,
+    livemode: processor.livemode,
   }
 }
+
+const authorizationSchema = z
+  .strictObject({
+    url: z.string().describe('To open in a browser, within 15 minutes and once.'),
+  })
+  .meta({ id: 'ProcessorAuthorization' })
+
+export const authorizedPath = '/v1/processors/stripe/authorized'
 
 export const processorRoutes: Route[] = [
   vendorRoute({
@@ -41,14 +49,35 @@ export const processorRoutes: Route[] = [
     operationId: 'connectProcessor',
     tag,
     summary: 'Connect the account to a payment processor',
+    description:
+      'The account at the processor exists, is connected to the platform (else 422) and to no other vendor account (else `already_exists`); 503 where the processor cannot be asked. Connecting another releases the one before; what was sold through that one stays here. Where accounts have to be proven, one that was not is `conflict`.',
     scopes: ['admin'],
     accountWide: true,
     body: connectBody,
     answer: processorSchema,
-    errors: ['already_exists'],
+    errors: ['already_exists', 'conflict'],
     handle: async ({ services, accountId, body }) => {
       const request = { accountId, processor: body.processor, connectedAccount: body.connected_account }
       return { body: processorJson(await services.billing.connectProcessor(request)) }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: '/v1/processor/authorizations',
+    operationId: 'authorizeProcessor',
+    tag,
+    summary: 'Prove an account at the payment processor, and connect it',
+    description:
+      'Open `url` in a browser: on the page of the processor its holder gives access to it, comes back to a page here that names the vendor account, and connects it with a click.',
+    scopes: ['admin'],
+    accountWide: true,
+    status: 201,
+    answer: authorizationSchema,
+    handle: async ({ services, accountId, ownUrl }) => {
+      const returnUrl = `${ownUrl}${authorizedPath}`
+      const request = { accountId, processor: 'stripe', returnUrl }
+      const { url } = await services.billing.beginProcessorAuthorization(request)
+      return { body: { url } }
     },
   }),
   vendorRoute({

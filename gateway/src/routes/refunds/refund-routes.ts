@@ -1,9 +1,11 @@
 import type { Refund } from '@licensing/proto/billing'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import { id } from '../../fields/id.ts'
+import { id, isId } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
-import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { emptyPage, idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { period } from '../../fields/period.ts'
+import { storableText } from '../../fields/text.ts'
 import { isoText, timestampText } from '../../fields/timestamp.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -45,13 +47,25 @@ export const refundRoutes: Route[] = [
     tag: 'Payments and fees',
     summary: 'List refunds and chargebacks',
     scopes: ['read'],
-    query: z.object({ limit, cursor: idCursor('rfd') }),
+    query: z.object({
+      limit,
+      cursor: idCursor('rfd'),
+      licence: z.string().describe('A licence’s id.').optional(),
+      charge_ref: storableText.optional(),
+      ...period,
+    }),
     answer: pageOf(refundSchema),
     handle: async (call) => {
+      const { licence } = call.query
+      if (licence !== undefined && !isId('lic', licence)) return { body: emptyPage }
       const { refunds, hasMore } = await call.services.billing.listRefunds({
         ...within(call),
         limit: call.query.limit,
         beforeId: call.query.cursor,
+        since: call.query.since,
+        until: call.query.until,
+        licenceId: licence,
+        chargeRef: call.query.charge_ref,
       })
       return { body: page(refunds.map(refundJson), hasMore, ({ id }) => id) }
     },

@@ -8,8 +8,8 @@ const tag = 'Installed products'
 
 // A revocation has to be seen within 2 seconds; a cache may spare us the burst of a second.
 const listCaching = 'public, max-age=1'
-// A key is published before the first token is signed with it.
-const keysCaching = 'public, max-age=60'
+// A key is published before the first token is signed with it; a change is everywhere within a minute.
+const keysCaching = 'public, max-age=55'
 
 const since = z
   .string()
@@ -30,12 +30,21 @@ const revocationsSchema = z
     revoked: z.array(id('lic')),
     signature: z
       .string()
-      .describe('Compact JWS; its payload is the JSON `{app_id, version, since, revoked, iat, exp}`.'),
+      .describe(
+        'Compact JWS; its payload is the JSON `{app_id, version, since, revoked, iat, exp}`. Where more than 256 licences were revoked after the version asked for, the signed list may start from an earlier one.',
+      ),
   })
   .meta({ id: 'Revocations' })
 
 const jwksSchema = z
-  .object({ keys: z.array(z.record(z.string(), z.unknown())) })
+  .object({
+    keys: z.array(z.record(z.string(), z.unknown())),
+    signed: z
+      .array(z.string())
+      .describe(
+        'The same set signed by each current root key: a compact JWS, header `{alg: "EdDSA", kid: <root_key>}`, payload `{app_id, keys, iat, exp}`. What is past its `exp`, or older than one held, is not to be believed.',
+      ),
+  })
   .meta({ id: 'JsonWebKeySet' })
 
 export const revocationRoutes: Route[] = [
@@ -45,6 +54,8 @@ export const revocationRoutes: Route[] = [
     operationId: 'getRevocations',
     tag,
     summary: 'Read which licences are revoked',
+    description:
+      'Signed, cacheable, and at most 2 seconds old. Ask with `since` for what was added after a version.',
     audience: 'product',
     query: z.object({ since: since.optional() }),
     answer: revocationsSchema,
@@ -76,6 +87,7 @@ export const revocationRoutes: Route[] = [
     operationId: 'getSigningKeys',
     tag,
     summary: 'Read the public keys that tokens and revocation lists are signed with',
+    description: 'A product believes keys only inside a `signed` that a root key compiled into it verifies.',
     audience: 'product',
     answer: jwksSchema,
     handle: async ({ services, params }) => {

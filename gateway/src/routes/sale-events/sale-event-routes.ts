@@ -1,12 +1,14 @@
-import type { SaleEvent } from '@licensing/proto/billing'
+import type { ListedSaleEvent, SaleEvent } from '@licensing/proto/billing'
 import { textLimits } from '@licensing/proto/text'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id, reference } from '../../fields/id.ts'
-import { currency, minorUnits } from '../../fields/money.ts'
+import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
 import { optional } from '../../fields/optional.ts'
 import { text } from '../../fields/text.ts'
-import { timestamp } from '../../fields/timestamp.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { period } from '../../fields/period.ts'
+import { isoText, timestamp, timestampText } from '../../fields/timestamp.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -53,6 +55,36 @@ const saleEventBody = z
     }
   })
 
+const listedSaleEventSchema = z
+  .strictObject({
+    id: id('sale'),
+    sale_id: z.string(),
+    external_ref: z.string(),
+    plan_id: id('pln'),
+    amount: minorUnitsNumber,
+    currency: currencyText,
+    occurred_at: timestampText,
+    status: z.enum(closedSets.saleStatus),
+    licence_id: id('lic').nullable(),
+    reason: z.string().nullable().describe('Why no licence could be issued, an error code; else null.'),
+  })
+  .meta({ id: 'ListedSaleEvent' })
+
+function listedSaleEventJson(event: ListedSaleEvent): z.output<typeof listedSaleEventSchema> {
+  return {
+    id: event.id,
+    sale_id: event.saleId,
+    external_ref: event.externalRef,
+    plan_id: event.planId,
+    amount: Number(event.amount),
+    currency: event.currency,
+    occurred_at: isoText(event.occurredAt),
+    status: readMember('saleStatus', event.status),
+    licence_id: event.licenceId ?? null,
+    reason: event.failureReason ?? null,
+  }
+}
+
 function saleEventJson(event: SaleEvent): z.output<typeof saleEventSchema> {
   return {
     id: event.id,
@@ -63,6 +95,33 @@ function saleEventJson(event: SaleEvent): z.output<typeof saleEventSchema> {
 }
 
 export const saleEventRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps/{app_id}/sale-events',
+    operationId: 'listSaleEvents',
+    tag: 'Checkout and sales',
+    summary: 'List sales reported from another shop, the latest report first',
+    description: '`since` and `until` are of the time at which the sale occurred. Filters combine.',
+    scopes: ['read'],
+    query: z.object({
+      limit,
+      cursor: idCursor('sale'),
+      status: z.enum(closedSets.saleStatus).optional(),
+      ...period,
+    }),
+    answer: pageOf(listedSaleEventSchema),
+    handle: async (call) => {
+      const { saleEvents, hasMore } = await call.services.billing.listSaleEvents({
+        ...within(call),
+        limit: call.query.limit,
+        beforeId: call.query.cursor,
+        status: call.query.status,
+        since: call.query.since,
+        until: call.query.until,
+      })
+      return { body: page(saleEvents.map(listedSaleEventJson), hasMore, ({ id }) => id) }
+    },
+  }),
   vendorRoute({
     method: 'POST',
     path: '/v1/apps/{app_id}/sale-events',
@@ -75,7 +134,6 @@ export const saleEventRoutes: Route[] = [
     status: 201,
     alsoAnswers: { 200: 'The sale was reported before.' },
     answer: saleEventSchema,
-    errors: ['idempotency_mismatch'],
     handle: async (call) => {
       const { body } = call
       const { saleEvent, created } = await call.services.billing.recordSaleEvent({

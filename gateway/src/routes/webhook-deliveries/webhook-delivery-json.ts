@@ -1,5 +1,5 @@
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
-import type { Delivery, DeliveryDetail } from '@licensing/proto/notifier'
+import type { Attempt, Delivery, DeliveryDetail } from '@licensing/proto/notifier'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
@@ -16,24 +16,31 @@ const common = {
   next_attempt_at: timestampText.nullable(),
   created_at: timestampText,
   last_response_code: z.int().nullable(),
+  licence_id: id('lic')
+    .nullable()
+    .describe(
+      'What the event is about; null where that is no licence, and in deliveries of earlier releases.',
+    ),
 }
 
 export const deliverySchema = z.strictObject(common).meta({ id: 'WebhookDelivery' })
+
+export const attemptSchema = z
+  .strictObject({
+    attempt: z.int(),
+    at: timestampText,
+    response_code: z.int().nullable(),
+    error: z.string().nullable(),
+    duration_ms: z.int(),
+    response_excerpt: z.string().nullable(),
+  })
+  .meta({ id: 'WebhookAttempt' })
 
 export const deliveryDetailSchema = z
   .strictObject({
     ...common,
     payload: z.string().nullable().describe('The exact string sent; null after its retention of 90 days.'),
-    attempts: z.array(
-      z.strictObject({
-        attempt: z.int(),
-        at: timestampText,
-        response_code: z.int().nullable(),
-        error: z.string().nullable(),
-        duration_ms: z.int(),
-        response_excerpt: z.string().nullable(),
-      }),
-    ),
+    attempts: z.array(attemptSchema).describe('The newest 100, oldest of them first.'),
   })
   .meta({ id: 'WebhookDeliveryDetail' })
 
@@ -48,6 +55,7 @@ export function deliveryJson(delivery: Delivery): z.output<typeof deliverySchema
     next_attempt_at: isoTextOrNull(delivery.nextAttemptAt),
     created_at: isoText(delivery.createdAt),
     last_response_code: delivery.lastResponseCode ?? null,
+    licence_id: delivery.licenceId ?? null,
   }
 }
 
@@ -55,13 +63,17 @@ export function deliveryDetailJson(detail: DeliveryDetail): z.output<typeof deli
   return {
     ...deliveryJson(detail.delivery!),
     payload: detail.payload ?? null,
-    attempts: detail.attempts.map((attempt) => ({
-      attempt: attempt.attempt,
-      at: isoText(attempt.at),
-      response_code: attempt.responseCode ?? null,
-      error: attempt.error ?? null,
-      duration_ms: attempt.durationMs,
-      response_excerpt: attempt.responseExcerpt ?? null,
-    })),
+    attempts: detail.attempts.map(attemptJson),
+  }
+}
+
+export function attemptJson(attempt: Attempt): z.output<typeof attemptSchema> {
+  return {
+    attempt: attempt.attempt,
+    at: isoText(attempt.at),
+    response_code: attempt.responseCode ?? null,
+    error: attempt.error ?? null,
+    duration_ms: attempt.durationMs,
+    response_excerpt: attempt.responseExcerpt ?? null,
   }
 }

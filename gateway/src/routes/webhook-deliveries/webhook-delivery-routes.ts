@@ -1,12 +1,16 @@
 import { z } from 'zod'
 import { id, isId, reference } from '../../fields/id.ts'
+import type { IdPrefix } from '../../fields/id.ts'
 import { optional } from '../../fields/optional.ts'
-import { emptyPage, idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { emptyPage, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
 import { storableText } from '../../fields/text.ts'
+import { timestamp } from '../../fields/timestamp.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
 import {
+  attemptJson,
+  attemptSchema,
   deliveryDetailJson,
   deliveryDetailSchema,
   deliveryJson,
@@ -17,6 +21,9 @@ import {
 const tag = 'Webhooks'
 const all = '/v1/apps/{app_id}/webhook-deliveries'
 const one = '/v1/apps/{app_id}/webhook-deliveries/{delivery_id}'
+
+// As far as their numbers go on the wire.
+const mostAttempts = 2 ** 31 - 1
 
 interface DeliveryCall {
   services: Services
@@ -32,6 +39,11 @@ function findDelivery(call: DeliveryCall) {
   return call.services.notifier.getDelivery(ofDelivery(call))
 }
 
+/** Whether rows with such an id may exist: all rows, where none is asked for. */
+function mayBe(prefix: IdPrefix, text: string | undefined): boolean {
+  return text === undefined || isId(prefix, text)
+}
+
 export const webhookDeliveryRoutes: Route[] = [
   vendorRoute({
     method: 'GET',
@@ -40,18 +52,23 @@ export const webhookDeliveryRoutes: Route[] = [
     tag,
     summary: 'List webhook deliveries',
     description: 'Filters combine.',
-    scopes: ['admin'],
+    scopes: ['admin', 'read'],
     query: z.object({
       limit,
       cursor: idCursor('dlv'),
       endpoint: storableText.optional().describe('An endpoint’s id.'),
       type: storableText.optional().describe('An event type.'),
       status: deliveryStatus.optional(),
+      event: storableText.optional().describe('An event’s id.'),
+      licence: storableText.optional().describe('A licence’s id.'),
+      since: timestamp.optional().describe('Created at this time or later.'),
+      until: timestamp.optional().describe('Created before this time.'),
     }),
     answer: pageOf(deliverySchema),
     handle: async (call) => {
-      const { endpoint, type, status } = call.query
-      if (endpoint !== undefined && !isId('whe', endpoint)) return { body: emptyPage }
+      const { endpoint, type, status, event, licence, since, until } = call.query
+      if (!mayBe('whe', endpoint) || !mayBe('evt', event) || !mayBe('lic', licence))
+        return { body: emptyPage }
       const { deliveries, hasMore } = await call.services.notifier.listDeliveries({
         ...within(call),
         limit: call.query.limit,
@@ -59,6 +76,10 @@ export const webhookDeliveryRoutes: Route[] = [
         endpointId: endpoint,
         eventType: type,
         status,
+        eventId: event,
+        licenceId: licence,
+        since,
+        until,
       })
       return { body: page(deliveries.map(deliveryJson), hasMore, ({ id }) => id) }
     },
@@ -69,9 +90,29 @@ export const webhookDeliveryRoutes: Route[] = [
     operationId: 'getWebhookDelivery',
     tag,
     summary: 'Read a webhook delivery with its payload and attempts',
-    scopes: ['admin'],
+    scopes: ['admin', 'read'],
     answer: deliveryDetailSchema,
     handle: async (call) => ({ body: deliveryDetailJson(await findDelivery(call)) }),
+  }),
+  vendorRoute({
+    method: 'GET',
+    path: `${one}/attempts`,
+    operationId: 'listWebhookAttempts',
+    tag,
+    summary: 'List the attempts of a webhook delivery, newest first',
+    scopes: ['admin', 'read'],
+    query: z.object({ limit, cursor: positionCursor }),
+    answer: pageOf(attemptSchema),
+    exists: findDelivery,
+    handle: async (call) => {
+      const { attempts, hasMore } = await call.services.notifier.listAttempts({
+        ...ofDelivery(call),
+        limit: call.query.limit,
+        // A number that no attempt has begins a page as its largest does.
+        beforeAttempt: Math.min(Number(call.query.cursor), mostAttempts),
+      })
+      return { body: page(attempts.map(attemptJson), hasMore, ({ attempt }) => String(attempt)) }
+    },
   }),
   vendorRoute({
     method: 'POST',

@@ -4,10 +4,14 @@ import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+import { optional } from '../../fields/optional.ts'
+import { isoText, isoTextOrNull, timestamp, timestampText } from '../../fields/timestamp.ts'
 import { webhookUrl } from '../../fields/web-address.ts'
 
-const secret = z.string().describe('Signs deliveries. Shown here and never again.')
+const secret = z
+  .string()
+  .nullable()
+  .describe('Signs deliveries. Shown here and never again; `null` in a repeated answer: rotate it.')
 
 const common = {
   id: id('whe'),
@@ -17,6 +21,17 @@ const common = {
   created_at: timestampText,
 }
 
+const healthSchema = z
+  .strictObject({
+    pending: z.int().describe('Deliveries that wait for their next attempt.'),
+    last_success_at: timestampText.nullable(),
+    last_failure_at: timestampText.nullable(),
+    failing_since: timestampText
+      .nullable()
+      .describe('The first failed attempt after the last that succeeded; null while it does not fail.'),
+  })
+  .meta({ id: 'WebhookEndpointHealth' })
+
 export const webhookEndpointSchema = z
   .strictObject({
     ...common,
@@ -25,7 +40,8 @@ export const webhookEndpointSchema = z
     failing_attempts: z
       .int()
       .describe('Attempts made of the event that fails most, from its 4th on; else 0.'),
-    failing_since: timestampText.nullable(),
+    failing_since: timestampText.nullable().describe('First failure of that event.'),
+    health: healthSchema,
   })
   .meta({ id: 'WebhookEndpoint' })
 
@@ -62,13 +78,32 @@ export function webhookEndpointJson(endpoint: Endpoint): z.output<typeof webhook
       endpoint.disabledReason === undefined ? null : readMember('disabledReason', endpoint.disabledReason),
     failing_attempts: endpoint.failingAttempts,
     failing_since: isoTextOrNull(endpoint.failingSince),
+    health: {
+      pending: Number(endpoint.health?.pending ?? 0n),
+      last_success_at: isoTextOrNull(endpoint.health?.lastSuccessAt),
+      last_failure_at: isoTextOrNull(endpoint.health?.lastFailureAt),
+      failing_since: isoTextOrNull(endpoint.health?.failingSince),
+    },
   }
 }
+
+const eventType = z
+  .string()
+  .refine((type) => webhookEventTypes.includes(type), `must be one of ${webhookEventTypes.join(', ')}`)
+  .meta({ enum: [...webhookEventTypes] })
+
+export const recoverBody = z.strictObject({
+  since: timestamp.describe('Events created at this time or later.'),
+  until: optional(timestamp).describe('Events created before this time; absent: now.'),
+  types: optional(z.array(eventType).min(1).max(100)).describe(
+    'Absent: all that the endpoint is subscribed to.',
+  ),
+})
 
 export function newWebhookEndpointJson(
   response: CreateEndpointResponse,
 ): z.output<typeof newWebhookEndpointSchema> {
-  return { ...commonJson(response.endpoint!), secret: response.secret }
+  return { ...commonJson(response.endpoint!), secret: response.secret || null }
 }
 
 function commonJson(endpoint: Endpoint) {

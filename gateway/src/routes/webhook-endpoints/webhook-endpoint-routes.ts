@@ -8,6 +8,7 @@ import {
   createWebhookEndpointBody,
   newWebhookEndpointJson,
   newWebhookEndpointSchema,
+  recoverBody,
   rotatedSecretSchema,
   webhookEndpointJson,
   webhookEndpointSchema,
@@ -19,6 +20,8 @@ const one = '/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}'
 
 // The name is resolved, for up to 3 seconds, before the endpoint is accepted.
 const registerMs = 8_000
+// 100,000 deliveries are made, perhaps after those of another call.
+const recoverMs = 40_000
 
 interface EndpointCall {
   services: Services
@@ -45,6 +48,7 @@ export const webhookEndpointRoutes: Route[] = [
     body: createWebhookEndpointBody,
     status: 201,
     answer: newWebhookEndpointSchema,
+    errors: ['quota_exceeded'],
     handle: async (call) => {
       const { url, subscribed_events: subscribedEvents } = call.body
       const request = { ...within(call), url, subscribedEvents }
@@ -58,7 +62,7 @@ export const webhookEndpointRoutes: Route[] = [
     operationId: 'listWebhookEndpoints',
     tag,
     summary: 'List webhook endpoints, disabled ones too',
-    scopes: ['admin'],
+    scopes: ['admin', 'read'],
     query: z.object({ limit, cursor: idCursor('whe') }),
     answer: pageOf(webhookEndpointSchema),
     handle: async (call) => {
@@ -76,7 +80,7 @@ export const webhookEndpointRoutes: Route[] = [
     operationId: 'getWebhookEndpoint',
     tag,
     summary: 'Read a webhook endpoint',
-    scopes: ['admin'],
+    scopes: ['admin', 'read'],
     answer: webhookEndpointSchema,
     handle: async (call) => ({ body: webhookEndpointJson(await findEndpoint(call)) }),
   }),
@@ -108,7 +112,7 @@ export const webhookEndpointRoutes: Route[] = [
     exists: findEndpoint,
     handle: async (call) => {
       const { id, secret } = await call.services.notifier.rotateSecret(ofEndpoint(call))
-      return { body: { id, secret } }
+      return { body: { id, secret: secret || null } }
     },
   }),
   vendorRoute({
@@ -126,6 +130,27 @@ export const webhookEndpointRoutes: Route[] = [
     handle: async (call) => {
       const { eventId } = await call.services.notifier.sendTestEvent(ofEndpoint(call))
       return { body: { event_id: eventId } }
+    },
+  }),
+  vendorRoute({
+    method: 'POST',
+    path: `${one}/recover`,
+    operationId: 'recoverWebhookEndpoint',
+    tag,
+    summary: 'Send an endpoint what it missed',
+    description:
+      'Every event of a time that was neither delivered to this endpoint nor is pending there gets a new delivery to it, retried like a first one: at most 100,000 events. Events whose payload is past its retention of 90 days are left out. Repeating the call sends nothing twice.',
+    scopes: ['admin'],
+    body: recoverBody,
+    status: 202,
+    answer: z.strictObject({ deliveries: z.int().describe('How many were made.') }),
+    errors: ['conflict'],
+    exists: findEndpoint,
+    handle: async (call) => {
+      const { since, until, types } = call.body
+      const request = { ...ofEndpoint(call), since, until, types }
+      const { deliveries } = await call.services.notifier.recoverEndpoint(request, { timeoutMs: recoverMs })
+      return { body: { deliveries: Number(deliveries) } }
     },
   }),
 ]

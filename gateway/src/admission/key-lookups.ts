@@ -1,0 +1,128 @@
+import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
+import type { Principal } from '@licensing/proto/catalog'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Services } from '../services.ts'
+
+type Catalog = Pick<Services['catalog'], 'authenticateKey' | 'authenticateKeys'>
+
+/** Where a key comes from that is not known here. */
+export interface Asker {
+  caller: string
+  /** It has sent more wrong keys than it may: what it sends now is looked up at a slow pace. */
+  isLimited: boolean
+}
+
+interface Waiting {
+  keyHash: string
+  resolve: (principal: Principal | undefined) => void
+  reject: (error: unknown) => void
+}
+
+const mostTogether = 500
+const mostWaitingOfCaller = 2_000
+const mostWaiting = 20_000
+const timeoutMs = 5_000
+// 10,000 keys a second: a valid key among them is found as well.
+const limitedPauseMs = 50
+
+/**
+ * Looks up keys that are not known here, which is all that a flood of made-up keys consists of: many in one question, and
+ * one question at a time. However many come, catalog answers a few statements a second, on a connection of their own.
+ */
+export class KeyLookups {
+  readonly #usual: Lane
+  readonly #limited: Lane
+
+  constructor(catalog: Catalog) {
+    const ask = (keyHashes: string[]) => askCatalog(catalog, keyHashes)
+    this.#usual = new Lane(ask, 0)
+    this.#limited = new Lane(ask, limitedPauseMs)
+  }
+
+  /**
+   * @returns undefined where there is no such key in force
+   * @throws ServiceError `rate_limited` where too many wait already, `unavailable` where catalog cannot be asked
+   */
+  lookUp(keyHash: string, { caller, isLimited }: Asker): Promise<Principal | undefined> {
+    return (isLimited ? this.#limited : this.#usual).add(caller, keyHash)
+  }
+}
+
+/** Keys that wait together, callers in turn. */
+class Lane {
+  readonly #ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>
+  readonly #pauseMs: number
+  readonly #callers = new Map<string, Waiting[]>()
+  #waiting = 0
+  #isAsking = false
+
+  constructor(ask: (keyHashes: string[]) => Promise<(Principal | undefined)[]>, pauseMs: number) {
+    this.#ask = ask
+    this.#pauseMs = pauseMs
+  }
+
+  add(caller: string, keyHash: string): Promise<Principal | undefined> {
+    const own = this.#callers.get(caller) ?? []
+    if (own.length >= mostWaitingOfCaller || this.#waiting >= mostWaiting) {
+      throw new ServiceError('rate_limited', 'too many API keys that are not known yet; try again later')
+    }
+    return new Promise((resolve, reject) => {
+      own.push({ keyHash, resolve, reject })
+      this.#callers.set(caller, own)
+      this.#waiting += 1
+      if (!this.#isAsking) void this.#askAll()
+    })
+  }
+
+  async #askAll(): Promise<void> {
+    this.#isAsking = true
+    // What arrives in this turn of the event loop goes together.
+    await sleep(0)
+    while (this.#waiting > 0) {
+      const batch = this.#take()
+      try {
+        const answers = await this.#ask(batch.map(({ keyHash }) => keyHash))
+        batch.forEach(({ resolve }, at) => resolve(answers[at]))
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+      if (this.#pauseMs > 0) await sleep(this.#pauseMs)
+    }
+    this.#isAsking = false
+  }
+
+  #take(): Waiting[] {
+    const batch: Waiting[] = []
+    // A caller that has more goes to the end, where this loop comes by again.
+    for (const [caller, own] of this.#callers) {
+      batch.push(own.shift()!)
+      this.#callers.delete(caller)
+      if (own.length > 0) this.#callers.set(caller, own)
+      if (batch.length === mostTogether) break
+    }
+    this.#waiting -= batch.length
+    return batch
+  }
+}
+
+async function askCatalog(
+  { authenticateKey, authenticateKeys }: Catalog,
+  keyHashes: string[],
+): Promise<(Principal | undefined)[]> {
+  const bytes = keyHashes.map((keyHash) => Buffer.from(keyHash, 'base64'))
+  try {
+    const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
+    return keyHashes.map((_, at) => answers[at]?.principal)
+  } catch (error) {
+    // A catalog of the release before, during an upgrade, is asked for each.
+    if (!isUnimplemented(error)) throw error
+    return Promise.all(
+      bytes.map((keyHash) => authenticateKey({ keyHash }, { timeoutMs }).catch(unknownOrThrow)),
+    )
+  }
+}
+
+function unknownOrThrow(error: unknown): undefined {
+  if (error instanceof ServiceError && error.code === 'unauthenticated') return undefined
+  throw error
+}

@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startGateway } from '../testing/gateway.ts'
+import type { TestGateway } from '../testing/gateway.ts'
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await startGateway()
+  gateway.answers.billing.receiveProcessorEvent = async () => ({})
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const send = (signature: string | undefined, body: unknown = { id: 'evt_1' }) =>
+  gateway.api.post('/v1/processors/stripe/events', {
+    key: null,
+    headers: signature === undefined ? {} : { 'stripe-signature': signature },
+    body,
+  })
+const v1 = `v1=${'0a'.repeat(32)}`
+
+test.each([
+  undefined,
+  '',
+  'nonsense',
+  't=1',
+  v1,
+  't=1,v1=00',
+  `t=x,${v1}`,
+  `t=1,${v1.toUpperCase()}`,
+  `t=1,${v1},<script>`,
+  `t=1,${Array.from({ length: 100 }, () => v1).join(',')}`,
+])('an event with the signature %j is refused before its body is read', async (signature) => {
+  const before = gateway.calls.length
+  // More than is read at all of such a body.
+  const answer = await send(signature, 'x'.repeat(2 * 1024 * 1024))
+  expect(answer.status).toBe(400)
+  expect(answer.body).toMatchObject({ code: 'bad_request' })
+  expect(gateway.calls.length).toBe(before)
+})
+
+test.each([`t=1700000000,${v1}`, `t=1700000000,${v1},${v1}`, `t=1700000000,v0=${'00'.repeat(32)},${v1}`])(
+  'an event with the signature %j reaches the service that verifies it',
+  async (signature) => {
+    expect((await send(signature)).status).toBe(200)
+  },
+)

@@ -1,0 +1,157 @@
+import type { JsonSchema } from './schema-book.ts'
+
+/** What a name means wherever it stands; a schema that says more of its own property keeps what it says. */
+const meanings: Readonly<Record<string, string>> = {
+  account_id: 'The vendor’s account.',
+  activation_id: 'The activation: one installation of the product.',
+  amount: 'Minor units of `currency`.',
+  api_version: 'The date of the event schema.',
+  app_id: 'The application.',
+  application_id: 'The application.',
+  at: 'When it happened.',
+  attempt: 'Its number, from 1.',
+  attempt_count: 'How often it has been tried.',
+  attempts: 'The newest 100 attempts.',
+  charge_ref: 'The charge’s id at the payment processor.',
+  code: 'The vendor’s own name of the plan, unique in the application.',
+  connected_account: 'The vendor’s account at the processor.',
+  connected_at: 'When the account was connected.',
+  created: 'How many were created.',
+  created_at: 'When it was created.',
+  currency: 'ISO 4217, in lower case.',
+  data: 'The rows, newest first.',
+  default:
+    'Applies wherever a plan sets no value of its own: `true` or `false` for a feature, a whole number for a limit.',
+  delivered: 'Deliveries that the endpoint answered with 2xx.',
+  delivery_id: 'The delivery of one event to one endpoint.',
+  detail: 'What was wrong and what to do, in a sentence.',
+  disabled_at: 'When it was disabled; null while it is enabled.',
+  disabled_reason: 'Why it was disabled; null while it is enabled.',
+  display_name: 'Its name for people; the key, unless given.',
+  domains:
+    'Host names that the product may run on; `*.example.com` is any depth of sub-domain of it, and not itself.',
+  downgraded: 'Licences that were downgraded.',
+  duration_ms: 'How long the attempt took, in milliseconds.',
+  endpoint_id: 'The webhook endpoint.',
+  ent_id: 'The entitlement definition.',
+  entitlement_def_id: 'The entitlement definition.',
+  entitlements: 'The values that the plan sets; every other definition keeps its default.',
+  error: 'Why it failed; null where it did not.',
+  event_id: 'The event, `id` of its envelope: the same for every endpoint and attempt.',
+  event_type: 'The type of the event.',
+  existing: 'How many had been imported before.',
+  expired: 'Licences that expired.',
+  external_ref: 'The vendor’s customer reference.',
+  failed: 'How many failed.',
+  failed_attempts: 'Attempts that were not answered with 2xx.',
+  fee_minor: 'The service’s transaction fee, minor units of `currency`.',
+  fingerprint: 'What identifies the machine, chosen by the product.',
+  from: 'The value before.',
+  health: 'The state of its deliveries.',
+  host: 'The host that the product runs on.',
+  id: 'Its id.',
+  imported: 'Licences that were imported.',
+  issued: 'Licences that were issued through the API.',
+  key: 'The entitlement’s key: a permanent contract with installed products.',
+  key_id: 'The API key.',
+  keys: 'The public keys (JWK, Ed25519) that verify tokens and revocation lists.',
+  kind: '`feature`: true or false; `limit`: a whole number.',
+  lane: 'What happened to the charge.',
+  last_failure_at: 'The latest failed attempt; null where there was none.',
+  last_response_code: 'The status of the latest attempt’s answer; null where there was none.',
+  last_seen_at: 'When the installation called home last.',
+  last_success_at: 'The latest 2xx; null where there was none.',
+  last_used_at: 'When a request bore it last; null where none has.',
+  legacy_key: 'The licence’s key in the system that it was imported from.',
+  licence: 'The licence, as lists have it.',
+  licence_id: 'The licence.',
+  licence_key: 'The key that the customer was given; case and hyphens do not matter.',
+  licence_value: 'What the licence has; null where it has no such key.',
+  max_activations: 'How many installations may be activated at once; absent: any number.',
+  max_seats: 'How many seats the product may grant; absent: any number. The product enforces it.',
+  message: 'What the rule is.',
+  metric: 'What is measured.',
+  mode: '`payment`: paid once; `subscription`: paid in every period.',
+  name: 'Its name, for people.',
+  new: 'Installations that were activated.',
+  next_attempt_at: 'When it is tried next; null where it is not.',
+  object: 'What the event is about: fields by type, identifiers and status, no customer data.',
+  occurred_at: 'When it happened, by the clock of the processor or shop.',
+  p95_ms: '95 of 100 deliveries took no longer, in milliseconds; null where there was none.',
+  period: 'The month in UTC, `YYYY-MM`.',
+  period_months: 'How many months a payment lasts; null: without end, or the subscription’s own period.',
+  plan_id: 'The plan.',
+  plan_value: 'What the plan would grant now; null where it has no such key.',
+  pointer: 'JSON Pointer of the field in the body.',
+  points: 'One for each step, also where nothing happened.',
+  previous: 'The plan before, on `licence.plan_changed`; else null.',
+  price_id: 'The price’s id at the payment processor.',
+  processor: 'The payment processor.',
+  product_version: 'The version of the product.',
+  reached_at: 'When the cap was reached in this period; null where it was not.',
+  reactivated: 'Licences that became active again.',
+  received: 'The event is kept, and will be handled.',
+  request_id: 'Of the request, as in `X-Request-Id`: quote it when you ask for help.',
+  response_code: 'The status that the endpoint answered; null where there was none.',
+  response_excerpt: 'The first KiB of the answer’s body.',
+  restrictions: 'What the licence is restricted to; null where it is not.',
+  result: 'What became of the item.',
+  retired: 'Licences that were retired.',
+  revoked: 'Licences that were revoked.',
+  revoked_at: 'When it was revoked; null while it works.',
+  sale_id: 'The other shop’s id of the sale.',
+  scopes: 'What the key may do; none includes another.',
+  seen_at: 'When it called home.',
+  session_id: 'The checkout session.',
+  spent_minor: 'Fees of the period, less credits, in minor units.',
+  status: 'Its status.',
+  step: 'The length of a step.',
+  subscribed_events: '`*`, or types of events separated by commas.',
+  summary: 'How many items ended how.',
+  suspended: 'Licences that were suspended.',
+  title: 'What the code means, in a few words.',
+  to: 'The value after.',
+  type: 'What happened.',
+  updated_at: 'When it changed last.',
+  url: 'Where deliveries go: `https`, and publicly reachable.',
+  value: '`true` or `false` for a feature, a whole number for a limit.',
+  version: 'Grows with each revocation.',
+}
+
+/** Where a name means something else: by schema or operation, and the names down to it. */
+const exceptions: Readonly<Record<string, string>> = {
+  'ImportResult.items.error.code': 'An error code: `not_found`, `plan_archived` or `validation_failed`.',
+  'Problem.code': 'What was refused, for programs.',
+  'Problem.status': 'The HTTP status.',
+  'Licence.key': 'The licence key, for the customer.',
+  'LicenceDetail.key': 'The licence key, for the customer.',
+  'Fee.kind': '`charge` of a payment, `credit` of a refund, `reversal` of a credit.',
+  'Alert.kind': 'What the alert is about.',
+  'WebhookDeliveryDetail.attempts.error':
+    'Why there was no answer, or none that counts; null where there was.',
+  'LicenceHistoryEntry.to': 'The status after.',
+  'readMetrics.from': 'The first day, UTC.',
+  'readMetrics.to': 'The last day, UTC, included.',
+  'listEvents.data': 'The events in order of `sequence`.',
+  'Event.type': 'The type of the event.',
+  'Event.data': 'Holds `object`.',
+  'Revocations.revoked':
+    'Licences that are revoked: all of them or, with `since`, those added after that version.',
+}
+
+/** Gives every property that says nothing of itself the meaning of its name. */
+export function describeProperties(owner: string, schema: unknown): void {
+  if (typeof schema !== 'object' || schema === null) return
+  const { properties, ...rest } = schema as JsonSchema
+  for (const [name, property] of Object.entries(properties ?? {})) {
+    const meaning = property.description ?? meaningOf(owner, name)
+    if (meaning !== undefined) property.description = meaning
+    describeProperties(`${owner}.${name}`, property)
+  }
+  for (const part of Object.values(rest)) describeProperties(owner, part)
+}
+
+/** What a name means in a schema or an operation. */
+export function meaningOf(owner: string, name: string): string | undefined {
+  return exceptions[`${owner}.${name}`] ?? meanings[name]
+}

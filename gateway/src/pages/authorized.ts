@@ -1,0 +1,146 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { Logger } from '@licensing/process/log'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { randomBytes } from 'node:crypto'
+import type { Gate } from '../admission/admit.ts'
+import { callerAt } from '../admission/client-address.ts'
+import { asServiceError } from '../http/problem.ts'
+import { isOfOwnPage, isOverTls } from '../portal/own-origin.ts'
+import { authorizedPath } from '../routes/processor/processor-routes.ts'
+import { escapeHtml, page, pageHeaders } from './html.ts'
+
+const processor = 'stripe'
+const cookieName = 'licensing_authorization'
+const cookieSeconds = 900
+/** Where a vendor begins, and sees what is connected: portal/src/pages/settings/processor.tsx. */
+const portalPath = '/portal/settings'
+
+/**
+ * Where the payment processor sends a vendor's browser back to. The page names whose account would be connected, and
+ * connects on a click: of the same browser, from this page.
+ */
+export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {
+  const { billing } = gate.services
+  const answer = answers(gate, log)
+  scope.route({
+    method: 'GET',
+    url: authorizedPath,
+    // Looking at the page uses the state up.
+    exposeHeadRoute: false,
+    handler: (request, reply) =>
+      answer(request, reply, async () => {
+        const { state, code } = textsOf(request.query)
+        if (state === undefined) throw new ServiceError('bad_request', 'the link lacks its state')
+        const browser = randomBytes(32).toString('base64url')
+        const received = await billing.receiveProcessorAuthorization({ processor, state, code, browser })
+        reply.header('set-cookie', cookie(gate, request, browser, cookieSeconds))
+        return page(
+          'Connect this account?',
+          `${named(received)}
+<p>Payments for this vendor account’s plans will go to that Stripe account. If you did not begin this, close the page.</p>
+<form method="post" action="${authorizedPath}">
+<input type="hidden" name="confirmation" value="${escapeHtml(received.confirmation)}">
+<button>Connect</button>
+</form>
+${wayBack('', 'Back to the portal, without connecting')}`,
+        )
+      }),
+  })
+  scope.route({
+    method: 'POST',
+    url: authorizedPath,
+    bodyLimit: 4096,
+    handler: (request, reply) =>
+      answer(request, reply, async () => {
+        // A form of another site carries no cookie of ours (SameSite), and says here where it comes from.
+        if (!isOfOwnPage(request, gate.publicUrl)) {
+          throw new ServiceError('bad_request', 'this was sent by a page of another origin')
+        }
+        const form = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : ''
+        const confirmation = new URLSearchParams(form).get('confirmation') ?? ''
+        const browser = cookieOf(request)
+        const confirmed = await billing.confirmProcessorAuthorization({ processor, confirmation, browser })
+        reply.header('set-cookie', cookie(gate, request, '', 0))
+        const query = `?connected=${encodeURIComponent(confirmed.connectedAccount)}`
+        return page(
+          'Connected',
+          `${named(confirmed)}
+<p>Payments for this vendor account’s plans go to that Stripe account from now on.</p>
+${wayBack(query, 'Back to the portal')}`,
+        )
+      }),
+  })
+}
+
+type Answer = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Promise<string>,
+) => Promise<FastifyReply>
+
+function answers({ throttle }: Gate, log: Logger): Answer {
+  return async (request, reply, work) => {
+    try {
+      throttle.unauthenticated(reply, callerAt(request.ip))
+      return await reply.headers(pageHeaders).send(await work())
+    } catch (thrown) {
+      const error = asServiceError(thrown)
+      if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
+      return refusal(reply, error)
+    }
+  }
+}
+
+function refusal(reply: FastifyReply, error: ServiceError): FastifyReply {
+  const { http, remedy } = errorCatalogue[error.code]
+  // Whatever is wrong with what the browser brought is one to the person who looks at it.
+  const status = http < 500 && error.code !== 'rate_limited' ? 400 : http
+  const text = status === 400 ? error.message : `${error.message}. ${remedy}`
+  return reply
+    .code(status)
+    .headers(pageHeaders)
+    .send(
+      page(
+        'Not connected',
+        `<p role="alert">${escapeHtml(sentence(text))}</p>
+${status === 400 ? '<p>Nothing was connected.</p>' : ''}
+${wayBack('', 'Back to the portal, to begin again')}`,
+      ),
+    )
+}
+
+function wayBack(query: string, text: string): string {
+  return `<p><a href="${portalPath}${query}#processor">${text}</a></p>`
+}
+
+/** Errors begin with a small letter, and ids stay as they are. */
+function sentence(text: string): string {
+  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(first) ? first : `${first}.`
+}
+
+function named(whose: { accountName: string; accountId: string; connectedAccount: string }): string {
+  const { accountName, accountId, connectedAccount } = whose
+  return `<dl>
+<dt>Vendor account</dt>
+<dd><bdi>${escapeHtml(accountName)}</bdi> <code>${escapeHtml(accountId)}</code></dd>
+<dt>Stripe account</dt>
+<dd><code>${escapeHtml(connectedAccount)}</code></dd>
+</dl>`
+}
+
+function cookie({ publicUrl }: Gate, request: FastifyRequest, value: string, seconds: number): string {
+  const secure = isOverTls(request, publicUrl) ? '; Secure' : ''
+  return `${cookieName}=${value}; Path=${authorizedPath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+}
+
+function cookieOf({ headers }: FastifyRequest): string {
+  const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim().split('='))
+  return pairs.find(([name]) => name === cookieName)?.[1] ?? ''
+}
+
+function textsOf(query: unknown): Record<string, string | undefined> {
+  const texts = Object.entries(Object(query) as object).filter(([, value]) => typeof value === 'string')
+  return Object.fromEntries(texts) as Record<string, string>
+}

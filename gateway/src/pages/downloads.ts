@@ -1,0 +1,51 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { FastifyInstance } from 'fastify'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { escapeHtml, sendPage } from './page.ts'
+
+const purposes: Readonly<Record<string, string>> = {
+  'licensing-sdk.tgz': 'for installed products, webhook receivers and backends',
+  'licensing-cli.tgz': 'the command line',
+  'licensing-testing.tgz': 'a licensing service for test suites',
+}
+
+/** `/downloads/`: the packages that this gateway was built with. They are looked for at each request: a build may come later. */
+export function mountDownloads(app: FastifyInstance, folder: string | undefined): void {
+  const list = async () => {
+    const names = folder === undefined ? [] : await readdir(folder).catch(() => [])
+    const packed = names.filter((name) => name.endsWith('.tgz')).toSorted()
+    if (packed.length > 0) return packed
+    throw new ServiceError(
+      'not_found',
+      'this gateway was built without the packages; in a checkout npm start builds them, elsewhere DOWNLOADS_DIR names their folder',
+    )
+  }
+  app.get('/downloads', (_request, reply) => reply.redirect('/downloads/', 308))
+  app.get('/downloads/', async (request, reply) => {
+    const base = `${request.protocol}://${request.host}/downloads`
+    return sendPage(reply, 'Downloads', listPage(base, await list()))
+  })
+  app.get<{ Params: { file: string } }>('/downloads/:file', async (request, reply) => {
+    const names = await list()
+    const { file } = request.params
+    if (!names.includes(file)) {
+      throw new ServiceError('not_found', `there is no such package; there are ${names.join(', ')}`)
+    }
+    return reply
+      .headers({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-cache' })
+      .type('application/gzip')
+      .send(await readFile(join(folder!, file)))
+  })
+}
+
+function listPage(base: string, files: readonly string[]): string {
+  const rows = files.map((file) => `<li><a href="${file}">${file}</a>: ${purposes[file] ?? ''}</li>`)
+  return `<h1>Downloads</h1>
+<ul>
+${rows.join('\n')}
+</ul>
+<pre><code>npm install ${escapeHtml(base)}/licensing-sdk.tgz
+npx ${escapeHtml(base)}/licensing-cli.tgz --help
+npm install --save-dev ${escapeHtml(base)}/licensing-testing.tgz</code></pre>`
+}

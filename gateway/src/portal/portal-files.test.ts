@@ -1,0 +1,195 @@
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { mkdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startGateway } from '../testing/gateway.ts'
+import type { TestGateway } from '../testing/gateway.ts'
+
+const page =
+  '<!doctype html><title>Licensing</title><script type="module" src="/portal/assets/index-h4sh.js"></script>'
+const script = 'const text = "of the portal";\n'.repeat(100)
+let built: Awaited<ReturnType<typeof makeTemporaryFolder>>
+let gateway: TestGateway
+
+beforeAll(async () => {
+  built = await makeTemporaryFolder()
+  await writeFile(join(built.path, 'secret.txt'), 'beside the portal')
+  await writeBuild('dist')
+  gateway = await startGateway({ portalFolder: join(built.path, 'dist'), perKey: 1, perAddress: 1 })
+})
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await built[Symbol.asyncDispose]()
+})
+
+async function writeBuild(name: string): Promise<void> {
+  const dist = join(built.path, name)
+  await mkdir(join(dist, 'assets'), { recursive: true })
+  for (const [file, content] of [
+    ['index.html', page],
+    ['assets/index-h4sh.js', script],
+  ] as const) {
+    await writeFile(join(dist, file), content)
+    await writeFile(join(dist, `${file}.br`), brotliCompressSync(content))
+    await writeFile(join(dist, `${file}.gz`), gzipSync(content))
+  }
+  await writeFile(join(dist, 'favicon.svg'), '<svg xmlns="http://www.w3.org/2000/svg"/>')
+  await writeFile(join(dist, '.stamp'), 'of the build')
+  await writeFile(join(dist, 'assets/index-h4sh.js.map'), '{}')
+}
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(`${gateway.url}${path}`, { headers: { 'accept-encoding': 'identity', ...headers } })
+
+/** As it is: `fetch` adds headers of its own. */
+async function rawGet(path: string, headers: Record<string, string> = {}): Promise<IncomingMessage> {
+  const sent = request({ port: gateway.port, path, headers }).end()
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+  return answer
+}
+
+test.each([
+  '/portal',
+  '/portal/',
+  '/portal/licences/lic_1?tab=history',
+  '/portal/plans',
+  '/portal/a%2Fb',
+  '/portal/index.html',
+])('%s is the page, asked for again each time', async (path) => {
+  const answer = await get(path)
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8')
+  expect(answer.headers.get('cache-control')).toBe('no-cache')
+  expect(await answer.text()).toBe(page)
+  const again = await rawGet(path, { 'if-none-match': answer.headers.get('etag')! })
+  expect(again.statusCode).toBe(304)
+})
+
+test('an asset is kept for good, one that is not there is 404 and not the page', async () => {
+  const answer = await get('/portal/assets/index-h4sh.js')
+  expect(answer.headers.get('content-type')).toMatch(/^(text|application)\/javascript; charset=utf-8$/)
+  expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  expect(await answer.text()).toBe(script)
+  const former = await get('/portal/assets/index-0ld.js')
+  expect(former.status).toBe(404)
+  expect(former.headers.get('content-type')).toContain('problem+json')
+  const icon = await get('/portal/favicon.svg')
+  expect(icon.headers.get('content-type')).toBe('image/svg+xml')
+  expect(icon.headers.get('cache-control')).toBe('no-cache')
+})
+
+test.each(['/portal', '/portal/plans', '/portal/assets/index-h4sh.js', '/portal/assets/index-0ld.js'])(
+  '%s allows nothing but the gateway’s own files, and no frame around it',
+  async (path) => {
+    const { headers } = await get(path)
+    const policy = Object.fromEntries(
+      headers
+        .get('content-security-policy')!
+        .split('; ')
+        .map((rule): [string, string] => {
+          const [name = '', ...sources] = rule.split(' ')
+          return [name, sources.join(' ')]
+        }),
+    )
+    expect(policy).toEqual({
+      'default-src': "'none'",
+      'script-src': "'self'",
+      'style-src': "'self'",
+      'img-src': "'self' data:",
+      'font-src': "'self'",
+      'connect-src': "'self'",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+    })
+    expect(headers.get('x-content-type-options')).toBe('nosniff')
+    expect(headers.get('referrer-policy')).toBe('no-referrer')
+    expect(headers.get('cross-origin-opener-policy')).toBe('same-origin')
+    expect(headers.get('access-control-allow-origin')).toBeNull()
+  },
+)
+
+test.each(['/portal/plans', '/portal/assets/index-h4sh.js'])(
+  '%s is sent compressed where the browser accepts it',
+  async (path) => {
+    const sent = (encoding: string) => rawGet(path, { 'accept-encoding': encoding })
+    for (const encoding of ['br', 'gzip']) {
+      const answer = await sent(`${encoding}, identity;q=0.1`)
+      expect(answer.headers).toMatchObject({
+        'content-encoding': encoding,
+        vary: expect.stringMatching(/accept-encoding/i) as string,
+      })
+      expect(answer.headers['content-type']).not.toContain('octet')
+      answer.resume()
+    }
+    const gzipped = await get(path, { 'accept-encoding': 'gzip' })
+    expect((await gzipped.text()).length).toBe(path.endsWith('js') ? script.length : page.length)
+    expect((await text(await sent('identity'))).length).toBe(
+      path.endsWith('js') ? script.length : page.length,
+    )
+  },
+)
+
+test('nothing else of the folder, or of the machine, is served', async () => {
+  const paths = [
+    '/portal/.stamp',
+    '/portal/../secret.txt',
+    '/portal/..%2fsecret.txt',
+    '/portal/%2e%2e/secret.txt',
+    '/portal//etc/passwd',
+    '/portal/assets/..%2f..%2fsecret.txt',
+    '/portal/assets/index-h4sh.js.map',
+    '/portal/index.html.gz',
+    '/portal/%00',
+  ]
+  for (const path of paths) {
+    const answer = await rawGet(path)
+    const body = await text(answer)
+    // The page, or nothing.
+    if (answer.statusCode === 200) expect(body, path).toBe(page)
+    else expect(answer.statusCode, path).toBeGreaterThanOrEqual(400)
+    expect(body, path).not.toMatch(/of the build|beside the portal|root:/)
+  }
+})
+
+test('other methods are 405', async () => {
+  const answer = await fetch(`${gateway.url}/portal/plans`, { method: 'POST' })
+  expect(answer.status).toBe(405)
+  expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
+  const head = await fetch(`${gateway.url}/portal`, { method: 'HEAD' })
+  expect(head.status).toBe(200)
+})
+
+test('a page with all its files takes nothing of any rate limit', async () => {
+  for (let count = 0; count < 20; count++) {
+    const answer = await get(count % 2 ? '/portal' : '/portal/assets/index-h4sh.js')
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('ratelimit')).toBeNull()
+  }
+})
+
+test('where it is not built the page says how to build it, and is there once it is', async () => {
+  const portalFolder = join(built.path, 'later')
+  await using early = await startGateway({ portalFolder })
+  const at = (path: string) => fetch(`${early.url}${path}`)
+  for (const path of ['/portal', '/portal/plans']) {
+    const answer = await at(path)
+    expect(answer.status).toBe(404)
+    expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+    expect(await answer.text()).toContain('`npm run portal`')
+  }
+  await writeBuild('later')
+  expect(await (await at('/portal')).text()).toBe(page)
+  // And another build in its place, with other names.
+  await writeFile(join(portalFolder, 'assets/index-n3w.js'), 'new')
+  await writeFile(join(portalFolder, 'index.html'), 'new page')
+  for (const packed of ['br', 'gz']) await rm(join(portalFolder, `index.html.${packed}`))
+  await utimes(join(portalFolder, 'index.html'), new Date(), new Date(Date.now() + 1000))
+  expect(await (await at('/portal')).text()).toBe('new page')
+  expect(await (await at('/portal/assets/index-n3w.js')).text()).toBe('new')
+})

@@ -1,0 +1,95 @@
+import fastifyStatic from '@fastify/static'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { readdir, stat } from 'node:fs/promises'
+import { join, relative, resolve, sep } from 'node:path'
+import { sessionPath } from './session-routes.ts'
+
+// Nothing but its own files, and its own gateway to call.
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const headers = {
+  'content-security-policy': contentSecurityPolicy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+const index = 'index.html'
+const notBuilt = `The portal is not built here.
+
+In a checkout, \`npm run portal\` builds it (\`npm start\` does so too), and this page shows it from then on.
+Elsewhere PORTAL_DIR names the folder that it is in.
+`
+
+/** `/portal`: the vendor’s web pages. Every path below it that is no file is the page, which reads the path itself. */
+export async function mountPortal(app: FastifyInstance, folder: string): Promise<void> {
+  const root = resolve(folder)
+  const files = new Files(root)
+  await app.register(async (scope) => {
+    // `npm run build` of the portal leaves a `.br` and a `.gz` beside what is worth it.
+    await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
+    const answer = async (path: string, reply: FastifyReply) => {
+      reply.headers(headers)
+      const known = await files.list()
+      if (known === undefined) {
+        return reply
+          .code(404)
+          .type('text/plain; charset=utf-8')
+          .header('cache-control', 'no-store')
+          .send(notBuilt)
+      }
+      // One of an earlier build: the page would be no script.
+      if (path.startsWith('assets/') && !known.has(path)) {
+        throw new ServiceError('not_found', 'the portal has no such file; load the page again')
+      }
+      const file = known.has(path) ? path : index
+      // Their names have a hash of what is in them.
+      const immutable = file.startsWith('assets/')
+      reply.header('cache-control', immutable ? 'public, max-age=31536000, immutable' : 'no-cache')
+      return reply.sendFile(file, root)
+    }
+    scope.get('/portal', (_request, reply) => answer(index, reply))
+    scope.get<{ Params: { '*': string } }>('/portal/*', (request, reply) =>
+      request.url.split('?', 1)[0] === sessionPath
+        ? reply.callNotFound()
+        : answer(request.params['*'], reply),
+    )
+  })
+}
+
+/** The names of the files that are served, read again after each build. */
+class Files {
+  readonly #root: string
+  #builtMs = 0
+  #names: ReadonlySet<string> = new Set()
+
+  constructor(root: string) {
+    this.#root = root
+  }
+
+  /** Undefined where there is no build. */
+  async list(): Promise<ReadonlySet<string> | undefined> {
+    const built = await stat(join(this.#root, index)).catch(() => undefined)
+    if (built === undefined) return undefined
+    if (built.mtimeMs !== this.#builtMs) {
+      const entries = await readdir(this.#root, { recursive: true, withFileTypes: true })
+      const names = entries
+        .filter((entry) => entry.isFile() && !/^\.|\.(br|gz|map)$/.test(entry.name))
+        .map((entry) => relative(this.#root, join(entry.parentPath, entry.name)).replaceAll(sep, '/'))
+      this.#names = new Set(names)
+      this.#builtMs = built.mtimeMs
+    }
+    return this.#names
+  }
+}

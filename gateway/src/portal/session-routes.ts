@@ -1,0 +1,54 @@
+import type { Principal } from '@licensing/proto/catalog'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { Gate } from '../admission/admit.ts'
+import { hashOfKey } from '../admission/api-keys.ts'
+import { callerAt } from '../admission/client-address.ts'
+import { parseJson } from '../http/json-body.ts'
+import { validate } from '../http/validate.ts'
+
+export const sessionPath = '/portal/session'
+
+const credentials = z.strictObject({ key: z.string() })
+
+/** Signing in to the portal and out of it: for the portal’s pages alone, and so in no document of the API. */
+export function mountSessions(app: FastifyInstance, gate: Gate): void {
+  const { sessions, throttle } = gate
+
+  app.post(sessionPath, async (request, reply) => {
+    const { keyHash, principal } = await signIn(gate, request, reply)
+    throttle.key(reply, principal.keyId)
+    sessions.begin(request, reply, keyHash)
+    return done(reply)
+  })
+
+  app.delete(sessionPath, async (request, reply) => {
+    throttle.unauthenticated(reply, callerAt(request.ip))
+    sessions.refuseForeignOrigin(request)
+    sessions.end(request, reply)
+    return done(reply)
+  })
+}
+
+// What is refused counts against the address, as a request of the API without a valid key does.
+async function signIn(
+  { sessions, keys, throttle }: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<{ keyHash: string; principal: Principal }> {
+  const asker = throttle.askerAt(callerAt(request.ip))
+  try {
+    sessions.refuseForeignOrigin(request)
+    const { key } = validate(credentials, parseJson(request.body, false))
+    sessions.requireKeys()
+    const keyHash = hashOfKey(key)
+    return { keyHash, principal: await keys.principalWith(keyHash, asker) }
+  } catch (error) {
+    throttle.unauthenticated(reply, asker.caller)
+    throw error
+  }
+}
+
+function done(reply: FastifyReply): FastifyReply {
+  return reply.code(204).header('cache-control', 'no-store').send()
+}

@@ -1,0 +1,54 @@
+import { hash, randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { openSession, parseSessionKeys, sealSession, sessionSeconds } from './session-seal.ts'
+
+const newKey = () => randomBytes(32).toString('base64url')
+const keyHash = hash('sha256', 'lsk_of_the_test', 'base64')
+const keys = parseSessionKeys(newKey())
+const nowMs = Date.parse('2026-11-22T12:00:00.000Z')
+
+test('a session opens until 12 hours are over', () => {
+  const session = sealSession(keyHash, nowMs, keys)
+  expect(sessionSeconds).toBe(43_200)
+  expect(openSession(session, nowMs, keys)).toBe(keyHash)
+  expect(openSession(session, nowMs + 43_200_000 - 1, keys)).toBe(keyHash)
+  expect(openSession(session, nowMs + 43_200_000, keys)).toBeUndefined()
+})
+
+test('a session that was changed in any one bit does not open', () => {
+  const bytes = Buffer.from(sealSession(keyHash, nowMs, keys), 'base64url')
+  for (let bit = 0; bit < bytes.length * 8; bit++) {
+    const changed = Buffer.from(bytes)
+    changed[bit >> 3]! ^= 1 << (bit & 7)
+    expect(openSession(changed.toString('base64url'), nowMs, keys), `bit ${bit}`).toBeUndefined()
+  }
+  for (const text of [
+    '',
+    'x',
+    bytes.subarray(1).toString('base64url'),
+    `${bytes.toString('base64url')}AAAA`,
+  ]) {
+    expect(openSession(text, nowMs, keys)).toBeUndefined()
+  }
+})
+
+test('a session shows nothing of the key, and no two are alike', () => {
+  const [one, other] = [sealSession(keyHash, nowMs, keys), sealSession(keyHash, nowMs, keys)]
+  expect(one).not.toBe(other)
+  expect(Buffer.from(one, 'base64url').includes(Buffer.from(keyHash, 'base64'))).toBe(false)
+})
+
+test('under another key it does not open; while keys are rotated both open it', () => {
+  const [before, after] = [newKey(), newKey()]
+  const session = sealSession(keyHash, nowMs, parseSessionKeys(before))
+  expect(openSession(session, nowMs, parseSessionKeys(after))).toBeUndefined()
+  const both = parseSessionKeys(`${after},${before}`)
+  expect(openSession(session, nowMs, both)).toBe(keyHash)
+  expect(openSession(sealSession(keyHash, nowMs, both), nowMs, parseSessionKeys(after))).toBe(keyHash)
+})
+
+test('what is no key is refused without being repeated', () => {
+  for (const text of ['', 'short-secret', `${newKey()},short-secret`, `${newKey()}!`]) {
+    expect(() => parseSessionKeys(text)).toThrow(/^must be 32 bytes in base64url, 43 characters$/)
+  }
+})

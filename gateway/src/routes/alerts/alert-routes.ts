@@ -1,0 +1,57 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import type { Alert } from '@licensing/proto/notifier'
+import { z } from 'zod'
+import { id } from '../../fields/id.ts'
+import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+import { vendorRoute } from '../../route.ts'
+import type { Route } from '../../route.ts'
+
+const alertSchema = z
+  .strictObject({
+    id: id('alrt'),
+    kind: z.enum(closedSets.alertKind),
+    app_id: id('app').nullable().describe('Null where it is about the account as a whole.'),
+    endpoint_id: id('whe').nullable(),
+    detail: z.string().describe('What happened and what to do, in sentences.'),
+    created_at: timestampText,
+    mailed_at: timestampText
+      .nullable()
+      .describe('Null until it was sent by e-mail; stays null where the account has no address.'),
+  })
+  .meta({ id: 'Alert' })
+
+function alertJson(alert: Alert): z.output<typeof alertSchema> {
+  return {
+    id: alert.id,
+    kind: readMember('alertKind', alert.kind),
+    app_id: alert.applicationId ?? null,
+    endpoint_id: alert.endpointId ?? null,
+    detail: alert.detail,
+    created_at: isoText(alert.createdAt),
+    mailed_at: isoTextOrNull(alert.mailedAt),
+  }
+}
+
+export const alertRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/alerts',
+    operationId: 'listAlerts',
+    tag: 'Webhooks',
+    summary: 'List alerts',
+    description: 'A key bound to one application sees that one’s alerts.',
+    scopes: ['read'],
+    query: z.object({ limit, cursor: idCursor('alrt') }),
+    answer: pageOf(alertSchema),
+    handle: async ({ services, accountId, onlyApplicationId, query }) => {
+      const { alerts, hasMore } = await services.notifier.listAlerts({
+        accountId,
+        onlyApplicationId,
+        limit: query.limit,
+        beforeId: query.cursor,
+      })
+      return { body: page(alerts.map(alertJson), hasMore, ({ id }) => id) }
+    },
+  }),
+]

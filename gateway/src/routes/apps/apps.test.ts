@@ -1,0 +1,53 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { expect, test } from 'vitest'
+import { accountId, appId, otherAppId, startGateway } from '../../testing/gateway.ts'
+
+const application = (id: string) => ({ id, accountId, name: 'Studio' })
+const rootKeyOf = (id: string) => `lrk_${id.slice(-26).padEnd(43, '0')}`
+
+test('an application is shown with its root key, alone and on a page', async () => {
+  await using gateway = await startGateway()
+  gateway.answers.catalog.getApplication = async ({ applicationId }) => application(applicationId)
+  gateway.answers.catalog.listApplications = async () => ({
+    applications: [application(otherAppId), application(appId)],
+    hasMore: false,
+  })
+  gateway.answers.rootKeys.getRootKeys = async ({ applicationIds }) => ({
+    rootKeys: applicationIds.map(rootKeyOf),
+  })
+  const one = await gateway.api.get(`/v1/apps/${appId}`)
+  expect(one.body).toMatchObject({ id: appId, root_key: rootKeyOf(appId) })
+  const page = await gateway.api.get<{ data: unknown[] }>('/v1/apps')
+  expect(page.body.data).toMatchObject([
+    { id: otherAppId, root_key: rootKeyOf(otherAppId) },
+    { id: appId, root_key: rootKeyOf(appId) },
+  ])
+  expect(gateway.calls.filter((call) => call === 'getRootKeys')).toHaveLength(2)
+})
+
+test('a new application is answered with the root key that came with it, or is asked for', async () => {
+  await using gateway = await startGateway()
+  gateway.answers.catalog.createApplication = async () => ({
+    ...application(appId),
+    rootKey: rootKeyOf(appId),
+  })
+  const made = await gateway.api.post('/v1/apps', { body: { name: 'Studio' } })
+  expect(made).toMatchObject({ status: 201, body: { root_key: rootKeyOf(appId) } })
+  expect(gateway.calls).not.toContain('getRootKeys')
+  // A catalog of the release before does not name it.
+  gateway.answers.catalog.createApplication = async () => application(appId)
+  gateway.answers.rootKeys.getRootKeys = async () => ({ rootKeys: [rootKeyOf(appId)] })
+  const before = await gateway.api.post('/v1/apps', { body: { name: 'Studio' } })
+  expect(before).toMatchObject({ status: 201, body: { root_key: rootKeyOf(appId) } })
+})
+
+test('without licensing an application is unavailable, and never shown without its root key', async () => {
+  await using gateway = await startGateway()
+  gateway.answers.catalog.getApplication = async ({ applicationId }) => application(applicationId)
+  gateway.answers.rootKeys.getRootKeys = async () => {
+    throw new ServiceError('unavailable', 'licensing is unavailable')
+  }
+  const answer = await gateway.api.get(`/v1/apps/${appId}`)
+  expect(answer).toMatchObject({ status: 503, body: { code: 'unavailable' } })
+  expect(answer.headers.get('retry-after')).toBe('1')
+})

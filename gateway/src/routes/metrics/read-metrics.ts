@@ -1,0 +1,152 @@
+import type { ApplicationDay } from '@licensing/proto/licensing'
+import { dayMs, dayText } from '../../fields/day.ts'
+import { toProto } from '../../fields/timestamp.ts'
+import type { Services } from '../../services.ts'
+import type { MetricName, Points } from './metric-values.ts'
+
+export type Step = 'day' | 'hour'
+
+export const stepMs: Record<Step, number> = { day: dayMs, hour: dayMs / 24 }
+
+/** Steps from `from` to before `end`, all begun. */
+export interface Span {
+  accountId: string
+  applicationId: string
+  from: number
+  end: number
+  step: Step
+}
+
+type Read<M extends MetricName> = (services: Services, span: Span) => Promise<Points<M>>
+
+const days = ({ accountId, applicationId, from, end }: Span) => ({
+  accountId,
+  applicationId,
+  from: dayText(from),
+  to: dayText(end - 1),
+})
+
+const starts = ({ from, end, step }: Span) =>
+  Array.from({ length: Math.ceil((end - from) / stepMs[step]) }, (_, at) => from + at * stepMs[step])
+
+const dayStart = ({ day }: { day: string }) => Date.parse(day)
+
+const noDay: Omit<ApplicationDay, '$typeName' | 'day'> = {
+  issued: 0n,
+  imported: 0n,
+  created: 0n,
+  suspended: 0n,
+  reactivated: 0n,
+  revoked: 0n,
+  expired: 0n,
+  retired: 0n,
+  downgraded: 0n,
+  activeChange: 0n,
+  activationsNew: 0n,
+  activationsFreed: 0n,
+  activationsSeen: 0n,
+}
+
+const licences: Read<'licences'> = async ({ licensing }, span) => {
+  const answer = await licensing.getApplicationDays(days(span))
+  const happened = new Map(answer.days.map((day) => [dayStart(day), day]))
+  let active = answer.activeBefore
+  return new Map(
+    starts(span).map((at) => {
+      const day = happened.get(at) ?? noDay
+      active += day.activeChange
+      const values = {
+        issued: Number(day.issued),
+        imported: Number(day.imported),
+        created: Number(day.created),
+        suspended: Number(day.suspended),
+        reactivated: Number(day.reactivated),
+        revoked: Number(day.revoked),
+        expired: Number(day.expired),
+        retired: Number(day.retired),
+        downgraded: Number(day.downgraded),
+        active: Number(active),
+      }
+      return [at, values]
+    }),
+  )
+}
+
+const activations: Read<'activations'> = async ({ licensing }, span) => {
+  const answer = await licensing.getApplicationDays(days(span))
+  return new Map(
+    answer.days.map((day) => [
+      dayStart(day),
+      {
+        new: Number(day.activationsNew),
+        freed: Number(day.activationsFreed),
+        seen: Number(day.activationsSeen),
+      },
+    ]),
+  )
+}
+
+const deliveries: Read<'deliveries'> = async ({ notifier }, span) => {
+  const { accountId, applicationId, step } = span
+  const { points } = await notifier.getDeliveryMetrics({
+    accountId,
+    applicationId,
+    from: toProto(span.from),
+    to: toProto(span.end),
+    step,
+  })
+  return new Map(
+    points.map((point) => [
+      Number(point.at!.seconds) * 1000,
+      {
+        delivered: Number(point.delivered),
+        failed_attempts: Number(point.failedAttempts),
+        p50_ms: point.p50Ms === undefined ? null : Number(point.p50Ms),
+        p95_ms: point.p95Ms === undefined ? null : Number(point.p95Ms),
+      },
+    ]),
+  )
+}
+
+const payments: Read<'payments'> = async ({ billing }, span) => {
+  const answer = await billing.getPaymentDays(days(span))
+  const byDay = Map.groupBy(answer.days, dayStart)
+  return new Map(
+    [...byDay].map(([at, rows]) => [
+      at,
+      Object.fromEntries(
+        rows.map((row) => [
+          row.currency,
+          {
+            count: Number(row.count),
+            gross_minor: Number(row.grossMinor),
+            refunded_minor: Number(row.refundedMinor),
+            fee_minor: Number(row.feeMinor),
+          },
+        ]),
+      ),
+    ]),
+  )
+}
+
+/** Asks the service that counts. */
+export const readMetric: { [M in MetricName]: Read<M> } = { licences, activations, deliveries, payments }
+
+/** A step in which nothing happened, or that is still ahead. */
+export const nothing: { [M in MetricName]: Points<M> extends Map<number, infer Values> ? Values : never } = {
+  licences: {
+    issued: 0,
+    imported: 0,
+    created: 0,
+    suspended: 0,
+    reactivated: 0,
+    revoked: 0,
+    expired: 0,
+    retired: 0,
+    downgraded: 0,
+    active: 0,
+  },
+  activations: { new: 0, freed: 0, seen: 0 },
+  deliveries: { delivered: 0, failed_attempts: 0, p50_ms: null, p95_ms: null },
+  payments: {},
+}

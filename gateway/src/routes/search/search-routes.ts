@@ -1,0 +1,55 @@
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { problemOfText, textLimits } from '@licensing/proto/text'
+import { z } from 'zod'
+import { lengths } from '../../fields/text.ts'
+import { vendorRoute, within } from '../../route.ts'
+import type { Route } from '../../route.ts'
+import { licenceJson, licenceSchema } from '../licences/licence-json.ts'
+
+const q = z
+  .string()
+  .meta({ ...lengths(textLimits.search), examples: ['acme'] })
+  .describe('White space around it does not count.')
+  .transform((text, context) => {
+    const trimmed = text.trim()
+    const problem = problemOfText(trimmed, textLimits.search)
+    if (problem === undefined) return trimmed
+    context.addIssue({ code: 'custom', message: problem })
+    return z.NEVER
+  })
+
+export const searchRoutes: Route[] = [
+  vendorRoute({
+    method: 'GET',
+    path: '/v1/apps/{app_id}/search',
+    operationId: 'searchLicences',
+    tag: 'Licences',
+    summary: 'Find licences by what a customer has of them',
+    description:
+      'A licence’s id, key or legacy key, an activation, a charge, a checkout session, a sale, a host, or the beginning of a customer reference. At most 20, exact matches first.',
+    scopes: ['read'],
+    query: z.object({ q }),
+    answer: z.strictObject({
+      data: z.array(
+        z.strictObject({
+          matched: z.enum(closedSets.searchMatch).describe('What was found.'),
+          licence: licenceSchema,
+        }),
+      ),
+    }),
+    handle: async (call) => {
+      const asked = { ...within(call), query: call.query.q }
+      // One after the other: only licensing knows the order in which all are shown.
+      const { licences } = await call.services.billing.findLicencesOfSale(asked)
+      const { found } = await call.services.licensing.searchLicences({ ...asked, ofSales: licences })
+      return {
+        body: {
+          data: found.map(({ matched, licence }) => ({
+            matched: readMember('searchMatch', matched),
+            licence: licenceJson(licence!),
+          })),
+        },
+      }
+    },
+  }),
+]
