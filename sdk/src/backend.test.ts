@@ -42,6 +42,26 @@ describe('the client for vendors’ backends', () => {
     >()
   })
 
+  it('goes through every list row by row, and types what is no list', () => {
+    type Lists = Parameters<typeof backend.rows>[0]
+    expectTypeOf<
+      | '/v1/licences/{licence_id}/activations'
+      | '/v1/licences/{licence_id}/history'
+      | '/v1/apps/{app_id}/checkout-sessions'
+      | '/v1/apps/{app_id}/sale-events'
+      | '/v1/apps/{app_id}/payments'
+      | '/v1/apps/{app_id}/refunds'
+    >().toExtend<Lists>()
+    expectTypeOf(backend.rows<'/v1/apps/{app_id}/checkout-sessions'>).returns.toExtend<
+      AsyncGenerator<Schemas['CheckoutSession']>
+    >()
+    expectTypeOf(backend.get<'/v1/apps/{app_id}/search'>).returns.resolves.toExtend<{
+      data: { matched: string; licence: Schemas['Licence'] }[]
+    }>()
+    expectTypeOf(backend.get<'/v1/apps/{app_id}/metrics'>).returns.resolves.toHaveProperty('points')
+    expectTypeOf(backend.get<'/v1/api-keys/self'>).returns.resolves.toExtend<{ account_id: string }>()
+  })
+
   it('makes another Idempotency-Key each time, of a length that the service takes', () => {
     const keys = Array.from({ length: 100 }, newIdempotencyKey)
     expect(new Set(keys).size).toBe(100)

@@ -4,6 +4,7 @@ import type { BackendOptions } from './backend/request.ts'
 
 /** The public face of the package for vendors' backends. */
 export { LicensingApiError, type FieldProblem } from './backend/errors.ts'
+export { newIdempotencyKey } from './backend/idempotency-key.ts'
 export type { BackendOptions } from './backend/request.ts'
 
 /** The REST API, typed path by path: see `createLicensingBackend`. */
@@ -16,7 +17,7 @@ export type Schemas = components['schemas']
  * A client of the REST API for a vendor's backend: one function a method, whose paths, parameters, bodies and answers
  * are typed by the API's own document. Each resolves to the answer's body. What a rate limit refused is sent again
  * after the time asked for; what failed on the way (503, no connection, no answer in time) is sent again where doing it
- * twice is doing it once.
+ * twice is doing it once: so is every `post`, which carries an `Idempotency-Key` of its own unless it is given one.
  *
  * @throws LicensingApiError (by rejecting) with the service's `code` where the answer is not the one wanted
  * @example
@@ -30,14 +31,4 @@ export type Schemas = components['schemas']
  */
 export function createLicensingBackend(options: BackendOptions): LicensingBackend {
   return createTypedClient<paths>(options)
-}
-
-/**
- * A new `Idempotency-Key`. Keep it with what the call is for before making the call, and use it for every repetition.
- * An id of your own that stands for exactly one licence, like an order's, does as well.
- *
- * @example order.idempotencyKey ??= newIdempotencyKey()
- */
-export function newIdempotencyKey(): string {
-  return crypto.randomUUID()
 }

@@ -5,9 +5,10 @@ export {
   type VerifyWebhookOptions,
   type WebhookVerificationReason,
 } from './webhooks/verify-webhook.ts'
-export type {
-  WebhookEnvelope,
-  WebhookEvent,
-  WebhookEventType,
-  WebhookObjects,
+export {
+  webhookEventTypes,
+  type WebhookEnvelope,
+  type WebhookEvent,
+  type WebhookEventType,
+  type WebhookObjects,
 } from './webhooks/webhook-event.ts'

@@ -6,9 +6,29 @@ import { shared } from './vector.ts'
 const START = Date.parse('2026-11-21T10:00:00Z')
 const MINUTE = 60_000
 
+/** What the crypto threads, which are real, have not finished. */
+const atWork = new Set<Promise<unknown>>()
+
 /** Only the clock and the timers are not real. */
-beforeEach(() => vi.useFakeTimers({ now: START, toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
-afterEach(() => vi.useRealTimers())
+beforeEach(() => {
+  vi.useFakeTimers({ now: START, toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+  const { subtle } = crypto
+  for (const name of ['importKey', 'verify', 'digest'] as const) {
+    const work = subtle[name].bind(subtle) as (...given: unknown[]) => Promise<unknown>
+    vi.spyOn(subtle, name).mockImplementation(((...given: unknown[]) => watched(work(...given))) as never)
+  }
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.useRealTimers()
+})
+
+function watched(work: Promise<unknown>): Promise<unknown> {
+  const done = () => void atWork.delete(work)
+  atWork.add(work)
+  work.then(done, done)
+  return work
+}
 
 describe('the background', () => {
   it('does not exist before the first call', () => {
@@ -147,12 +167,15 @@ describe('the background', () => {
   })
 })
 
-/** Lets time go by in steps; between them the crypto threads, which are real, finish what was put to them. */
+/** Lets time go by in steps; between them the client finishes all that it can do without more time. */
 async function pass(ms: number): Promise<void> {
   const step = Math.max(1000, Math.min(MINUTE, ms / 50))
   for (let passed = 0; passed < ms; passed += step) {
     await vi.advanceTimersByTimeAsync(Math.min(step, ms - passed))
-    for (let turn = 0; turn < 10; turn++) await crypto.subtle.digest('SHA-256', new Uint8Array(1))
+    for (let idle = 0; idle < 3; idle = atWork.size === 0 ? idle + 1 : 0) {
+      await Promise.allSettled(atWork)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
   }
 }
 
@@ -164,6 +187,7 @@ function given(answer: Answer, options: { store?: LicenceStore; licenceKey?: str
   const client = new LicenceClient({
     baseUrl: fields.base_url,
     appId: fields.app_id,
+    rootKey: fields.root_key as string,
     licenceKey: fields.licence_key ?? undefined,
     fingerprint: fields.fingerprint,
     host: fields.host,
@@ -194,7 +218,8 @@ function grant(token: string): Response {
 const activated: Answer = (request) => {
   if (request.endsWith('/refresh')) return grant('token_after_13h')
   if (request.startsWith('POST')) return grant('token')
-  if (request.endsWith('/jwks.json')) return Response.json(shared.values['jwks'])
+  if (request.endsWith('/jwks.json'))
+    return Response.json({ keys: [], signed: [shared.documents['keys']?.jws] })
   return Response.json({ signature: shared.documents['list_10']?.jws })
 }
 
@@ -206,7 +231,9 @@ const record = {
   fingerprint: shared.client.fingerprint,
   token: shared.documents['token']?.jws,
   refusal: null,
-  jwks: shared.values['jwks'],
+  signed_keys: shared.documents['keys']?.jws,
+  jwks: null,
+  file_keys: null,
   revocations: null,
   seen: { time: new Date(START).toISOString(), local: new Date(START).toISOString(), turned_back: false },
 }

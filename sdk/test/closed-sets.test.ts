@@ -6,9 +6,26 @@ import type {
   RefundLane,
   SuspensionReason,
 } from '../../proto/src/closed-sets.ts'
-import { webhookEventTypes } from '../../proto/src/webhook-events.ts'
+import { webhookFields } from '../../proto/src/webhook-events.ts'
 import type { Schemas } from '../src/backend.ts'
-import type { WebhookEventType, WebhookObjects } from '../src/webhooks.ts'
+import { webhookEventTypes } from '../src/webhooks.ts'
+import type { WebhookEnvelope, WebhookEventType, WebhookObjects } from '../src/webhooks.ts'
+
+/** What the compiler knows of a type's fields, in the words of `webhookFields`. */
+type Fields<Type extends WebhookEventType> = Kinds<WebhookObjects[Type]> &
+  (WebhookEnvelope<Type>['previous'] extends null ? unknown : { previous: 'object' })
+
+type Kinds<Shape> = {
+  [Name in keyof Shape]-?: `${KindOf<NonNullable<Shape[Name]>>}${undefined extends Shape[Name] ? '?' : ''}`
+}
+
+type KindOf<Value> = Value extends string
+  ? 'string'
+  : Value extends number
+    ? 'number'
+    : Value extends boolean
+      ? 'boolean'
+      : 'object'
 
 // The package cannot import the services' own lists: it is published alone.
 describe('the types that the package is published with', () => {
@@ -34,21 +51,35 @@ describe('the types that the package is published with', () => {
       NonNullable<WebhookObjects['licence.suspended']['reason']>
     >().toEqualTypeOf<SuspensionReason>()
     expectTypeOf<WebhookObjects['refund.processed']['lane']>().toEqualTypeOf<RefundLane>()
-    const types: Record<WebhookEventType, true> = {
-      'licence.created': true,
-      'licence.plan_changed': true,
-      'licence.suspended': true,
-      'licence.reactivated': true,
-      'licence.revoked': true,
-      'licence.expired': true,
-      'licence.retired': true,
-      'licence.downgraded': true,
-      'payment.succeeded': true,
-      'payment.provision_failed': true,
-      'refund.processed': true,
-      'spend_cap.reached': true,
-      'webhook.test': true,
+    const onPlan = { licence_id: 'string', plan_id: 'string', status: 'string' } as const
+    const standing = { licence_id: 'string', status: 'string' } as const
+    const fields: { [Type in WebhookEventType]: Fields<Type> } = {
+      'licence.created': onPlan,
+      'licence.plan_changed': { ...onPlan, previous: 'object' },
+      'licence.suspended': { ...standing, reason: 'string?' },
+      'licence.reactivated': standing,
+      'licence.revoked': standing,
+      'licence.expired': standing,
+      'licence.retired': standing,
+      'licence.downgraded': standing,
+      'payment.succeeded': { licence_id: 'string', amount: 'number', currency: 'string' },
+      'payment.provision_failed': {
+        session_id: 'string',
+        plan_id: 'string',
+        amount: 'number',
+        currency: 'string',
+        reason: 'string',
+      },
+      'refund.processed': {
+        licence_id: 'string',
+        charge_ref: 'string',
+        amount: 'number',
+        lane: 'string',
+      },
+      'spend_cap.reached': { period: 'string', cap_minor: 'number', spent_minor: 'number' },
+      'webhook.test': { ping: 'boolean' },
     }
-    expect(Object.keys(types).sort()).toEqual(webhookEventTypes.toSorted())
+    expect(fields).toEqual(webhookFields)
+    expect(webhookEventTypes.toSorted()).toEqual(Object.keys(webhookFields).toSorted())
   })
 })

@@ -9,6 +9,7 @@ import {
   oneof,
   record,
   string,
+  type Arbitrary,
 } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LicenceClient } from '../src/product/client.ts'
@@ -25,10 +26,19 @@ const replies = oneof(
 )
 
 const calls = constantFrom(
-  ...(['ready', 'activate', 'refresh', 'check', 'deactivate', 'callHome', 'migrate'] as const),
+  ...(['ready', 'activate', 'refresh', 'check', 'deactivate', 'callHome', 'migrate', 'file'] as const),
 )
 
-const steps = array(record({ call: calls, clock: integer({ min: -1e12, max: 4e12 }) }), {
+const files = oneof(
+  string(),
+  constantFrom(
+    ...[...vectorFiles.values()]
+      .flat()
+      .flatMap(({ steps }) => steps.flatMap(({ argument }) => argument ?? [])),
+  ),
+)
+
+const steps = array(record({ call: calls, file: files, clock: integer({ min: -1e12, max: 4e12 }) }), {
   maxLength: 8,
 })
 
@@ -39,14 +49,16 @@ const stores = oneof(
   constantFrom(...[...vectorFiles.values()].flat().map(({ store }) => JSON.stringify(store))),
 )
 
+type Call = typeof calls extends Arbitrary<infer T> ? T : never
+
 describe('a client, whatever the service, the store and the clock do', () => {
   it('resolves every call to a state, and never throws', async () => {
     await assert(
       asyncProperty(stores, array(replies), steps, async (text, script, steps) => {
         const { client, clock } = givenClient(text, script)
-        for (const { call, clock: now } of steps) {
+        for (const { call, file, clock: now } of steps) {
           clock.now = now
-          const state = await (call === 'migrate' ? client.migrateAsync('OLD-1') : client[call]())
+          const state = await run(client, call, file)
           expect(isSound(state)).toBe(true)
           expect(typeof client.hasFeature('export_pdf')).toBe('boolean')
           expect(Number.isInteger(client.limit('max_projects'))).toBe(true)
@@ -61,9 +73,9 @@ describe('a client, whatever the service, the store and the clock do', () => {
     await assert(
       asyncProperty(stores, array(replies), steps, async (text, script, steps) => {
         const { client, clock } = givenClient(text, script)
-        for (const { call, clock: now } of steps) {
+        for (const { call, file, clock: now } of steps) {
           clock.now = now
-          const { usable } = await (call === 'migrate' ? client.migrateAsync('OLD-1') : client[call]())
+          const { usable } = await run(client, call, file)
           const limit = String(client.limit('max_projects'))
           expect(usable ? genuine.has(limit) : limit === '0').toBe(true)
           expect(client.hasFeature('beta_tools')).toBe(false)
@@ -73,6 +85,17 @@ describe('a client, whatever the service, the store and the clock do', () => {
     )
   })
 })
+
+function run(client: LicenceClient, call: Call, file: string): Promise<LicenceState> {
+  switch (call) {
+    case 'migrate':
+      return client.migrateAsync('OLD-1')
+    case 'file':
+      return client.activateOffline(file)
+    default:
+      return client[call]()
+  }
+}
 
 /** `usable`, `reason` and the token's fields agree with the status. */
 function isSound({ status, usable, reason, expiresAt }: LicenceState): boolean {
@@ -99,6 +122,7 @@ function givenClient(text: string | null, script: readonly { status: number; tex
   const client = new LicenceClient({
     baseUrl: fields.base_url,
     appId: fields.app_id,
+    rootKey: fields.root_key as string,
     licenceKey: fields.licence_key ?? undefined,
     fingerprint: fields.fingerprint,
     host: fields.host,

@@ -10,6 +10,12 @@ interface Reply {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+interface Signer {
+  readonly kid: string
+  readonly key: KeyObject
+  readonly x: string
+}
+
 /** The product endpoints over HTTP, with keys of their own and as much memory as one application needs. */
 export class LicensingServer implements AsyncDisposable {
   readonly appId = 'app_01kahz5k00e000000000000001'
@@ -25,7 +31,10 @@ export class LicensingServer implements AsyncDisposable {
   readonly #legacyKeys = new Map<string, string>()
   readonly #activations = new Map<string, { licenceId: string; fingerprint: string }>()
   readonly #revoked: string[] = []
-  readonly #signers: { kid: string; key: KeyObject; x: string }[] = []
+  readonly #root = newSigner()
+  /** What products of this application have compiled in. */
+  readonly rootKey = `lrk_${this.#root.x}`
+  readonly #signers: Signer[] = []
   readonly #server = createServer((request, response) => {
     void this.#reply(request).then(({ status, body, headers }) => {
       response.writeHead(status, { 'content-type': 'application/json', ...headers })
@@ -76,9 +85,7 @@ export class LicensingServer implements AsyncDisposable {
   }
 
   rotateKey(): void {
-    const { privateKey } = generateKeyPairSync('ed25519')
-    const { x = '' } = privateKey.export({ format: 'jwk' })
-    this.#signers.push({ kid: randomUUID(), key: privateKey, x })
+    this.#signers.push(newSigner())
   }
 
   get activations(): number {
@@ -101,7 +108,7 @@ export class LicensingServer implements AsyncDisposable {
       case 'GET apps revocations':
         return this.#revocations(searchParams.get('since'), request.headers['if-none-match'])
       case 'GET apps jwks.json':
-        return { status: 200, body: { keys: this.#signers.map(publicKey) } }
+        return { status: 200, body: this.#keySet() }
       case 'POST apps migrate': {
         const key = this.#legacyKeys.get(body['legacy_key'] ?? '')
         return key
@@ -163,13 +170,25 @@ export class LicensingServer implements AsyncDisposable {
     }
   }
 
-  #sign(payload: object): string {
-    const signer = this.#signers.at(-1)
+  #keySet() {
+    const keys = this.#signers.map(publicKey)
+    const iat = Math.floor(Date.now() / 1000)
+    const claims = { app_id: this.appId, keys, iat, exp: iat + 30 * 86_400 }
+    return { keys, signed: [this.#sign(claims, { ...this.#root, kid: this.rootKey })] }
+  }
+
+  #sign(payload: object, signer = this.#signers.at(-1)): string {
     if (!signer) throw new Error('no key')
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
     const input = `${part({ alg: 'EdDSA', kid: signer.kid })}.${part(payload)}`
     return `${input}.${sign(null, Buffer.from(input), signer.key).toString('base64url')}`
   }
+}
+
+function newSigner(): Signer {
+  const { privateKey } = generateKeyPairSync('ed25519')
+  const { x = '' } = privateKey.export({ format: 'jwk' })
+  return { kid: randomUUID(), key: privateKey, x }
 }
 
 function publicKey({ kid, x }: { kid: string; x: string }) {

@@ -21,18 +21,21 @@ beforeAll(async () => {
   await run('npx', ['--yes', packageManager, 'pack', '--pack-destination', project], { cwd: sdk })
   const [tarball = ''] = await readdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
-  // Its one dependency is taken from here, so that nothing has to be fetched.
-  const jose = await realpath(join(sdk, 'node_modules', 'jose'))
+  // Its dependencies are taken from here, so that nothing has to be fetched.
+  const names = ['jose', '@noble/ed25519']
+  const dependencies = await Promise.all(names.map((name) => realpath(join(sdk, 'node_modules', name))))
   const flags = ['--offline', '--no-audit', '--no-fund', '--install-links']
-  await run('npm', ['install', ...flags, `./${tarball}`, jose], { cwd: project })
+  await run('npm', ['install', ...flags, `./${tarball}`, ...dependencies], { cwd: project })
   return () => folder.remove()
 })
 
 describe('the published package', () => {
-  it('depends on jose alone', async () => {
+  it('depends on jose, and on a library for runtimes without Ed25519, alone', async () => {
     const manifest = JSON.parse(await readFile(join(installed(), 'package.json'), 'utf8'))
-    expect(Object.keys(manifest.dependencies)).toEqual(['jose'])
+    expect(Object.keys(manifest.dependencies)).toEqual(['@noble/ed25519', 'jose'])
     expect(manifest).not.toHaveProperty('private')
+    expect(manifest.peerDependenciesMeta).toEqual({ react: { optional: true } })
+    expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true })
   })
 
   it('holds what it is built to, and no sources or tests', async () => {
@@ -65,10 +68,10 @@ describe('the published package', () => {
       `import { LicenceClient } from '@licensing/sdk'
        import { fileStore, machineFingerprint } from '@licensing/sdk/node'
        import { verifyWebhook } from '@licensing/sdk/webhooks'
-       const [baseUrl, appId, licenceKey] = process.argv.slice(2)
+       const [baseUrl, appId, licenceKey, rootKey] = process.argv.slice(2)
        const fingerprint = await machineFingerprint({ appId, file: './id' })
        const licence = new LicenceClient({
-         baseUrl, appId, licenceKey, fingerprint, store: fileStore('./licence.json'), host: 'localhost', productVersion: '1',
+         baseUrl, appId, rootKey, licenceKey, fingerprint, store: fileStore('./licence.json'), host: 'localhost', productVersion: '1',
        })
        const { status } = await licence.activate()
        const refused = await verifyWebhook('{}', 't=1,v1=' + '0'.repeat(64), 'whsec_x').catch(({ reason }) => reason)
@@ -76,9 +79,13 @@ describe('the published package', () => {
     )
     const key = service.issue()
     const start = async () => {
-      const { stdout } = await run(process.execPath, [script, service.baseUrl, service.appId, key], {
-        cwd: project,
-      })
+      const { stdout } = await run(
+        process.execPath,
+        [script, service.baseUrl, service.appId, key, service.rootKey],
+        {
+          cwd: project,
+        },
+      )
       return JSON.parse(stdout)
     }
     const licensed = ['licensed', true, 25, 'signature_mismatch']
@@ -96,11 +103,13 @@ describe('the published package', () => {
       `import { LicenceClient, memoryStore, type LicenceState } from '@licensing/sdk'
        import { verifyWebhook } from '@licensing/sdk/webhooks'
        import { createLicensingBackend } from '@licensing/sdk/backend'
+       import { useLicence } from '@licensing/sdk/react'
+       const use: (licence: LicenceClient) => LicenceState = useLicence
        const backend = createLicensingBackend({ baseUrl: 'https://x', apiKey: 'lsk_x' })
        const plan = backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path: { app_id: 'a', plan_id: 'p' } })
        plan.then(({ suspended_licences }) => suspended_licences.toFixed(0), () => null)
        const licence = new LicenceClient({
-         baseUrl: 'https://x', appId: 'app_1', fingerprint: 'f', host: 'h', productVersion: '1', store: memoryStore(),
+         baseUrl: 'https://x', appId: 'app_1', rootKey: 'unpinned', fingerprint: 'f', host: 'h', productVersion: '1', store: memoryStore(),
        })
        const state: LicenceState = await licence.activate()
        const granted: boolean = licence.hasFeature('a') && state.usable

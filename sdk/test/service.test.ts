@@ -145,7 +145,12 @@ describe('a product and a service that speak HTTP', () => {
 
   it('is not delayed by options that make no sense', async () => {
     const nothing = {} as LicenceClientOptions
-    const licence = new LicenceClient({ ...nothing, licenceKey: 'X', background: false })
+    const licence = new LicenceClient({
+      ...nothing,
+      rootKey: 'unpinned',
+      licenceKey: 'X',
+      background: false,
+    })
     await expect(licence.activate()).resolves.toMatchObject({ status: 'unlicensed', reason: 'unreachable' })
     expect(licence.hasFeature('export_pdf')).toBe(false)
   })
@@ -155,6 +160,7 @@ function givenClient(service: LicensingServer, options: Partial<LicenceClientOpt
   const licence = new LicenceClient({
     baseUrl: `${service.baseUrl}/`,
     appId: service.appId,
+    rootKey: service.rootKey,
     fingerprint: 'machine-1',
     host: 'app.example.com',
     productVersion: '4.2.0',

@@ -7,6 +7,8 @@ export interface Vector {
   readonly client?: Partial<ClientFields>
   readonly clock: string
   readonly store: unknown
+  /** The constructor throws. */
+  readonly refused?: boolean
   readonly store_fails?: 'read' | 'write' | 'never'
   readonly steps: readonly Step[]
 }
@@ -14,6 +16,7 @@ export interface Vector {
 export interface ClientFields {
   readonly base_url: string
   readonly app_id: string
+  readonly root_key: string | readonly string[] | null
   readonly licence_key: string | null
   readonly fingerprint: string
   readonly host: string
@@ -23,10 +26,13 @@ export interface ClientFields {
 export interface Step {
   readonly clock?: string
   readonly restart?: Partial<ClientFields>
-  readonly call?: 'ready' | 'activate' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home'
+  readonly call?:
+    'ready' | 'activate' | 'activate_offline' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home'
   readonly argument?: string
   readonly answers?: readonly ScriptedAnswer[]
   readonly state: Readonly<Record<string, unknown>>
+  /** What `createOfflineRequest` gives. */
+  readonly offline_request?: unknown
   readonly features?: Readonly<Record<string, boolean>>
   readonly limits?: Readonly<Record<string, number>>
 }
@@ -79,10 +85,13 @@ export const vectorFiles: ReadonlyMap<string, readonly Vector[]> = new Map(
 function resolve(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(resolve)
   if (typeof value !== 'object' || value === null) return value
-  const { $value, $jws, $bearer } = value as Record<string, string | undefined>
+  const { $value, $jws, $bearer, $lines } = value as Record<string, string | undefined> & {
+    $lines?: unknown[]
+  }
   if ($value !== undefined) return resolve(found(shared.values, $value))
   if ($jws !== undefined) return found(shared.documents, $jws).jws
   if ($bearer !== undefined) return `Bearer ${found(shared.documents, $bearer).jws}`
+  if ($lines !== undefined) return $lines.map(resolve).join('\n')
   return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, resolve(entry)]))
 }
 

@@ -37,6 +37,10 @@ describe('a typed client', () => {
     expectTypeOf({ path, body }).not.toExtend<Given>()
     expectTypeOf({ path, body: { external_ref: 'c-1' }, idempotencyKey: 'k' }).not.toExtend<Given>()
     expectTypeOf({ body, idempotencyKey: 'k' }).not.toExtend<Given>()
+    type Revoked = Parameters<typeof client.post<'/v1/licences/{licence_id}/revoke'>>[1]
+    expectTypeOf({ path: { licence_id: 'lic_1' } }).toExtend<Revoked>()
+    expectTypeOf({ path: { licence_id: 'lic_1' }, idempotencyKey: 'k' }).toExtend<Revoked>()
+    expectTypeOf({ idempotencyKey: 'k' }).not.toExtend<Parameters<typeof client.get<'/v1/account'>>[1]>()
     expectTypeOf<Awaited<ReturnType<Issue>>>().toEqualTypeOf<{ id: string; key: string }>()
     expectTypeOf<PathsWith<Paths, 'get'>>().toEqualTypeOf<'/v1/account' | '/v1/apps/{app_id}/licences'>()
     expectTypeOf<[]>().toExtend<ArgumentsAfterPath<typeof client.get<'/v1/account'>>>()
@@ -130,15 +134,33 @@ describe('trying again', () => {
     },
   )
 
+  it.each(['a 503', 'a connection that was cut'])(
+    'is right for every POST after %s: each call has a key, which its tries share',
+    async (what) => {
+      const failure = what === 'a 503' ? unavailable : null
+      await using service = await givenService([failure, failure, good, good, failure, good])
+      await service.client.post('/v1/licences/{licence_id}/revoke', verb)
+      await service.client.post('/v1/licences/{licence_id}/revoke', verb)
+      await service.client.post('/v1/licences/{licence_id}/revoke', { ...verb, idempotencyKey: 'mine' })
+      const keys = service.requests.map(({ key }) => key)
+      const [first, , , second] = keys
+      expect(first).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      expect(second).not.toBe(first)
+      expect(keys).toEqual([first, first, first, second, 'mine', 'mine'])
+    },
+  )
+
   it.each([
     ['unavailable', unavailable],
     ['unreachable', null],
   ])('is left to the caller where something may have been done: %s', async (code, failure) => {
     await using service = await givenService([failure, good])
-    await expect(service.client.post('/v1/licences/{licence_id}/revoke', verb)).rejects.toMatchObject({
-      code,
-    })
-    expect(service.requests).toHaveLength(1)
+    await expect(service.client.delete('/v1/api-keys/{id}', { path: { id: 'key_1' } })).rejects.toMatchObject(
+      {
+        code,
+      },
+    )
+    expect(service.requests).toMatchObject([{ key: undefined }])
   })
 
   it('ends after the configured number of tries', async () => {
@@ -197,7 +219,7 @@ interface Paths {
   '/v1/licences/{licence_id}/revoke': {
     get?: never
     post: {
-      parameters: { query?: never; header?: never; path: { licence_id: string } }
+      parameters: { query?: never; header?: { 'Idempotency-Key'?: string }; path: { licence_id: string } }
       requestBody?: never
       responses: { 200: { content: { 'application/json': { id: string } } } }
     }

@@ -65,12 +65,19 @@ type BodyPart<Operation> = Operation extends { requestBody: infer Body }
 type KeyPart<Headers> = [Headers] extends [never]
   ? NoKey
   : 'idempotency-key' extends Lowercase<keyof Headers & string>
-    ? Key
+    ? Partial<Headers> extends Headers
+      ? OptionalKey
+      : Key
     : NoKey
 
 interface Key {
   /** Makes a repetition of this call give the same result: keep it with what the call is for. */
   readonly idempotencyKey: string
+}
+
+interface OptionalKey {
+  /** One of your own, so that a repetition by your backend, after a restart too, is the same call; else each call has a new one. */
+  readonly idempotencyKey?: string | undefined
 }
 
 interface NoKey {

@@ -1,4 +1,5 @@
 import { LicensingApiError } from './errors.ts'
+import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Method } from './operations.ts'
 
 export interface BackendOptions {
@@ -37,9 +38,12 @@ export async function send(
   options: BackendOptions,
   method: Method,
   template: string,
-  request: PlainRequest,
+  given: PlainRequest,
 ): Promise<unknown> {
-  const url = `${options.baseUrl.replace(/\/+$/, '')}${fill(template, request)}`
+  const url = `${options.baseUrl.replace(/\/+$/, '')}${fill(template, given)}`
+  // The same over all tries: what an earlier one has done is answered, and not done again.
+  const request =
+    method === 'post' ? { ...given, idempotencyKey: given.idempotencyKey ?? newIdempotencyKey() } : given
   for (let tries = 0; ; tries++) {
     const outcome = await attempt(options, method, url, request)
     if ('answer' in outcome) return outcome.answer

@@ -9,7 +9,9 @@ export async function activate(contact: Contact, signal: AbortSignal): Promise<v
   }
   if (contact.isClosed('token')) return
   let answer = await request(contact, signal)
-  if (refusalIn('activate', answer) === 'limit_reached' && (await freeFormerPlace(contact, signal))) {
+  const refusal = refusalIn('activate', answer)
+  const isFull = refusal === 'limit_reached' || refusal === 'quota_exceeded'
+  if (isFull && (await freeFormerPlace(contact, signal))) {
     answer = await request(contact, signal)
   }
   contact.conclude('activate', await contact.receiveToken(answer, signal))

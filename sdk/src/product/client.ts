@@ -1,4 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import { activateOffline } from './activate-offline.ts'
 import { activate } from './activate.ts'
 import { callHome } from './call-home.ts'
 import { checkRevocations } from './check-revocations.ts'
@@ -7,6 +8,7 @@ import { deactivate } from './deactivate.ts'
 import { Installation } from './installation.ts'
 import { migrate } from './migrate.ts'
 import { refresh } from './refresh.ts'
+import { readTrust } from './root-key.ts'
 import { Session, type LicenceListener } from './session.ts'
 import { connect } from './service.ts'
 import { grants, type LicenceState } from './state.ts'
@@ -18,6 +20,12 @@ export interface LicenceClientOptions {
   readonly baseUrl: string
   /** The application's id, `app_…`. */
   readonly appId: string
+  /**
+   * The application's root key, `lrk_…`, or several while one is being replaced: compiled into the product, not read
+   * from a file beside it. Keys are believed only where one of these vouches for them, wherever they come from.
+   * `'unpinned'` believes whatever keys come, also those that somebody wrote into the store: see the README.
+   */
+  readonly rootKey: string | readonly string[]
   /** The customer's licence key. May be left out where the store remembers one, or a legacy key is migrated. */
   readonly licenceKey?: string | undefined
   /** What tells this machine from others, 1 to 128 characters, the same at every start: see `machineFingerprint`. */
@@ -41,7 +49,7 @@ export interface LicenceClientOptions {
 /**
  * The licence of one installation of a product.
  *
- * Nothing in it throws or rejects, and `hasFeature` and `limit` answer at once from the verified token that is held.
+ * Nothing in it throws or rejects but the constructor, where `rootKey` is missing or malformed; `hasFeature` and `limit` answer at once from the verified token that is held.
  * Constructing it does no work; the first call reads the store and, unless `background` is false, starts a timer that
  * never keeps a process alive.
  *
@@ -49,6 +57,7 @@ export interface LicenceClientOptions {
  * const licence = new LicenceClient({
  *   baseUrl: 'https://licensing.example.com',
  *   appId: 'app_01k…',
+ *   rootKey: 'lrk_…',
  *   licenceKey: '7ZK2M-…',
  *   fingerprint: await machineFingerprint({ appId: 'app_01k…' }),
  *   host: 'build-7.example.com',
@@ -63,9 +72,11 @@ export class LicenceClient {
   readonly #contact: Contact
   readonly #session: Session
 
+  /** @throws TypeError where `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
     const { appId, fingerprint, host, productVersion } = options
-    const identity = { appId, fingerprint, licenceKey: options.licenceKey ?? null }
+    const trust = readTrust(options.rootKey)
+    const identity = { appId, fingerprint, licenceKey: options.licenceKey ?? null, trust }
     const send: typeof fetch = options.fetch ?? ((...request) => globalThis.fetch(...request))
     this.#installation = new Installation(identity, soundClock(options.clock ?? Date.now))
     const product = { appId, fingerprint, host, productVersion }
@@ -122,7 +133,38 @@ export class LicenceClient {
   }
 
   /**
+   * What a machine without a network asks the vendor with: JSON text, the body of `POST …/offline-activations` but for
+   * `days`. The licence key is in it once it is known.
+   *
+   * @example showForCopying(licence.createOfflineRequest())
+   */
+  createOfflineRequest(): string {
+    const { fingerprint, host, productVersion } = this.#contact.product
+    const licenceKey = this.#installation.licenceKey
+    return JSON.stringify({
+      ...(licenceKey !== null && { licence_key: licenceKey }),
+      fingerprint,
+      host,
+      product_version: productVersion,
+    })
+  }
+
+  /**
+   * Makes the product licensed by the file that the vendor sent, without the network. It is kept in the store. A file that
+   * is refused changes nothing, and `state` says why. It needs a `rootKey`.
+   *
+   * @param file the text as it came
+   * @example
+   * const { usable, reason } = await licence.activateOffline(await readFile(path, 'utf8'))
+   */
+  activateOffline(file: string): Promise<LicenceState> {
+    return this.#session.run(`activateOffline ${file}`, () => activateOffline(this.#contact, file))
+  }
+
+  /**
    * Renews the token now. The background does so by itself at half of the token's life.
+   *
+   * Not while a good token of an offline file is held: the service's are shorter.
    *
    * @returns the state; a refusal (`suspended`, `expired`, …) leaves a good token in force until its end
    * @example const { expiresAt } = await licence.refresh()

@@ -2,7 +2,6 @@ import type { Installation } from './installation.ts'
 import { isClosed, RESTED, slower, type Pace } from './pace.ts'
 import { failure, unexpected, type Answer, type Ask, type Call } from './service.ts'
 import { isObject, isString } from './shape.ts'
-import { isKeySet } from './signature.ts'
 import type { Problem, RefusalReason } from './state.ts'
 
 /** Who is asking, as the service wants to know it. */
@@ -79,9 +78,12 @@ export class Contact {
   async fetchKeys(signal: AbortSignal): Promise<Answer | null> {
     const path = `/v1/apps/${encodeURIComponent(this.product.appId)}/jwks.json`
     const answer = await this.#ask({ method: 'GET', path }, signal)
-    if (answer.kind !== 'good' || !isKeySet(answer.body)) return unexpected(answer)
-    this.installation.keySet = answer.body
-    return null
+    if (answer.kind !== 'good') return unexpected(answer)
+    const trouble = await this.installation.keys.learn(answer.body, this.installation.time())
+    if (trouble === null) return null
+    return trouble.reason === 'unexpected_answer'
+      ? unexpected(answer)
+      : failure(trouble.reason, trouble.detail)
   }
 
   /** Reads something signed; where it is signed with a key not held, asks for the keys once. */
@@ -119,6 +121,9 @@ export class Contact {
       return failure('untrusted_signature', 'the token belongs to another activation')
     }
     this.installation.accept(read.value)
+    // In time, so that a start without the network never finds a good token and no keys. Whether it goes well or not
+    // the token counts.
+    if (this.installation.keys.isDue(this.installation.time())) await this.fetchKeys(signal)
     return null
   }
 }
@@ -144,6 +149,7 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
   activate: {
     '404 not_found': 'unknown_licence_key',
     '409 limit_reached': 'limit_reached',
+    '409 quota_exceeded': 'quota_exceeded',
     '422 validation_failed': 'invalid_request',
   },
   refresh: {

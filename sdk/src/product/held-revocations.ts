@@ -31,7 +31,7 @@ export class HeldRevocations {
     return this.#namedBy !== null
   }
 
-  /** Takes in an authentic list that came in answer to a request with `since`; `names` where it names the licence. */
+  /** Processes an authentic list that came in answer to a request with `since`; `names` where it names the licence. */
   learn(list: RevocationList, names: boolean, from: Origin): Acceptance {
     const acceptance = judgeList(list, this.#list?.version ?? null, from.time)
     if (names) this.#namedBy = from.jws
@@ -51,7 +51,7 @@ export class HeldRevocations {
     if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, time)
   }
 
-  /** Takes in an authentic list that the store held. */
+  /** Processes an authentic list that the store held. */
   restore(list: RevocationList, jws: string, names: boolean, stored: StoredRevocations): void {
     if (names) this.#namedBy = jws
     if (jws !== stored.list) return

@@ -1,63 +1,49 @@
+import { HeldKeys } from './held-keys.ts'
 import { HeldRevocations } from './held-revocations.ts'
-import { readRevocationList, type Acceptance, type RevocationList } from './revocation-list.ts'
-import { verify, type KeySet } from './signature.ts'
+import type { Acceptance, RevocationList } from './revocation-list.ts'
 import {
   describe,
   judge,
   type AbsenceReason,
   type Evidence,
   type FailureReason,
+  type FileRefusal,
   type Judgement,
   type LicenceState,
   type Problem,
   type RefusalReason,
 } from './state.ts'
+import { LatestProblem } from './latest-problem.ts'
+import { readStoredLicence, type FormerActivation, type InstallationIdentity } from './stored-licence.ts'
 import { parse, serialise, type StoredRecord } from './stored-record.ts'
-import { readToken, type TokenClaims } from './token.ts'
-import { anchor, notBefore, observe, resume, type SeenTime } from './trusted-clock.ts'
-
-/** A token whose signature has been verified. */
-export interface HeldToken {
-  readonly jws: string
-  readonly claims: TokenClaims
-}
-
-interface Identity {
-  readonly appId: string
-  readonly licenceKey: string | null
-  readonly fingerprint: string
-}
-
-const ABOUT_TOKENS: ReadonlySet<Problem['operation']> = new Set([
-  'activate',
-  'refresh',
-  'migrate',
-  'deactivate',
-])
+import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
+import { TrustedTime } from './trusted-time.ts'
 
 /** All that this installation knows of its licence, and what each piece of news does to it. No network in it. */
 export class Installation {
-  readonly #identity: Identity
-  readonly #now: () => number
+  readonly #identity: InstallationIdentity
+  readonly #reader: TokenReader
+  readonly #time: TrustedTime
+  readonly #problem = new LatestProblem()
   #loaded = false
   #token: HeldToken | null = null
   #revocations = new HeldRevocations()
   #refusal: RefusalReason | null = null
   #failure: FailureReason | null = null
   #absence: AbsenceReason = 'not_activated'
-  #problem: Problem | null = null
-  #seen: SeenTime
   #licenceKey: string | null
   #legacyKey: string | null = null
   /** The activation that this machine held under another fingerprint: freed when its place is needed. */
-  former: { readonly token: HeldToken; readonly fingerprint: string } | null = null
-  keySet: KeySet | null = null
+  former: FormerActivation | null = null
+  /** The keys that verify what the service signs. */
+  readonly keys: HeldKeys
 
-  constructor(identity: Identity, now: () => number) {
+  constructor(identity: InstallationIdentity, now: () => number) {
     this.#identity = identity
-    this.#now = now
+    this.#time = new TrustedTime(now)
+    this.keys = new HeldKeys(identity.trust, identity.appId)
+    this.#reader = new TokenReader(identity, this.keys)
     this.#licenceKey = identity.licenceKey
-    this.#seen = observe(null, now())
   }
 
   get licenceKey(): string | null {
@@ -87,13 +73,17 @@ export class Installation {
   }
 
   get clockTurnedBack(): boolean {
-    return this.#seen.turnedBack
+    return this.#time.seen.turnedBack
   }
 
   /** The trusted time in milliseconds, after a look at the local clock. */
   time(): number {
-    this.#seen = observe(this.#seen, this.#now())
-    return this.#seen.time
+    return this.#time.look()
+  }
+
+  /** A good token came in a file: only another file renews it, as the service gives shorter ones. */
+  get isOfflineNow(): boolean {
+    return this.#token !== null && this.#token.claims.offline && this.time() < this.#token.claims.expiresAt
   }
 
   /** The token held is past half of its life. */
@@ -106,13 +96,12 @@ export class Installation {
   }
 
   state(): LicenceState {
-    this.time()
     const interval = this.#token?.claims.checkIntervalMs ?? 0
-    const freshness = this.#revocations.freshness(this.#seen.time, interval)
-    return describe(this.#evidence(), this.#seen, freshness, this.#problem)
+    const freshness = this.#revocations.freshness(this.time(), interval)
+    return describe(this.#evidence(), this.#time.seen, freshness, this.#problem.value)
   }
 
-  /** Takes in the store's text; null when it has none. */
+  /** Reads the store's text; null when it has none. */
   async load(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
     if (text !== null && !record) this.#absence = 'store_corrupt'
@@ -121,38 +110,32 @@ export class Installation {
   }
 
   async #restore(record: StoredRecord): Promise<void> {
-    this.keySet = record.keySet
-    this.#seen = resume(record.seen, this.#now())
-    const { licenceKey, fingerprint } = this.#identity
-    if (licenceKey !== null && record.licenceKey !== null && !sameKey(licenceKey, record.licenceKey)) {
-      this.#absence = 'licence_key_changed'
-      return
-    }
+    await this.keys.restore(record)
+    this.#time.resume(record.seen)
+    const stored = await readStoredLicence(record, this.#identity, this.#reader, this.time())
+    this.#absence = stored.absence ?? this.#absence
+    if (stored.absence === 'licence_key_changed') return
     this.#licenceKey ??= record.licenceKey
     this.#legacyKey = record.legacyKey
-    const token = record.token === null ? null : await this.readToken(record.token)
-    if (typeof token === 'string') this.#absence = 'store_corrupt'
-    else if (token && record.fingerprint !== fingerprint) {
-      this.#absence = 'fingerprint_changed'
-      this.former = { token, fingerprint: record.fingerprint }
-    } else if (token) {
-      this.#token = token
-      this.#seen = notBefore(this.#seen, token.claims.issuedAt)
-      this.#refusal = record.refusal
-      await this.#restoreLists(record)
-    }
+    this.former = stored.former
+    if (!stored.token) return
+    this.#token = stored.token
+    this.#time.notBefore(stored.token.claims.issuedAt)
+    this.#refusal = record.refusal
+    await this.#restoreLists(record)
   }
 
   async #restoreLists({ revocations }: StoredRecord): Promise<void> {
     if (!revocations) return
     for (const jws of [revocations.namedBy, revocations.list]) {
-      const list = jws === null ? null : await this.readList(jws)
+      // Also by keys past their end: what a list names stays revoked.
+      const list = jws === null ? null : await this.#reader.readList(jws)
       if (jws === null || list === null || typeof list === 'string') continue
-      this.#seen = notBefore(this.#seen, list.issuedAt)
+      this.#time.notBefore(list.issuedAt)
       this.#revocations.restore(list, jws, this.#names(list), revocations)
     }
     // A store may say that the list was looked at in the future.
-    this.#revocations.timeWasSet(this.#seen.time)
+    this.#revocations.timeWasSet(this.#time.seen.time)
   }
 
   /** The text for the store. */
@@ -165,40 +148,61 @@ export class Installation {
       fingerprint: this.former?.fingerprint ?? this.#identity.fingerprint,
       token: (this.#token ?? this.former?.token)?.jws ?? null,
       refusal: this.#token && this.#refusal,
-      keySet: this.keySet,
-      revocations: this.#revocations.save(this.#seen.time),
-      seen: this.#seen,
+      ...this.keys.save(),
+      fileKeys: (this.#token ?? this.former?.token)?.fileKeys?.jws ?? null,
+      revocations: this.#revocations.save(this.#time.seen.time),
+      seen: this.#time.seen,
     })
   }
 
-  /** The token if it is authentic and of this application; else why it is not. */
-  async readToken(jws: string): Promise<HeldToken | 'unknown_key' | 'forged' | 'unsupported_runtime'> {
-    const verified = await verify(jws, this.keySet)
-    if (verified.result !== 'authentic') return verified.result
-    const claims = readToken(verified.payload, this.#identity.appId)
-    return claims ? { jws, claims } : 'forged'
+  /** The token if it is authentic, of this application and for this machine; else why it is not. */
+  readToken(jws: string): Promise<HeldToken | Unreadable> {
+    return this.#reader.readToken(jws, this.time())
   }
 
   /** The list if it is authentic and of this application; else why it is not. */
-  async readList(jws: string): Promise<RevocationList | 'unknown_key' | 'forged' | 'unsupported_runtime'> {
-    const verified = await verify(jws, this.keySet)
-    if (verified.result !== 'authentic') return verified.result
-    return readRevocationList(verified.payload, this.#identity.appId) ?? 'forged'
+  async readList(jws: string): Promise<RevocationList | Unreadable> {
+    return this.keys.isExpired(this.time()) ? 'unknown_key' : this.#reader.readList(jws)
+  }
+
+  /** The token of an offline file, if a root key vouches for it and it is for this machine; else why it is refused. */
+  readFile(text: unknown): Promise<HeldToken | FileRefusal> {
+    return this.#reader.readFile(text, this.time(), this.#token?.claims ?? null)
+  }
+
+  /** A file was read. It may have been made long ago, and read before: it never sets the time back. */
+  acceptFile(token: HeldToken): void {
+    this.time()
+    this.#time.notBefore(token.claims.issuedAt)
+    this.#hold(token)
+  }
+
+  /** A file was refused: what is held stays. */
+  refuseFile(reason: FileRefusal): void {
+    if (this.#token) return
+    this.#absence = reason
+    this.#refusal = null
+    this.#failure = null
   }
 
   /** A token came from the service. */
   accept(token: HeldToken): void {
     const signedBefore = Math.max(this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0)
-    const { issuedAt, licenceId } = token.claims
+    const { issuedAt } = token.claims
     this.time()
-    this.#seen = issuedAt > signedBefore ? anchor(this.#seen, issuedAt) : notBefore(this.#seen, issuedAt)
-    if (licenceId !== this.#token?.claims.licenceId) this.#revocations = new HeldRevocations()
-    this.#revocations.timeWasSet(this.#seen.time)
+    if (issuedAt > signedBefore) this.#time.anchor(issuedAt)
+    else this.#time.notBefore(issuedAt)
+    this.#hold(token)
+  }
+
+  #hold(token: HeldToken): void {
+    if (token.claims.licenceId !== this.#token?.claims.licenceId) this.#revocations = new HeldRevocations()
+    this.#revocations.timeWasSet(this.#time.seen.time)
     this.#token = token
     this.former = null
     this.#refusal = null
     this.#failure = null
-    this.#forgetTroubleWithTokens()
+    this.#problem.forgetThoseAboutTokens()
   }
 
   /** The service said no. */
@@ -224,7 +228,7 @@ export class Installation {
     this.#failure = null
     this.#absence = 'deactivated'
     this.#revocations = new HeldRevocations()
-    this.#forgetTroubleWithTokens()
+    this.#problem.forgetThoseAboutTokens()
   }
 
   /** A legacy key was exchanged. */
@@ -238,7 +242,7 @@ export class Installation {
   learn(list: RevocationList, jws: string, etag: string | null, since: number | null): Acceptance {
     const from = { jws, etag, since, time: Math.max(this.time(), list.issuedAt) }
     const acceptance = this.#revocations.learn(list, this.#names(list), from)
-    if (acceptance === 'accepted') this.#seen = notBefore(this.#seen, list.issuedAt)
+    if (acceptance === 'accepted') this.#time.notBefore(list.issuedAt)
     return acceptance
   }
 
@@ -249,8 +253,7 @@ export class Installation {
 
   /** Notes what went wrong; null when the operation went right. */
   note(operation: Problem['operation'], problem: { code: string; detail: string } | null): void {
-    if (problem) this.#problem = { operation, ...problem, at: new Date(this.time()).toISOString() }
-    else if (this.#problem?.operation === operation) this.#problem = null
+    this.#problem.note(operation, problem, this.time())
   }
 
   #evidence(): Evidence {
@@ -267,14 +270,4 @@ export class Installation {
   #names(list: RevocationList): boolean {
     return this.#token !== null && list.revoked.includes(this.#token.claims.licenceId)
   }
-
-  #forgetTroubleWithTokens(): void {
-    if (this.#problem && ABOUT_TOKENS.has(this.#problem.operation)) this.#problem = null
-  }
-}
-
-/** Keys are read without regard to case and hyphens. */
-function sameKey(one: string, other: string): boolean {
-  const plain = (key: string) => key.replaceAll('-', '').toUpperCase()
-  return plain(one) === plain(other)
 }

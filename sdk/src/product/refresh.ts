@@ -5,7 +5,7 @@ import { refusalIn, type Contact } from './contact.ts'
 export async function refresh(contact: Contact, signal: AbortSignal): Promise<void> {
   const { installation, product } = contact
   const { token } = installation
-  if (!token || installation.revoked || contact.isClosed('token')) return
+  if (!token || installation.isOfflineNow || installation.revoked || contact.isClosed('token')) return
   const path = `/v1/activations/${encodeURIComponent(token.claims.activationId)}/refresh`
   const body = { product_version: product.productVersion, host: product.host }
   const answer = await contact.ask({ method: 'POST', path, body, token: token.jws }, signal)

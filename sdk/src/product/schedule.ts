@@ -28,8 +28,9 @@ export function duties(circumstances: Circumstances): Duties {
   if (installation.revoked) return { time, list: null, token: null, lapse: null }
   if (!claims) return { time, list: null, token: activationDue(circumstances, time), lapse: null }
 
-  const lateness = ((claims.expiresAt - claims.issuedAt) / 10) * jitter
-  const refresh = installation.clockTurnedBack ? time : claims.refreshAfter + lateness
+  const lateness = claims.offline ? 0 : ((claims.expiresAt - claims.issuedAt) / 10) * jitter
+  const isUrgent = installation.clockTurnedBack && !claims.offline
+  const refresh = isUrgent ? time : claims.refreshAfter + lateness
   const token = earliest(circumstances.tokenPace, refresh, time)
   if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
 

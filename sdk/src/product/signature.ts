@@ -1,4 +1,4 @@
-import { compactVerify, decodeProtectedHeader, importJWK, type JWK } from 'jose'
+import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, importJWK, type JWK } from 'jose'
 import { isObject } from './shape.ts'
 
 /** The public keys of an application, as `GET /v1/apps/{app_id}/jwks.json` gives them. */
@@ -11,7 +11,7 @@ export type Verified =
   /** Signed with a key that is not in the set: perhaps a newer one. */
   | { readonly result: 'unknown_key' }
   | { readonly result: 'forged' }
-  /** This runtime's Web Crypto has no Ed25519. */
+  /** Nothing here can verify Ed25519: Web Crypto has not even SHA-512, as on a page without HTTPS. */
   | { readonly result: 'unsupported_runtime' }
 
 /** Verifies a compact JWS of the service. Only Ed25519 counts, whatever header and key claim to be. Never throws. */
@@ -20,13 +20,60 @@ export async function verify(jws: string, keySet: KeySet | null): Promise<Verifi
     const { kid } = decodeProtectedHeader(jws)
     const jwk = keySet?.keys.find((key) => key.kid === kid)
     if (kid === undefined || !jwk) return { result: 'unknown_key' }
-    const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x: jwk.x ?? '' }, 'EdDSA')
-    const { payload } = await compactVerify(jws, key, { algorithms: ['EdDSA'] })
+    const payload = await payloadOf(jws, jwk.x ?? '')
+    if (payload === 'unsupported_runtime') return { result: payload }
     const claims: unknown = JSON.parse(new TextDecoder().decode(payload))
     return isObject(claims) ? { result: 'authentic', payload: claims } : { result: 'forged' }
+  } catch {
+    return { result: 'forged' }
+  }
+}
+
+/** @throws where the signature is not the key's */
+async function payloadOf(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
+  try {
+    const key = await importJWK({ kty: 'OKP', crv: 'Ed25519', x }, 'EdDSA')
+    return (await compactVerify(jws, key, { algorithms: ['EdDSA'] })).payload
   } catch (error) {
-    const lacksEd25519 = error instanceof Error && error.name === 'NotSupportedError'
-    return { result: lacksEd25519 ? 'unsupported_runtime' : 'forged' }
+    if (!(error instanceof Error) || error.name !== 'NotSupportedError') throw error
+  }
+  return payloadByLibrary(jws, x)
+}
+
+/** The same where Web Crypto has no Ed25519 (Chrome before 137, Firefox before 129): the library is loaded only then. */
+async function payloadByLibrary(jws: string, x: string): Promise<Uint8Array | 'unsupported_runtime'> {
+  const [header = '', payload = '', signature = '', ...more] = jws.split('.')
+  const { alg, crit } = decodeProtectedHeader(jws)
+  if (alg !== 'EdDSA' || crit !== undefined || more.length > 0) throw new Error('not a JWS of the service')
+  const library = await import('@noble/ed25519').catch(() => undefined)
+  // Its hash is Web Crypto's: a page that is not served securely has none.
+  if (library === undefined || globalThis.crypto?.subtle === undefined) return 'unsupported_runtime'
+  const isRight = await library.verifyAsync(
+    base64url.decode(signature),
+    new TextEncoder().encode(`${header}.${payload}`),
+    base64url.decode(x),
+    // As RFC 8032 has it, and Web Crypto.
+    { zip215: false },
+  )
+  if (!isRight) throw new Error('the signature is not the key’s')
+  return base64url.decode(payload)
+}
+
+/** The id of the key that something claims to be signed with. */
+export function keyIdOf(jws: string): string | undefined {
+  try {
+    return decodeProtectedHeader(jws).kid
+  } catch {
+    return undefined
+  }
+}
+
+/** What a token claims, believed by nobody yet. */
+export function unverified(jws: string): Readonly<Record<string, unknown>> | null {
+  try {
+    return decodeJwt(jws)
+  } catch {
+    return null
   }
 }
 

@@ -23,6 +23,9 @@ export type FailureReason =
   | 'rate_limited'
   | 'unexpected_answer'
   | 'untrusted_signature'
+  | 'untrusted_keys'
+  | 'keys_expired'
+  | 'keys_outdated'
   | 'unsupported_runtime'
 
 /** The service was asked, and said no. A licence's status and its domains are its own; others of that kind may come. */
@@ -30,6 +33,7 @@ export type RefusalReason =
   | Exclude<components['schemas']['Licence']['status'], 'active' | 'downgraded'>
   | 'domain_not_allowed'
   | 'limit_reached'
+  | 'quota_exceeded'
   | 'unknown_licence_key'
   | 'unknown_legacy_key'
   | 'activation_freed'
@@ -37,8 +41,22 @@ export type RefusalReason =
   | 'invalid_request'
   | (string & {})
 
+/** Why an offline licence file was not taken. */
+export type FileRefusal =
+  | 'root_key_required'
+  | 'file_malformed'
+  | 'file_of_another_application'
+  | 'file_of_another_machine'
+  | 'file_expired'
+  | 'file_outdated'
+  | 'keys_outdated'
+  | 'untrusted_keys'
+  | 'untrusted_signature'
+  | 'unsupported_runtime'
+
 /** Why there is no token, before anything was asked. */
 export type AbsenceReason =
+  | FileRefusal
   | 'not_activated'
   | 'no_licence_key'
   | 'deactivated'
@@ -52,7 +70,15 @@ export type Reason = FailureReason | RefusalReason | AbsenceReason | 'token_expi
 /** What went wrong in the last contact of its kind, for a log or a support page; never needed for a decision. */
 export interface Problem {
   readonly operation:
-    'activate' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home' | 'store' | 'internal'
+    | 'activate'
+    | 'activate_offline'
+    | 'refresh'
+    | 'check'
+    | 'migrate'
+    | 'deactivate'
+    | 'call_home'
+    | 'store'
+    | 'internal'
   readonly code: string
   readonly detail: string
   /** ISO 8601, UTC. */
@@ -75,8 +101,10 @@ export interface LicenceState {
   readonly seats: number | null
   /** The token's end, ISO 8601 UTC; null without a token. */
   readonly expiresAt: string | null
-  /** Half of the token's life: from then on it is renewed. ISO 8601 UTC. */
+  /** Half of the token's life: from then on it is renewed. An offline token's end. ISO 8601 UTC. */
   readonly refreshAfter: string | null
+  /** The token came in a file, by `activateOffline`. */
+  readonly offline: boolean
   /** `current`: looked at within two check intervals; `stale`: longer ago; `unknown`: none held. */
   readonly revocations: 'current' | 'stale' | 'unknown'
   /** The local clock was turned back, and no token has been issued since. Time goes on from where it stood. */
@@ -142,6 +170,7 @@ export function describe(
     seats: claims?.seats ?? null,
     expiresAt: claims ? new Date(claims.expiresAt).toISOString() : null,
     refreshAfter: claims ? new Date(claims.refreshAfter).toISOString() : null,
+    offline: claims?.offline ?? false,
     revocations,
     clockTurnedBack: seen.turnedBack,
     problem,

@@ -13,7 +13,12 @@ export interface StoredRecord {
   readonly fingerprint: string
   readonly token: string | null
   readonly refusal: string | null
+  /** The signed key set last believed. */
+  readonly signedKeys: string | null
+  /** Keys as they came; of a client without a root key. */
   readonly keySet: KeySet | null
+  /** The signed key set of the file that the token came in. */
+  readonly fileKeys: string | null
   readonly revocations: StoredRevocations | null
   readonly seen: SeenTime
 }
@@ -40,7 +45,9 @@ export function serialise(record: StoredRecord): string {
     fingerprint: record.fingerprint,
     token: record.token,
     refusal: record.refusal,
+    signed_keys: record.signedKeys,
     jwks: record.keySet,
+    file_keys: record.fileKeys,
     revocations: revocations && {
       list: revocations.list,
       named_by: revocations.namedBy,
@@ -64,14 +71,16 @@ export function parse(text: string): StoredRecord | null {
 function readRecord(value: unknown): StoredRecord | null {
   if (!isObject(value) || value['format'] !== 1) return null
   const { app_id: appId, licence_key: licenceKey, legacy_key: legacyKey, fingerprint } = value
-  const { token, refusal, jwks } = value
+  const { token, refusal, jwks, signed_keys: signedKeys = null, file_keys: fileKeys = null } = value
   const seen = readSeen(value['seen'])
   const revocations = value['revocations'] === null ? null : readRevocations(value['revocations'])
   if (!isString(appId) || !isString(fingerprint) || !seen || revocations === undefined) return null
   if (!isNullOrString(licenceKey) || !isNullOrString(legacyKey)) return null
   if (!isNullOrString(token) || !isNullOrString(refusal)) return null
+  if (!isNullOrString(signedKeys) || !isNullOrString(fileKeys)) return null
   if (jwks !== null && !isKeySet(jwks)) return null
-  return { appId, licenceKey, legacyKey, fingerprint, token, refusal, keySet: jwks, revocations, seen }
+  const keys = { signedKeys, keySet: jwks, fileKeys }
+  return { appId, licenceKey, legacyKey, fingerprint, token, refusal, ...keys, revocations, seen }
 }
 
 function readRevocations(value: unknown): StoredRevocations | undefined {

@@ -8,24 +8,29 @@ export interface TokenClaims {
   readonly licenceStatus: string | null
   readonly issuedAt: number
   readonly expiresAt: number
-  /** Half of the life. */
+  /** Half of the life; of an offline token the end, as only another file renews it. */
   readonly refreshAfter: number
   readonly checkIntervalMs: number
   readonly seats: number | null
   readonly entitlements: Readonly<Record<string, string>>
+  /** It came in a file, for a machine without a network. */
+  readonly offline: boolean
+  /** The one fingerprint that it is good for; null where the service knows it by the activation. */
+  readonly fingerprint: string | null
 }
 
 const LONGEST_CHECK_INTERVAL_S = 86_400
 
 /** Reads an authentic payload; null where it is not a token of this application. */
 export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
-  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status } = payload
+  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status, fingerprint } = payload
   if (typeof sub !== 'string' || typeof act !== 'string') return null
   if (aud !== appId && !(Array.isArray(aud) && aud.includes(appId))) return null
   if (!isUnixTime(iat) || !isUnixTime(exp) || !isUnixTime(chk) || chk <= 0 || !isValues(entitlements))
     return null
   const issuedAt = iat * 1000
   const expiresAt = exp * 1000
+  const offline = payload['offline'] === true
   return {
     licenceId: sub,
     activationId: act,
@@ -33,10 +38,12 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
     licenceStatus: typeof status === 'string' ? status : null,
     issuedAt,
     expiresAt,
-    refreshAfter: issuedAt + (expiresAt - issuedAt) / 2,
+    refreshAfter: offline ? expiresAt : issuedAt + (expiresAt - issuedAt) / 2,
     checkIntervalMs: Math.min(chk, LONGEST_CHECK_INTERVAL_S) * 1000,
     seats: typeof seats === 'number' ? seats : null,
     entitlements,
+    offline,
+    fingerprint: typeof fingerprint === 'string' ? fingerprint : null,
   }
 }
 

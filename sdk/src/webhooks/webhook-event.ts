@@ -42,6 +42,26 @@ interface LicenceOnPlan extends LicenceStanding {
 
 export type WebhookEventType = keyof WebhookObjects
 
+// A type that is declared above and missing here does not compile, nor does one that is not declared.
+const declared = {
+  'licence.created': true,
+  'licence.plan_changed': true,
+  'licence.suspended': true,
+  'licence.reactivated': true,
+  'licence.revoked': true,
+  'licence.expired': true,
+  'licence.retired': true,
+  'licence.downgraded': true,
+  'payment.succeeded': true,
+  'payment.provision_failed': true,
+  'refund.processed': true,
+  'spend_cap.reached': true,
+  'webhook.test': true,
+} satisfies Record<WebhookEventType, true>
+
+/** Every type of event known to this version, such as for a choice of what an endpoint subscribes to. */
+export const webhookEventTypes: readonly WebhookEventType[] = Object.keys(declared) as WebhookEventType[]
+
 export interface WebhookEnvelope<Type extends WebhookEventType> {
   /** `evt_…`: the same event may come more than once, so remember the ids that were handled. */
   readonly id: string

@@ -1,0 +1,135 @@
+import type { Trust } from './root-key.ts'
+import { isString } from './shape.ts'
+import { isKeySet, type KeySet } from './signature.ts'
+import { readSignedKeys, type SignedKeys } from './signed-keys.ts'
+import type { FailureReason } from './state.ts'
+
+/** What keys are kept as in the store. */
+export interface StoredKeys {
+  /** The signed set last believed. */
+  readonly signedKeys: string | null
+  /** The set that last came, where no root key is pinned. */
+  readonly keySet: KeySet | null
+}
+
+/** Why keys that came were not believed. */
+export interface KeysTrouble {
+  readonly reason: FailureReason
+  readonly detail: string
+}
+
+/** The service signs for 30 days. What is signed for longer belongs to an offline file, and is believed only there. */
+const LONGEST_LIFE_MS = 31 * 86_400_000
+
+/** The application's public keys that this installation believes. */
+export class HeldKeys {
+  readonly #trust: Trust
+  readonly #appId: string
+  #signed: SignedKeys | null = null
+  #unproven: KeySet | null = null
+
+  constructor(trust: Trust, appId: string) {
+    this.#trust = trust
+    this.#appId = appId
+  }
+
+  /** Null where none are held, or what is held has no place among what is trusted. */
+  get set(): KeySet | null {
+    return this.#signed ?? this.#unproven
+  }
+
+  /** The signed set held; null where there is none. */
+  get signed(): SignedKeys | null {
+    return this.#signed
+  }
+
+  /** Past its end a set verifies nothing that still grants. */
+  isExpired(time: number): boolean {
+    return this.#signed !== null && this.#signed.expiresAt <= time
+  }
+
+  /** Past half of its life a set is renewed, so that a token outlives its keys nowhere. */
+  isDue(time: number): boolean {
+    const { issuedAt, expiresAt } = this.#signed ?? { issuedAt: time, expiresAt: Infinity }
+    return time >= issuedAt + (expiresAt - issuedAt) / 2
+  }
+
+  /** Reads an answer of `jwks.json`; null where its keys are believed. */
+  async learn(body: unknown, time: number): Promise<KeysTrouble | null> {
+    if (!isKeySet(body)) return { reason: 'unexpected_answer', detail: 'the answer is no key set' }
+    if (this.#trust === 'unpinned') {
+      this.#unproven = body
+      return null
+    }
+    const { signed } = body as { signed?: unknown }
+    let trouble: KeysTrouble = TROUBLE.untrusted_keys
+    for (const jws of Array.isArray(signed) ? signed.filter(isString) : []) {
+      const read = await readSignedKeys(jws, this.#trust, this.#appId)
+      const refusal = isString(read) ? read : this.#refusal(read, time)
+      if (isString(read) || refusal !== null) {
+        if (refusal !== null && refusal !== 'untrusted_keys') trouble = TROUBLE[refusal]
+        continue
+      }
+      this.#signed = read
+      return null
+    }
+    return trouble
+  }
+
+  /** Reads what the store held: root keys have to vouch for it like for anything else. */
+  async restore({ signedKeys, keySet }: StoredKeys): Promise<void> {
+    if (this.#trust === 'unpinned') this.#unproven = keySet
+    else if (signedKeys !== null) {
+      const read = await readSignedKeys(signedKeys, this.#trust, this.#appId)
+      if (!isString(read) && isOrdinary(read)) this.#signed = read
+    }
+  }
+
+  /** Reads the first of an offline file's sets that a root key vouches for; else why there is none. */
+  async readFile(signed: readonly string[]): Promise<SignedKeys | FileKeysRefusal> {
+    if (this.#trust === 'unpinned') return 'root_key_required'
+    let refusal: FileKeysRefusal = 'untrusted_keys'
+    for (const jws of signed) {
+      const read = await readSignedKeys(jws, this.#trust, this.#appId)
+      if (!isString(read)) return read
+      if (read === 'unsupported_runtime') refusal = read
+    }
+    return refusal
+  }
+
+  /** A later set of the service that lacks the key: it was withdrawn. */
+  withdrew(kid: string | undefined, issuedAt: number): boolean {
+    const held = this.#signed
+    return held !== null && held.issuedAt > issuedAt && !held.keys.some((key) => key.kid === kid)
+  }
+
+  save(): StoredKeys {
+    return { signedKeys: this.#signed?.jws ?? null, keySet: this.#unproven }
+  }
+
+  #refusal(keys: SignedKeys, time: number): 'untrusted_keys' | 'keys_expired' | 'keys_outdated' | null {
+    if (!isOrdinary(keys)) return 'untrusted_keys'
+    if (keys.expiresAt <= time) return 'keys_expired'
+    if (this.#signed && keys.issuedAt < this.#signed.issuedAt) return 'keys_outdated'
+    return null
+  }
+}
+
+type FileKeysRefusal = 'root_key_required' | 'untrusted_keys' | 'unsupported_runtime'
+
+function isOrdinary({ issuedAt, expiresAt }: SignedKeys): boolean {
+  return expiresAt - issuedAt <= LONGEST_LIFE_MS
+}
+
+const TROUBLE = {
+  untrusted_keys: { reason: 'untrusted_keys', detail: 'no root key of this product vouches for the keys' },
+  keys_expired: {
+    reason: 'keys_expired',
+    detail: 'the signed keys are past their end, or the clock is ahead',
+  },
+  keys_outdated: { reason: 'keys_outdated', detail: 'the signed keys are older than those held' },
+  unsupported_runtime: {
+    reason: 'unsupported_runtime',
+    detail: 'Web Crypto of this runtime does not support Ed25519',
+  },
+} as const satisfies Record<string, KeysTrouble>

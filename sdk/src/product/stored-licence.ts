@@ -1,0 +1,48 @@
+import type { AbsenceReason } from './state.ts'
+import type { StoredRecord } from './stored-record.ts'
+import type { HeldToken, TokenIdentity, TokenReader } from './token-reader.ts'
+
+export interface InstallationIdentity extends TokenIdentity {
+  /** The key that the product was given; null to use the stored one. */
+  readonly licenceKey: string | null
+}
+
+/** An activation that this machine held under another fingerprint. */
+export interface FormerActivation {
+  readonly token: HeldToken
+  readonly fingerprint: string
+}
+
+/** What a stored record is worth: a token, or the reason for none. */
+interface StoredLicence {
+  readonly token: HeldToken | null
+  readonly former: FormerActivation | null
+  readonly absence: AbsenceReason | null
+}
+
+const NOTHING: StoredLicence = { token: null, former: null, absence: null }
+
+/** Verifies the token of a stored record at `time`, in milliseconds, and sees for whom it was made. */
+export async function readStoredLicence(
+  record: StoredRecord,
+  identity: InstallationIdentity,
+  reader: TokenReader,
+  time: number,
+): Promise<StoredLicence> {
+  const { licenceKey, fingerprint } = identity
+  if (licenceKey !== null && record.licenceKey !== null && !sameKey(licenceKey, record.licenceKey)) {
+    return { ...NOTHING, absence: 'licence_key_changed' }
+  }
+  if (record.token === null) return NOTHING
+  const token = await reader.readStored(record, record.token, time)
+  if (typeof token === 'string') return { ...NOTHING, absence: 'store_corrupt' }
+  if (record.fingerprint === fingerprint) return { ...NOTHING, token }
+  const former = { token, fingerprint: record.fingerprint }
+  return { ...NOTHING, former, absence: 'fingerprint_changed' }
+}
+
+/** Keys are read without regard to case and hyphens. */
+function sameKey(one: string, other: string): boolean {
+  const plain = (key: string) => key.replaceAll('-', '').toUpperCase()
+  return plain(one) === plain(other)
+}

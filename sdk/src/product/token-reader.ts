@@ -1,0 +1,115 @@
+import type { HeldKeys } from './held-keys.ts'
+import { readOfflineFile } from './offline-file.ts'
+import { readRevocationList, type RevocationList } from './revocation-list.ts'
+import type { Trust } from './root-key.ts'
+import { isString } from './shape.ts'
+import { keyIdOf, unverified, verify, type KeySet } from './signature.ts'
+import type { SignedKeys } from './signed-keys.ts'
+import type { FileRefusal } from './state.ts'
+import { readToken, type TokenClaims } from './token.ts'
+
+/** A token whose signature has been verified. */
+export interface HeldToken {
+  readonly jws: string
+  readonly claims: TokenClaims
+  /** The key set of the file that it came in; null for a token of the service. */
+  readonly fileKeys?: SignedKeys | null
+}
+
+export type Unreadable = 'unknown_key' | 'forged' | 'unsupported_runtime'
+
+/** What a token has to be made for. */
+export interface TokenIdentity {
+  readonly appId: string
+  readonly fingerprint: string
+  readonly trust: Trust
+}
+
+/** Reads what is signed, from wherever it comes: believed only by keys that are. Times in milliseconds since 1970 UTC. */
+export class TokenReader {
+  readonly #identity: TokenIdentity
+  readonly #keys: HeldKeys
+
+  constructor(identity: TokenIdentity, keys: HeldKeys) {
+    this.#identity = identity
+    this.#keys = keys
+  }
+
+  async readToken(
+    jws: string,
+    time: number,
+    fingerprint = this.#identity.fingerprint,
+  ): Promise<HeldToken | Unreadable> {
+    const token = await this.#readWith(this.#keys.set, jws, fingerprint)
+    if (isString(token)) return token
+    return isInTime(this.#keys.signed, token.claims, time) ? token : 'unknown_key'
+  }
+
+  /** The token that the store held, by the keys of the service or of the file that it came in. */
+  async readStored(
+    record: { readonly fileKeys: string | null; readonly fingerprint: string },
+    jws: string,
+    time: number,
+  ): Promise<HeldToken | Unreadable> {
+    if (record.fileKeys === null) return this.readToken(jws, time, record.fingerprint)
+    const keys = await this.#keys.readFile([record.fileKeys])
+    if (isString(keys) || this.#keys.withdrew(keyIdOf(jws), keys.issuedAt)) return 'forged'
+    const token = await this.#readWith(keys, jws, record.fingerprint)
+    if (isString(token)) return token
+    return token.claims.offline && isInTime(keys, token.claims, time)
+      ? { ...token, fileKeys: keys }
+      : 'forged'
+  }
+
+  async readFile(text: unknown, time: number, held: TokenClaims | null): Promise<HeldToken | FileRefusal> {
+    const { appId, fingerprint, trust } = this.#identity
+    if (trust === 'unpinned') return 'root_key_required'
+    const file = readOfflineFile(text)
+    if (!file) return 'file_malformed'
+    const claimed = unverified(file.token)
+    // Only for the right word: what is not of this application does not verify either.
+    if (claimed !== null && isString(claimed['aud']) && claimed['aud'] !== appId) {
+      return 'file_of_another_application'
+    }
+    const keys = await this.#keys.readFile(file.signed)
+    if (isString(keys)) return keys
+    if (this.#keys.withdrew(keyIdOf(file.token), keys.issuedAt)) return 'keys_outdated'
+    const machine = claimed?.['fingerprint']
+    const token = await this.#readWith(keys, file.token, isString(machine) ? machine : fingerprint)
+    if (token === 'unsupported_runtime') return token
+    if (isString(token)) return 'untrusted_signature'
+    return this.#refusalOfFile(token.claims, keys, time, held) ?? { ...token, fileKeys: keys }
+  }
+
+  async readList(jws: string): Promise<RevocationList | Unreadable> {
+    const verified = await verify(jws, this.#keys.set)
+    if (verified.result !== 'authentic') return verified.result
+    return readRevocationList(verified.payload, this.#identity.appId) ?? 'forged'
+  }
+
+  async #readWith(keys: KeySet | null, jws: string, fingerprint: string): Promise<HeldToken | Unreadable> {
+    const verified = await verify(jws, keys)
+    if (verified.result !== 'authentic') return verified.result
+    const claims = readToken(verified.payload, this.#identity.appId)
+    if (!claims || (claims.fingerprint !== null && claims.fingerprint !== fingerprint)) return 'forged'
+    return { jws, claims }
+  }
+
+  #refusalOfFile(
+    claims: TokenClaims,
+    keys: SignedKeys,
+    time: number,
+    held: TokenClaims | null,
+  ): FileRefusal | null {
+    if (!claims.offline) return 'file_malformed'
+    if (claims.fingerprint !== this.#identity.fingerprint) return 'file_of_another_machine'
+    if (Math.min(claims.expiresAt, keys.expiresAt) <= time) return 'file_expired'
+    const replaces = held?.offline && held.expiresAt > time && held.activationId === claims.activationId
+    return replaces && held.issuedAt > claims.issuedAt ? 'file_outdated' : null
+  }
+}
+
+/** Keys past their end verify only what has ended too, so that it can be shown and renewed. */
+function isInTime(keys: SignedKeys | null, { expiresAt }: TokenClaims, time: number): boolean {
+  return keys === null || keys.expiresAt > time || expiresAt <= time
+}
