@@ -1,0 +1,57 @@
+import { parseArgs } from 'node:util'
+import type { Command, Option } from './command.ts'
+import { UsageError } from './failures.ts'
+
+/** What every command takes. */
+export const commonOptions: Readonly<Record<string, Option>> = {
+  url: { type: 'string', value: 'URL', help: 'where the licensing service is (LICENSING_URL)' },
+  key: { type: 'string', value: 'KEY', help: 'an API key (LICENSING_API_KEY)' },
+  app: { type: 'string', value: 'ID', help: 'the application (LICENSING_APP)' },
+  json: { type: 'boolean', help: 'print results, and refusals, as JSON' },
+  help: { type: 'boolean', help: 'show this help' },
+}
+
+export interface Parsed {
+  /** Undefined where none is named. */
+  readonly command: Command | undefined
+  readonly positionals: readonly string[]
+  readonly values: Readonly<Record<string, string | boolean | undefined>>
+}
+
+/** Options may stand before the command too, so all commands' options are read, and those of another then refused. */
+export function parse(commands: readonly Command[], args: readonly string[]): Parsed {
+  const options = Object.assign({}, commonOptions, ...commands.map((command) => command.options)) as Record<
+    string,
+    Option
+  >
+  const { values, positionals } = read(args, options)
+  const named = positionals[0] === 'help' ? positionals.slice(1) : positionals
+  const help = positionals[0] === 'help' || values['help'] === true
+  const command = commands
+    .toSorted((a, b) => b.name.length - a.name.length)
+    .find(({ name }) => `${named.join(' ')} `.startsWith(`${name} `))
+  if (command === undefined) {
+    const isGroup = commands.some(({ name }) => name.startsWith(`${named.join(' ')} `))
+    if (named.length > 0 && !(help && isGroup)) throw new UsageError(`unknown command: ${named.join(' ')}`)
+    return { command, positionals: [], values: { ...values, help } }
+  }
+  for (const name of Object.keys(values)) {
+    if (name in commonOptions || name in command.options) continue
+    throw new UsageError(`${command.name} has no option --${name}`)
+  }
+  return {
+    command,
+    positionals: named.slice(command.name.split(' ').length),
+    values: { ...values, help },
+  }
+}
+
+function read(args: readonly string[], options: Readonly<Record<string, Option>>) {
+  const types = Object.fromEntries(Object.entries(options).map(([name, { type }]) => [name, { type }]))
+  try {
+    return parseArgs({ args: [...args], options: types, allowPositionals: true })
+  } catch (error) {
+    const [message = ''] = (error instanceof Error ? error.message : String(error)).split(/[.\n]/)
+    throw new UsageError(message)
+  }
+}

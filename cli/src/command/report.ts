@@ -1,0 +1,43 @@
+import { LicensingApiError } from '@licensing/sdk/backend'
+import { Refusal } from './failures.ts'
+import type { Output } from './output.ts'
+import { withoutSecrets } from './output.ts'
+
+/** Says why a command came to nothing; with `--json`, the service's problem document on standard output too. */
+export function report(out: Output, error: unknown): void {
+  const message = messageOf(error)
+  if (out.json) out.result(problemOf(error, withoutSecrets(message, [])), '')
+  out.message(`error: ${message}`)
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof LicensingApiError)) return error instanceof Error ? error.message : String(error)
+  const { code, status, requestId, errors, problem } = error
+  if (status === 0) return `the licensing service does not answer (${causeOf(error)})`
+  if (code === 'unexpected_answer') {
+    return `what answers at this address is not the licensing service (${error.message})`
+  }
+  const fields = errors.map(({ pointer, message }) => `\n  ${pointer === '' ? '/' : pointer}: ${message}`)
+  const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
+  const instead = allowed.length === 0 ? '' : `\nallowed now: ${allowed.join(', ')}`
+  const request = requestId === null ? '' : `\nrequest ${requestId}`
+  return `${error.message} (${status} ${code})${fields.join('')}${instead}${request}`
+}
+
+/** `fetch` says only that it failed; the reason is the cause of its error. */
+function causeOf({ code, message, cause }: LicensingApiError): string {
+  if (code === 'timeout') return 'no answer in time'
+  const inner = cause instanceof Error ? cause.cause : undefined
+  if (inner instanceof Error) return 'code' in inner ? String(inner.code) : inner.message
+  return message
+}
+
+function problemOf(error: unknown, detail: string): object {
+  if (error instanceof LicensingApiError) {
+    return error.problem['code'] === undefined
+      ? { code: error.code, status: error.status, detail }
+      : error.problem
+  }
+  if (error instanceof Refusal) return { code: error.code, detail, ...error.details }
+  return { code: error instanceof Error && error.name === 'UsageError' ? 'usage' : 'failed', detail }
+}

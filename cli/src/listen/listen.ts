@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import type { Command } from '../command/command.ts'
+import { webAddress } from '../command/connection.ts'
+import { UsageError } from '../command/failures.ts'
+import { typesOf } from './event-types.ts'
+import { followEvents } from './follow-events.ts'
+import { forward } from './forward.ts'
+
+export const listen: Command = {
+  name: 'listen',
+  summary: 'Forward the account’s events, signed like webhooks, to an address of this machine',
+  options: {
+    'forward-to': { type: 'string', value: 'URL', help: 'where to send them; plain http is fine' },
+    events: { type: 'string', value: 'A,B', help: 'only these types' },
+    after: {
+      type: 'string',
+      value: 'SEQUENCE',
+      help: 'begin after this event, not with what happens from now on',
+    },
+  },
+  examples: [
+    'listen --forward-to http://localhost:3000/webhooks',
+    'listen --forward-to http://localhost:3000/webhooks --events licence.suspended,licence.revoked',
+    'listen --forward-to http://localhost:3000/webhooks --after 41 --json',
+  ],
+  async run({ option, connection, out, signal }) {
+    const address = option('forward-to')
+    if (address === undefined) throw new UsageError('listen needs --forward-to URL')
+    const target = webAddress(address, '--forward-to')
+    const types = typesOf(option('events'))
+    const after = sequenceOf(option('after'))
+    // Another with each run: it signs nothing but what this run forwards.
+    const secret = `whsec_${randomBytes(32).toString('base64url')}`
+    const events = followEvents({
+      connection,
+      after,
+      signal,
+      onStart: () => out.line({ secret }, `secret ${secret}`),
+      onUnavailable: ({ status, code }) =>
+        out.message(`the licensing service is unavailable (${status === 0 ? code : status}); trying again`),
+      onAvailable: () => out.message('the licensing service answers again'),
+    })
+    for await (const event of events) {
+      if (types !== 'all' && !types.has(event.type)) continue
+      const { sequence, type } = event
+      const { status, reason } = await forward(event, { target, secret })
+      const isAccepted = status !== null && status >= 200 && status < 300
+      out.line(
+        { sequence, type, status, ...(reason !== undefined && { reason }) },
+        `${sequence} ${type} ${out.paint(isAccepted ? 'green' : 'red', String(status ?? reason))}`,
+      )
+      if (signal.aborted) break
+    }
+    return 0
+  },
+}
+
+function sequenceOf(text: string | undefined): number | 'latest' {
+  if (text === undefined) return 'latest'
+  const sequence = Number(text)
+  if (/^\d+$/.test(text) && Number.isSafeInteger(sequence)) return sequence
+  throw new UsageError('--after takes a sequence: a whole number from 0')
+}

@@ -1,0 +1,158 @@
+import type { LicensingBackend } from '@licensing/sdk/backend'
+import type { Catalogue } from './catalogue.ts'
+import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
+
+/** One call that brings the application nearer to the file. */
+export interface Change {
+  /** What it does, for a person: `+ plan pro`. */
+  readonly text: string
+  make(backend: LicensingBackend, appId: string): Promise<unknown>
+}
+
+/** The calls in the order in which they can be made, and what no call can do. */
+export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change[]; flaws: Flaw[] } {
+  const flaws: Flaw[] = []
+  const entitlements = wanted.entitlements.filter(({ deleted }) => !deleted)
+  const kinds = kindsOf(entitlements, found, flaws)
+  for (const gone of wanted.entitlements) if (gone.deleted) kinds.delete(gone.key)
+  for (const { values } of wanted.plans) {
+    for (const [key, { value, line }] of values) {
+      const kind = kinds.get(key)
+      if (kind === undefined) flaws.push({ line, message: `no entitlement has the key ${key}` })
+      else if (!fits(kind, value)) flaws.push({ line, message: misfit(kind) })
+    }
+  }
+  flaws.push(
+    ...repeated(wanted.entitlements, ({ key }) => key),
+    ...repeated(wanted.plans, ({ code }) => code),
+  )
+  return {
+    changes: [
+      ...entitlements.flatMap((each) => entitlementChanges(each, found)),
+      ...wanted.plans.flatMap((each) => planChange(each, found)),
+      ...wanted.entitlements.flatMap((each) => deletion(each, found)),
+    ],
+    flaws: flaws.toSorted((a, b) => a.line - b.line),
+  }
+}
+
+const fits = (kind: string, value: string) => (kind === 'feature') === (value === 'true' || value === 'false')
+const misfit = (kind: string) =>
+  kind === 'feature' ? 'must be true or false: it is a feature' : 'must be a whole number: it is a limit'
+
+function kindsOf(entitlements: readonly WantedEntitlement[], { definitions }: Catalogue, flaws: Flaw[]) {
+  const kinds = new Map([...definitions].map(([key, { kind }]): [string, string] => [key, kind]))
+  for (const { key, kind: asked, value, line } of entitlements) {
+    const before = kinds.get(key)
+    const kind = asked ?? before
+    if (kind === undefined) {
+      flaws.push({ line, message: `kind is missing: ${key} is new` })
+      continue
+    }
+    if (before !== undefined && kind !== before) {
+      flaws.push({ line, message: `${key} is a ${before}: a kind cannot be changed` })
+    }
+    if (value !== undefined && !fits(kind, value)) flaws.push({ line, message: `default ${misfit(kind)}` })
+    kinds.set(key, kind)
+  }
+  return kinds
+}
+
+function repeated<Item extends { readonly line: number }>(
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+) {
+  const seen = new Set<string>()
+  return items.flatMap((item): Flaw[] => {
+    const name = nameOf(item)
+    if (seen.has(name)) return [{ line: item.line, message: `${name} stands here twice` }]
+    seen.add(name)
+    return []
+  })
+}
+
+function entitlementChanges(wanted: WantedEntitlement, { definitions }: Catalogue): Change[] {
+  const { key, kind, displayName, value } = wanted
+  const found = definitions.get(key)
+  if (found === undefined) {
+    const body = {
+      key,
+      kind: kind!,
+      ...(displayName !== undefined && { display_name: displayName }),
+      ...(value !== undefined && { default: value }),
+    }
+    const make: Change['make'] = (backend, appId) =>
+      backend.post('/v1/apps/{app_id}/entitlement-defs', { path: { app_id: appId }, body })
+    return [{ text: `+ entitlement ${key}`, make }]
+  }
+  const body = {
+    ...(displayName !== undefined && displayName !== found.display_name && { display_name: displayName }),
+    ...(value !== undefined && value !== found.default && { default: value }),
+  }
+  if (Object.keys(body).length === 0) return []
+  const make: Change['make'] = (backend, appId) =>
+    backend.patch('/v1/apps/{app_id}/entitlement-defs/{ent_id}', {
+      path: { app_id: appId, ent_id: found.id },
+      body,
+    })
+  return [{ text: `~ entitlement ${key}: ${listed(body)}`, make }]
+}
+
+function deletion({ key, deleted }: WantedEntitlement, { definitions }: Catalogue): Change[] {
+  const found = definitions.get(key)
+  if (!deleted || found === undefined) return []
+  const make: Change['make'] = (backend, appId) =>
+    backend.delete('/v1/apps/{app_id}/entitlement-defs/{ent_id}', {
+      path: { app_id: appId, ent_id: found.id },
+    })
+  return [{ text: `- entitlement ${key}`, make }]
+}
+
+function planChange({ code, name, status, values }: WantedPlan, { plans }: Catalogue): Change[] {
+  const found = plans.get(code)
+  const entitlements = [...values].map(([key, { value }]) => ({ key, value }))
+  if (found === undefined) {
+    const make: Change['make'] = async (backend, appId) => {
+      const path = { app_id: appId }
+      const body = { code, name: name ?? code, entitlements }
+      const { id } = await backend.post('/v1/apps/{app_id}/plans', { path, body })
+      if (status === 'retired') await move(backend, appId, id, 'archive')
+    }
+    return [{ text: `+ plan ${code}${status === 'retired' ? ' (retired)' : ''}`, make }]
+  }
+  const isSame =
+    found.values.size === values.size &&
+    entitlements.every(({ key, value }) => found.values.get(key) === value)
+  const body = {
+    ...(name !== undefined && name !== found.name && { name }),
+    ...(!isSame && { entitlements }),
+  }
+  const changes: Change[] = []
+  if (Object.keys(body).length > 0) {
+    const make: Change['make'] = (backend, appId) =>
+      backend.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: found.id }, body })
+    changes.push({
+      text: `~ plan ${code}: ${listed({ ...body, ...(!isSame && { entitlements: valuesText(entitlements) }) })}`,
+      make,
+    })
+  }
+  if (status !== undefined && status !== found.status) {
+    const verb = status === 'retired' ? 'archive' : 'restore'
+    changes.push({
+      text: `~ plan ${code}: ${verb}`,
+      make: (backend, appId) => move(backend, appId, found.id, verb),
+    })
+  }
+  return changes
+}
+
+const move = (backend: LicensingBackend, appId: string, planId: string, verb: 'archive' | 'restore') =>
+  backend.post(`/v1/apps/{app_id}/plans/{plan_id}/${verb}`, { path: { app_id: appId, plan_id: planId } })
+
+const listed = (fields: Readonly<Record<string, unknown>>) =>
+  Object.entries(fields)
+    .map(([name, value]) => `${name} → ${String(value)}`)
+    .join(', ')
+
+const valuesText = (values: readonly { key: string; value: string }[]) =>
+  `{${values.map(({ key, value }) => `${key}: ${value}`).join(', ')}}`

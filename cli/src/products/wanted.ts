@@ -1,0 +1,143 @@
+import { isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
+import type { Node, YAMLMap } from 'yaml'
+
+export interface WantedEntitlement {
+  readonly key: string
+  readonly kind: 'feature' | 'limit' | undefined
+  readonly displayName: string | undefined
+  readonly value: string | undefined
+  readonly deleted: boolean
+  readonly line: number
+}
+
+export interface WantedPlan {
+  readonly code: string
+  readonly name: string | undefined
+  readonly status: 'active' | 'retired' | undefined
+  readonly values: ReadonlyMap<string, { readonly value: string; readonly line: number }>
+  readonly line: number
+}
+
+export interface Wanted {
+  readonly entitlements: readonly WantedEntitlement[]
+  readonly plans: readonly WantedPlan[]
+}
+
+/** Something wrong with the file. */
+export interface Flaw {
+  readonly line: number
+  readonly message: string
+}
+
+const key = {
+  pattern: /^[a-z][a-z0-9_]{0,63}$/,
+  message: 'must match ^[a-z][a-z0-9_]*$, 64 characters at most',
+}
+const code = {
+  pattern: /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/,
+  message: 'must match ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
+}
+const name = { pattern: /^(?=.*\S)[^\0]{1,200}$/su, message: 'must be 1 to 200 characters' }
+const value = {
+  pattern: /^(?:true|false|0|-?[1-9][0-9]{0,14})$/,
+  message: 'must be true or false, or a whole number',
+}
+const kind = { pattern: /^(?:feature|limit)$/, message: 'must be feature or limit' }
+const status = { pattern: /^(?:active|retired)$/, message: 'must be active or retired' }
+
+type Rule = { readonly pattern: RegExp; readonly message: string }
+
+/** What the file asks for, and all that is wrong with its form. */
+export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
+  const flaws: Flaw[] = document.errors.map(({ pos, message }) => ({
+    line: lines.linePos(pos[0]).line,
+    message: message.split('\n')[0]!.replace(/ at line \d+, column \d+:?$/, ''),
+  }))
+  const wanted: { entitlements: WantedEntitlement[]; plans: WantedPlan[] } = { entitlements: [], plans: [] }
+  if (flaws.length > 0) return { wanted, flaws }
+  const reader = createReader(flaws, lines)
+  const root = reader.fields(document.contents, ['entitlements', 'plans'])
+  for (const item of reader.items(root.get('entitlements'))) {
+    const fields = reader.fields(item, ['key', 'kind', 'display_name', 'default', 'deleted'])
+    const found = reader.text(fields.get('key'), key, { required: item, name: 'key' })
+    const deleted = reader.text(fields.get('deleted'), {
+      pattern: /^(?:true|false)$/,
+      message: 'must be true or false',
+    })
+    const rest = {
+      kind: reader.text(fields.get('kind'), kind) as WantedEntitlement['kind'],
+      displayName: reader.text(fields.get('display_name'), name),
+      value: reader.text(fields.get('default'), value),
+      deleted: deleted === 'true',
+      line: reader.line(item),
+    }
+    if (found !== undefined) wanted.entitlements.push({ key: found, ...rest })
+  }
+  for (const item of reader.items(root.get('plans'))) {
+    const fields = reader.fields(item, ['code', 'name', 'status', 'values'])
+    const found = reader.text(fields.get('code'), code, { required: item, name: 'code' })
+    const values = new Map<string, { value: string; line: number }>()
+    for (const [of, node] of fields.has('values') ? reader.fields(fields.get('values')) : []) {
+      const text = reader.text(node, value, { required: node, name: of })
+      if (text !== undefined) values.set(of, { value: text, line: reader.line(node) })
+    }
+    const rest = {
+      name: reader.text(fields.get('name'), name),
+      status: reader.text(fields.get('status'), status) as WantedPlan['status'],
+      values,
+      line: reader.line(item),
+    }
+    if (found !== undefined) wanted.plans.push({ code: found, ...rest })
+  }
+  return { wanted, flaws }
+}
+
+function createReader(flaws: Flaw[], lines: LineCounter) {
+  const line = (node: Node | null | undefined) => lines.linePos(node?.range?.[0] ?? 0).line
+  const flaw = (node: Node | null | undefined, message: string) =>
+    void flaws.push({ line: line(node), message })
+  const isEmpty = (node: Node | null | undefined) => !node || (isScalar(node) && node.value === null)
+
+  function fields(node: Node | null | undefined, known?: readonly string[]): Map<string, Node> {
+    if (isEmpty(node)) return new Map()
+    if (!isMap(node)) {
+      flaw(node, 'must be a map of names to values')
+      return new Map()
+    }
+    return new Map(
+      (node as YAMLMap<Node, Node>).items.flatMap(({ key: named, value: of }): [string, Node][] => {
+        const text = isScalar(named) ? String(named.value) : ''
+        if (known === undefined || known.includes(text)) return [[text, of ?? named]]
+        flaw(named, `unknown field ${text}; known: ${known.join(', ')}`)
+        return []
+      }),
+    )
+  }
+
+  function items(node: Node | null | undefined): Node[] {
+    if (isEmpty(node)) return []
+    if (isSeq(node)) return node.items as Node[]
+    flaw(node, 'must be a list')
+    return []
+  }
+
+  /** A scalar as text, as it is written: `default: true` and `default: "true"` are the same. */
+  function text(
+    node: Node | undefined,
+    rule: Rule,
+    needed?: { required: Node; name: string },
+  ): string | undefined {
+    if (isEmpty(node)) {
+      if (needed) flaw(needed.required, `${needed.name} is missing`)
+      return undefined
+    }
+    const found = isScalar(node) ? String(node.value) : ''
+    if (rule.pattern.test(found)) return found
+    flaw(node, rule.message)
+    return undefined
+  }
+
+  return { line, fields, items, text }
+}

@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
+import type { LicensingBackend } from '@licensing/sdk/backend'
+import { Refusal } from '../command/failures.ts'
+import { createSimulator } from './simulator.ts'
+
+/** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
+export type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
+
+export interface BenchOptions {
+  readonly backend: LicensingBackend
+  readonly appId: string
+  readonly simulatorUrl: URL | undefined
+  readonly signal: AbortSignal
+}
+
+/** What the events are made with; each licence is another customer's. */
+export type Workbench = ReturnType<typeof createWorkbench>
+
+const price = { amount: 4900, currency: 'usd' } as const
+const SETTLE_MS = 30_000
+
+export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchOptions) {
+  const path = { app_id: appId }
+  const reference = () => `trigger-${randomBytes(6).toString('hex')}`
+
+  async function findPlan(code: string) {
+    for await (const plan of backend.rows('/v1/apps/{app_id}/plans', { path })) {
+      if (plan.code === code) return plan
+    }
+    return undefined
+  }
+
+  /** Its id; the plan is active. */
+  async function plan(code: TriggerPlan): Promise<string> {
+    const found = await findPlan(code)
+    if (found === undefined) {
+      const body = { code, name: 'Of licensing trigger' }
+      const made = await backend
+        .post('/v1/apps/{app_id}/plans', { path, body })
+        .catch(async (error: unknown) => {
+          const other = isCode(error, 'already_exists') ? await findPlan(code) : undefined
+          if (other === undefined) throw error
+          return other
+        })
+      return made.id
+    }
+    const at = { path: { ...path, plan_id: found.id } }
+    if (found.status === 'retired') await backend.post('/v1/apps/{app_id}/plans/{plan_id}/restore', at)
+    return found.id
+  }
+
+  const issue = async (expiresOn?: Date) =>
+    (
+      await backend.post('/v1/apps/{app_id}/licences', {
+        path,
+        body: {
+          external_ref: reference(),
+          plan_id: await plan('licensing-trigger'),
+          ...(expiresOn && { expires_on: expiresOn.toISOString() }),
+        },
+        idempotencyKey: newIdempotencyKey(),
+      })
+    ).id
+
+  const move = (verb: 'suspend' | 'reactivate' | 'revoke' | 'retire', licenceId: string) =>
+    backend.post(`/v1/licences/{licence_id}/${verb}`, { path: { licence_id: licenceId } })
+
+  /** A sale of another shop: no processor takes part. */
+  async function sell(code: TriggerPlan, customer = reference()) {
+    const { licence_id: licenceId } = await backend.post('/v1/apps/{app_id}/sale-events', {
+      path,
+      body: {
+        sale_id: reference(),
+        external_ref: customer,
+        plan_id: await plan(code),
+        ...price,
+        occurred_at: new Date().toISOString(),
+      },
+    })
+    if (licenceId === null) throw new Refusal('not_provisioned', 'the sale provisioned no licence')
+    return { licenceId, customer }
+  }
+
+  function simulator() {
+    if (simulatorUrl !== undefined) return createSimulator(simulatorUrl)
+    throw new Refusal(
+      'simulator_required',
+      'an event of a payment needs the simulated processor: set LICENSING_SIMULATOR_URL to the address that npm start prints',
+    )
+  }
+
+  async function connect(): Promise<void> {
+    try {
+      const { livemode } = await backend.get('/v1/processor')
+      if (livemode)
+        throw new Refusal('processor_is_live', 'the account’s processor moves money: nothing was made')
+    } catch (error) {
+      // A key of one application may not ask; where nothing is connected, the checkout says so.
+      if (isCode(error, 'insufficient_scope')) return
+      if (!isCode(error, 'not_found')) throw error
+      const { account_id: account } = await backend.get('/v1/api-keys/self')
+      const body = {
+        processor: 'stripe',
+        connected_account: account.replace('acct_', 'acct_trigger_'),
+      } as const
+      await backend.put('/v1/processor', { body })
+    }
+  }
+
+  async function openCheckout(code: TriggerPlan) {
+    const pay = simulator()
+    await connect()
+    const planId = await plan(code)
+    const body = { price_id: `price_${planId}`, mode: 'payment', ...price } as const
+    await backend.put('/v1/apps/{app_id}/plans/{plan_id}/price', { path: { ...path, plan_id: planId }, body })
+    const session = await backend.post('/v1/apps/{app_id}/checkout-sessions', {
+      path,
+      body: {
+        plan_id: planId,
+        external_ref: reference(),
+        success_url: 'https://shop.example.com/thanks',
+        cancel_url: 'https://shop.example.com/cart',
+      },
+    })
+    // The processor's own id, at the end of the address where the customer pays.
+    const ofProcessor = new URL(session.url).pathname.split('/').at(-1)
+    return {
+      id: session.id,
+      planId,
+      pay: () => pay('pay', { session: ofProcessor }),
+      refund: (amount?: number) => pay('refund', { charge: ofProcessor, ...(amount && { amount }) }),
+    }
+  }
+
+  async function untilProvisioned(sessionId: string): Promise<string> {
+    for (const end = Date.now() + SETTLE_MS; Date.now() < end; await pause(200, undefined, { signal })) {
+      const {
+        licence_id: licenceId,
+        status,
+        reason,
+      } = await backend.get('/v1/apps/{app_id}/checkout-sessions/{session_id}', {
+        path: { ...path, session_id: sessionId },
+      })
+      if (licenceId !== null) return licenceId
+      if (status === 'provision_failed') throw new Refusal('not_provisioned', `no licence came: ${reason}`)
+    }
+    throw new Refusal('not_provisioned', 'the payment did not reach the licensing service in time')
+  }
+
+  /** A checkout that is paid for: what the customer bought, and the way to give the money back. */
+  async function buy() {
+    const { id, pay, refund } = await openCheckout('licensing-trigger')
+    await pay()
+    return { licenceId: await untilProvisioned(id), refund }
+  }
+
+  const archive = (planId: string) =>
+    backend.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path: { ...path, plan_id: planId } })
+
+  /** The id of a test event to one of the application's endpoints. */
+  async function testEndpoint(): Promise<string> {
+    for await (const { id, status } of backend.rows('/v1/apps/{app_id}/webhook-endpoints', { path })) {
+      if (status !== 'enabled') continue
+      const at = { path: { ...path, endpoint_id: id } }
+      return (await backend.post('/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/test', at)).event_id
+    }
+    throw new Refusal(
+      'cannot_trigger',
+      'webhook.test goes to a webhook endpoint: the application has none enabled',
+    )
+  }
+
+  return { issue, move, sell, buy, openCheckout, archive, testEndpoint }
+}
+
+const isCode = (error: unknown, code: string) => error instanceof LicensingApiError && error.code === code
