@@ -1,0 +1,21 @@
+import type { Schemas } from '@licensing/sdk/backend'
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useAddress } from '../parts/address.ts'
+import { allOf, api } from './client.ts'
+import { useSession } from './session.ts'
+
+/** The applications that the key reaches, oldest first. */
+export const applicationsQuery = queryOptions({
+  queryKey: ['applications'],
+  queryFn: async ({ signal }) =>
+    (await allOf(api.rows('/v1/apps', { query: { limit: 200 }, signal }))).toReversed(),
+  staleTime: 60_000,
+})
+
+/** The application that the page is about: the address's, else the key's own, else the oldest. */
+export function useApplication(): { appId: string; applications: readonly Schemas['Application'][] } {
+  const { own, can } = useSession()
+  const [{ app }] = useAddress()
+  const { data = [] } = useQuery({ ...applicationsQuery, enabled: can('read') || can('admin') })
+  return { appId: app ?? own.app_id ?? data[0]?.id ?? '', applications: data }
+}

@@ -1,0 +1,122 @@
+import { allOf, patientApi } from './client.ts'
+import { readLegacyRows, type LegacyRow } from './legacy-rows.ts'
+import { queryClient } from './query-client.ts'
+
+/** More in one call is refused. */
+const ROWS_A_CALL = 500
+
+export interface BadRow {
+  readonly line: number
+  readonly legacyKey: string
+  readonly reason: string
+}
+
+/** What came of the rows so far. */
+export interface ImportResult {
+  /** Rows in the file; known before the first is sent. */
+  readonly total: number
+  readonly created: number
+  readonly existing: number
+  readonly failed: number
+  /** In the order of the file. */
+  readonly bad: readonly BadRow[]
+}
+
+interface ImportRequest {
+  appId: string
+  file: Blob
+  /** Nothing is written. */
+  dryRun: boolean
+}
+
+/**
+ * Sends the rows of a file in calls of 500, one after the other. Nothing is lost where it is stopped: sent again, a row
+ * that is there already is `existing`.
+ */
+export async function importFile(
+  { appId, file, dryRun }: ImportRequest,
+  report: (result: ImportResult) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const plans = await plansByCode(appId, signal)
+  let total = 0
+  for await (const _ of readLegacyRows(file)) {
+    if (++total % ROWS_A_CALL === 0) signal.throwIfAborted()
+  }
+  const bad: BadRow[] = []
+  let [created, existing, failed] = [0, 0, 0]
+  const reportAll = () => report({ total, created, existing, failed, bad: [...bad] })
+  reportAll()
+  const sent = new Set<string>()
+  try {
+    for await (const rows of inBatches(readLegacyRows(file))) {
+      const refused = new Map(rows.flatMap((row) => (row.flaw === undefined ? [] : [[row, row.flaw]])))
+      const good = rows.filter(({ flaw }) => flaw === undefined)
+      for (const { row, result, reason } of await sendRows({ appId, dryRun, plans }, good, signal)) {
+        // A trial run does not know what an earlier call of it would have made.
+        if (result === 'failed') refused.set(row, reason)
+        else if (result === 'existing' || (dryRun && sent.has(row.legacyKey))) existing += 1
+        else created += 1
+        if (dryRun && result !== 'failed') sent.add(row.legacyKey)
+      }
+      for (const row of rows) {
+        const reason = refused.get(row)
+        if (reason !== undefined) bad.push({ line: row.line, legacyKey: row.legacyKey, reason })
+      }
+      failed = bad.length
+      reportAll()
+    }
+  } finally {
+    if (!dryRun) void queryClient.invalidateQueries()
+  }
+}
+
+async function* inBatches(rows: AsyncIterable<LegacyRow>): AsyncGenerator<LegacyRow[], void, void> {
+  let batch: LegacyRow[] = []
+  for await (const row of rows) {
+    if (batch.push(row) < ROWS_A_CALL) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+interface Sending {
+  appId: string
+  dryRun: boolean
+  plans: ReadonlyMap<string, string>
+}
+
+async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly LegacyRow[], signal: AbortSignal) {
+  if (rows.length === 0) return []
+  // An unknown plan is left to the service to refuse: a licence that was imported before is `existing` all the same.
+  const items = rows.map(({ legacyKey, externalRef, planCode }) => ({
+    legacy_key: bounded(legacyKey),
+    external_ref: bounded(externalRef),
+    plan_id: plans.get(planCode) ?? 'unknown',
+  }))
+  const answer = await patientApi.post('/v1/apps/{app_id}/licences/import', {
+    path: { app_id: appId },
+    body: { items, ...(dryRun && { dry_run: true }) },
+    signal,
+  })
+  return answer.items.map(({ result, error }, at) => {
+    const row = rows[at]!
+    const isUnknownPlan = error?.code === 'not_found' && !plans.has(row.planCode)
+    const reason = isUnknownPlan ? `no plan has the code “${row.planCode}”` : (error?.detail ?? '')
+    return { row, result, reason }
+  })
+}
+
+async function plansByCode(appId: string, signal: AbortSignal): Promise<Map<string, string>> {
+  const query = { limit: 200 }
+  const plans = await allOf(
+    patientApi.rows('/v1/apps/{app_id}/plans', { path: { app_id: appId }, query, signal }),
+  )
+  return new Map(plans.map(({ id, code }) => [code, id]))
+}
+
+/** One character more than is allowed is refused as a thousand are, and keeps the call within its size. */
+function bounded(value: string): string {
+  return value.length <= 512 ? value : Array.from(value).slice(0, 256).join('')
+}

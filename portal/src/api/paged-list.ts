@@ -1,0 +1,26 @@
+/** A list that the service gives page by page. */
+export interface PagedList<Row> {
+  key: readonly unknown[]
+  load: (page: { cursor?: string }, signal: AbortSignal) => Promise<PageOf<Row>>
+}
+
+interface PageOf<Row> {
+  data: Row[]
+  next_cursor: string | null
+}
+
+type Given<Query> = { [Name in keyof Query]?: Exclude<Query[Name], undefined | ''> }
+
+/** The parameters that were given: neither absent nor empty. */
+export function given<Query extends object>(query: Query): Given<Query> {
+  const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== '')
+  return Object.fromEntries(kept) as Given<Query>
+}
+
+/** The text as a member of a closed set, where it is one. */
+export function oneOf<Member extends string>(
+  members: readonly Member[],
+  text: string | undefined,
+): Member | undefined {
+  return members.find((member) => member === text)
+}

@@ -1,0 +1,34 @@
+import type { Schemas } from '@licensing/sdk/backend'
+import { queryOptions } from '@tanstack/react-query'
+import { allOf, api } from './client.ts'
+
+export type Plan = Schemas['Plan']
+export type EntitlementDefinition = Schemas['EntitlementDefinition']
+
+/** All plans of an application: its quota keeps them few. */
+export const plansQuery = (appId: string) =>
+  queryOptions({
+    queryKey: ['plans', appId],
+    queryFn: ({ signal }) =>
+      allOf(api.rows('/v1/apps/{app_id}/plans', { path: { app_id: appId }, query: { limit: 200 }, signal })),
+    enabled: appId !== '',
+  })
+
+export const planQuery = (appId: string, planId: string) =>
+  queryOptions({
+    queryKey: ['plan', appId, planId],
+    queryFn: ({ signal }) =>
+      api.get('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: planId }, signal }),
+    enabled: appId !== '',
+  })
+
+export const definitionsQuery = (appId: string) =>
+  queryOptions({
+    queryKey: ['entitlement-defs', appId],
+    queryFn: async ({ signal }) => {
+      const path = { app_id: appId }
+      const rows = api.rows('/v1/apps/{app_id}/entitlement-defs', { path, query: { limit: 200 }, signal })
+      return (await allOf(rows)).toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    },
+    enabled: appId !== '',
+  })

@@ -1,0 +1,125 @@
+import { useMutation } from '@tanstack/react-query'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { useEffect, useId, useRef, useState } from 'react'
+import { useApplication } from '../api/applications.ts'
+import { signOut, useSession } from '../api/session.ts'
+import { useAddress } from '../parts/address.ts'
+import { Button } from '../parts/button.tsx'
+import { Problem } from '../parts/problem.tsx'
+import styles from './frame.module.css'
+import { RunningWork } from './running-work.tsx'
+
+const links = [
+  ['/', 'Overview'],
+  ['/licences', 'Licences'],
+  ['/plans', 'Plans'],
+  ['/webhooks', 'Webhooks'],
+  ['/payments', 'Payments'],
+  ['/import', 'Import'],
+  ['/settings', 'Settings'],
+] as const
+
+/** What stands around every page. */
+export function Frame() {
+  const { own } = useSession()
+  const { appId } = useApplication()
+  const [{ app }, setAddress] = useAddress()
+  const leaving = useMutation({ mutationFn: signOut })
+  const main = useFocusOnNewPage()
+  const changes = useChanges(appId)
+
+  // A copied address names the application, whichever key opens it.
+  useEffect(() => {
+    if (app === undefined && appId !== '') setAddress({ app: appId }, { replace: true })
+  })
+
+  return (
+    <div className={styles.frame}>
+      <a className={styles.skip} href="#main">
+        Skip to the page
+      </a>
+      <header className={styles.side}>
+        <div className={styles.inner}>
+          <p className={styles.brand}>Licensing</p>
+          <ApplicationSelect />
+          <nav aria-label="Main" className={styles.nav}>
+            {links.map(([to, name]) => (
+              <Link key={to} to={to} activeOptions={{ exact: to === '/', includeSearch: false }}>
+                {name}
+              </Link>
+            ))}
+          </nav>
+          <RunningWork />
+          <div className={styles.session}>
+            <p>
+              <span className="visually-hidden">Signed in with the key </span>
+              <span className={styles.keyName}>{own.name}</span>
+              <span className={styles.scopes}>{own.scopes.join(' · ')}</span>
+            </p>
+            <Button busy={leaving.isPending} onClick={() => leaving.mutate()}>
+              Sign out
+            </Button>
+          </div>
+        </div>
+      </header>
+      <main id="main" ref={main} className={styles.main}>
+        {leaving.isError && <Problem error={leaving.error} retry={() => leaving.mutate()} />}
+        <Outlet key={changes} />
+        <p className={styles.foot}>All times are UTC.</p>
+      </main>
+    </div>
+  )
+}
+
+/**
+ * How often the application was changed to another. That is another page: nothing of the first is left in it. The first
+ * that is known changes nothing: what was typed before stays.
+ */
+function useChanges(appId: string): number {
+  const [{ known, changes }, setKnown] = useState({ known: appId, changes: 0 })
+  if (known !== appId) setKnown({ known: appId, changes: known === '' ? changes : changes + 1 })
+  return changes
+}
+
+function ApplicationSelect() {
+  const { appId, applications } = useApplication()
+  const [, setAddress] = useAddress()
+  const id = useId()
+  const isListed = applications.some(({ id }) => id === appId)
+  return (
+    <div className={styles.application}>
+      <label htmlFor={id}>Application</label>
+      <select
+        id={id}
+        value={appId}
+        onChange={(event) => setAddress({ ...cleared(location.search), app: event.target.value })}
+      >
+        {!isListed && <option value={appId}>{appId}</option>}
+        {applications.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
+/** Filters and places in lists are of one application. */
+function cleared(search: string): Record<string, undefined> {
+  return Object.fromEntries([...new URLSearchParams(search).keys()].map((name) => [name, undefined]))
+}
+
+/** A link leads to the heading of its page, for the keyboard and for those who listen. */
+function useFocusOnNewPage() {
+  const main = useRef<HTMLElement>(null)
+  const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
+  const last = useRef(path)
+  useEffect(() => {
+    const isOther = last.current !== undefined && last.current !== path
+    // A dialog that opens with its page has the focus.
+    if (isOther && !document.querySelector('[role=dialog]')) main.current?.querySelector('h1')?.focus()
+    last.current = path
+  }, [path])
+  return main
+}

@@ -1,0 +1,64 @@
+import { useSyncExternalStore } from 'react'
+import { importFile, type ImportResult } from '../../api/import-licences.ts'
+import { forgetWork, startWork } from '../../parts/work.ts'
+
+/** The file of an application, and what came of it. It is kept while other pages are looked at. */
+export interface ImportRun {
+  readonly file: File
+  /** What was last begun with it. */
+  readonly began: 'check' | 'import' | null
+  readonly isChecked: boolean
+  readonly result: ImportResult | null
+}
+
+let runs: ReadonlyMap<string, ImportRun> = new Map()
+const listeners = new Set<() => void>()
+
+export function useImportRun(appId: string): ImportRun | undefined {
+  return useSyncExternalStore(subscribe, () => runs).get(appId)
+}
+
+export const importWorkId = (appId: string) => `import ${appId}`
+
+export function chooseFile(appId: string, file: File): void {
+  forgetWork(importWorkId(appId))
+  put(appId, { file, began: null, isChecked: false, result: null })
+}
+
+export function begin(appId: string, what: 'check' | 'import'): void {
+  const run = runs.get(appId)
+  if (!run) return
+  const { file } = run
+  const isCheck = what === 'check'
+  let now: ImportRun = { ...run, began: what, result: null }
+  const change = (fields: Partial<ImportRun>) => {
+    now = { ...now, ...fields }
+    // Another file may have been chosen meanwhile.
+    if (runs.get(appId)?.file === file) put(appId, now)
+  }
+  const title = isCheck ? `Checking ${file.name}` : `Importing ${file.name}`
+  startWork({ id: importWorkId(appId), title, address: '/import', total: 0 }, async (report, signal) => {
+    change({})
+    const request = { appId, file, dryRun: isCheck }
+    await importFile(
+      request,
+      (result) => {
+        const { total, created, existing, failed } = result
+        report({ total, done: created + existing + failed, ...(!isCheck && { failed }) })
+        change({ result })
+      },
+      signal,
+    )
+    if (isCheck) change({ isChecked: true })
+  })
+}
+
+function put(appId: string, run: ImportRun): void {
+  runs = new Map(runs).set(appId, run)
+  for (const listener of listeners) listener()
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}

@@ -1,0 +1,64 @@
+import { api } from '../../api/client.ts'
+import { activationList, type LicenceDetail } from '../../api/licences.ts'
+import { useSession } from '../../api/session.ts'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Section } from '../../parts/page.tsx'
+import { usePages } from '../../parts/pages.ts'
+import { PagedTable, type Column } from '../../parts/table.tsx'
+import { count, None, Time } from '../../parts/text.tsx'
+
+type Activation = LicenceDetail['activations'][number]
+
+export function Activations({ licence }: { licence: LicenceDetail }) {
+  const { can } = useSession()
+  const page = usePages('activations', activationList(licence.id))
+  const most = licence.restrictions?.max_activations
+  const used = count(licence.activations_total)
+  return (
+    <Section
+      title="Activations"
+      actions={<None>{most === undefined ? `${used} in use` : `${used} of ${count(most)} in use`}</None>}
+    >
+      <PagedTable
+        label="Activations"
+        columns={[...columns, ...(can('revoke') ? [freeColumn(licence)] : [])]}
+        page={page}
+        idOf={({ id }) => id}
+        empty="No product is activated with this licence."
+      />
+    </Section>
+  )
+}
+
+const columns: readonly Column<Activation>[] = [
+  { name: 'Host', wrap: true, cell: ({ host }) => host },
+  { name: 'Fingerprint', wrap: true, cell: ({ fingerprint }) => <code>{fingerprint}</code> },
+  { name: 'Version', cell: ({ product_version: version }) => version },
+  { name: 'Activated', cell: ({ created_at: at }) => <Time at={at} /> },
+  { name: 'Last seen', cell: ({ last_seen_at: at }) => <Time at={at} /> },
+]
+
+function freeColumn(licence: LicenceDetail): Column<Activation> {
+  return {
+    name: 'Actions',
+    quiet: true,
+    align: 'end',
+    cell: ({ id, host, fingerprint }) => (
+      <ConfirmButton
+        action="Free"
+        look="quiet"
+        run={() =>
+          api.delete('/v1/licences/{licence_id}/activations/{activation_id}', {
+            path: { licence_id: licence.id, activation_id: id },
+          })
+        }
+      >
+        <p>
+          The place of <strong>{host}</strong> (<code>{fingerprint}</code>) becomes free for another machine.
+          The product there loses access at its next refresh. This cannot be undone; it can be activated
+          again.
+        </p>
+      </ConfirmButton>
+    ),
+  }
+}

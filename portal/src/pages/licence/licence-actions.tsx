@@ -1,0 +1,64 @@
+import { actOn, type LicenceDetail, type Verb } from '../../api/licences.ts'
+import { useSession } from '../../api/session.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Actions } from '../../parts/page.tsx'
+import { EditLicence } from './edit-licence.tsx'
+
+const verbs: Readonly<Record<Verb, { name: string; effect: string; isFinal: boolean }>> = {
+  suspend: {
+    name: 'Suspend',
+    effect:
+      'Installed products lose access when they next refresh, at the latest when their token ends. It can be reactivated.',
+    isFinal: false,
+  },
+  reactivate: {
+    name: 'Reactivate',
+    effect: 'Installed products regain access when they next refresh.',
+    isFinal: false,
+  },
+  revoke: {
+    name: 'Revoke',
+    effect: 'Installed products lose access within minutes. A revocation is permanent: it cannot be undone.',
+    isFinal: true,
+  },
+  retire: {
+    name: 'Retire',
+    effect: 'The licence is closed for good. Nothing changes it any more: this cannot be undone.',
+    isFinal: true,
+  },
+}
+
+const allVerbs: readonly Verb[] = ['suspend', 'reactivate', 'revoke', 'retire']
+
+/** The verbs that would change the licence now, and its editing. */
+export function LicenceActions({ licence }: { licence: LicenceDetail }) {
+  const { can } = useSession()
+  const [, setAddress] = useAddress()
+  const isOver = licence.status === 'revoked' || licence.status === 'retired'
+  return (
+    <Actions>
+      {can('issue') && !isOver && (
+        <>
+          <Button onClick={() => setAddress({ open: 'edit' })}>Edit</Button>
+          <EditLicence licence={licence} />
+        </>
+      )}
+      {can('revoke') &&
+        allVerbs.map((verb) => (
+          <ConfirmButton
+            key={verb}
+            hidden={!licence.allowed.includes(verb)}
+            action={verbs[verb].name}
+            kind={verbs[verb].isFinal ? 'danger' : 'primary'}
+            run={() => actOn(licence.id, verb)}
+          >
+            <p>
+              The licence of <strong>{licence.external_ref}</strong> is {licence.status}. {verbs[verb].effect}
+            </p>
+          </ConfirmButton>
+        ))}
+    </Actions>
+  )
+}

@@ -1,0 +1,64 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useEffect } from 'react'
+import { useApplication } from '../../api/applications.ts'
+import { searchQuery } from '../../api/licences.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Problem } from '../../parts/problem.tsx'
+import { Table } from '../../parts/table.tsx'
+import { words } from '../../parts/text.tsx'
+import { licenceColumns } from './licence-columns.tsx'
+import type { Searched } from './search-box.tsx'
+
+interface FoundProps {
+  planName: (planId: string) => string
+  searched: Searched
+}
+
+/** At most twenty, best first; the filters narrow them. */
+export function FoundLicences({ planName, searched: { text, hide } }: FoundProps) {
+  const { appId } = useApplication()
+  const [{ status, plan, q }] = useAddress()
+  const isLongEnough = text.length >= 2
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...searchQuery(appId, text),
+    enabled: appId !== '' && isLongEnough,
+    placeholderData: keepPreviousData,
+  })
+  const isKey = !isPlaceholderData && data?.data.some(({ matched }) => matched === 'key')
+  useEffect(() => {
+    if (isKey && q) hide()
+  })
+  const rows = data?.data
+    .filter(({ licence }) => !status || licence.status === status)
+    .filter(({ licence }) => !plan || licence.plan_id === plan)
+    .map(({ matched, licence }) => ({ ...licence, matched }))
+  return (
+    <>
+      {error && !isPlaceholderData && <Problem error={error} retry={() => void refetch()} />}
+      <p role="status" className="visually-hidden">
+        {rows &&
+          !isPlaceholderData &&
+          isLongEnough &&
+          (rows.length === 1 ? '1 found' : `${rows.length} found`)}
+      </p>
+      <Table
+        label="Licences"
+        columns={[
+          ...licenceColumns(planName),
+          {
+            name: 'Found by',
+            cell: ({ matched }) => words(matched === 'external_ref' ? 'customer' : matched),
+          },
+        ]}
+        rows={isLongEnough ? rows : []}
+        idOf={({ id }) => id}
+        isMoving={isPlaceholderData}
+        empty={
+          isLongEnough
+            ? 'Nothing is found by this. A customer is found by the beginning of the reference, everything else only whole.'
+            : 'Type at least two characters.'
+        }
+      />
+    </>
+  )
+}

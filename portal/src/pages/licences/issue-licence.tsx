@@ -1,0 +1,98 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useApplication } from '../../api/applications.ts'
+import { api } from '../../api/client.ts'
+import type { Licence } from '../../api/licences.ts'
+import { plansQuery } from '../../api/plans.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Actions } from '../../parts/page.tsx'
+import { Button } from '../../parts/button.tsx'
+import { Copy } from '../../parts/copy.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { SelectField, TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { Result } from '../../parts/result.tsx'
+import { endOfDay, readRestrictions, RestrictionFields } from './licence-fields.tsx'
+
+export function IssueLicence() {
+  const [{ open }, setAddress] = useAddress()
+  const [issued, setIssued] = useState<Licence | null>(null)
+  const close = () => {
+    setAddress({ open: undefined }, { replace: true })
+    setIssued(null)
+  }
+  return (
+    <Dialog title="Issue licence" open={open === 'issue'} onClose={close}>
+      {issued ? <Issued licence={issued} onClose={close} /> : <IssueForm onIssued={setIssued} />}
+    </Dialog>
+  )
+}
+
+function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
+  const { appId } = useApplication()
+  const { data: plans, error, refetch } = useQuery(plansQuery(appId))
+  const active = plans?.filter(({ status }) => status === 'active') ?? []
+  return (
+    <Form
+      submit="Issue"
+      run={async (values, idempotencyKey) => {
+        const restrictions = readRestrictions(values)
+        const expiresOn = endOfDay(values.text('expires_on'))
+        const licence = await api.post('/v1/apps/{app_id}/licences', {
+          path: { app_id: appId },
+          body: {
+            external_ref: values.text('external_ref'),
+            plan_id: values.text('plan_id'),
+            ...(restrictions && { restrictions }),
+            ...(expiresOn && { expires_on: expiresOn }),
+          },
+          idempotencyKey,
+        })
+        onIssued(licence)
+      }}
+    >
+      {error && <Problem error={error} retry={() => void refetch()} />}
+      <TextField label="Customer reference" name="external_ref" required maxLength={255} />
+      <SelectField
+        label="Plan"
+        name="plan_id"
+        required
+        hint={
+          plans && active.length === 0 ? (
+            <>
+              There is no active plan. <Link to="/plans">Make one first</Link>.
+            </>
+          ) : undefined
+        }
+      >
+        {active.map(({ id, name, code }) => (
+          <option key={id} value={id}>
+            {active.some((other) => other.id !== id && other.name === name) ? `${name} (${code})` : name}
+          </option>
+        ))}
+      </SelectField>
+      <RestrictionFields restrictions={null} expiresOn={null} />
+    </Form>
+  )
+}
+
+function Issued({ licence, onClose }: { licence: Licence; onClose: () => void }) {
+  return (
+    <>
+      <Result>
+        The licence of <strong>{licence.external_ref}</strong> is {licence.status}. Its key:
+      </Result>
+      <Copy name="Copy key" text={licence.key} />
+      <Actions>
+        <Button kind="primary" onClick={onClose}>
+          Done
+        </Button>
+        <Link to="/licences/$licenceId" params={{ licenceId: licence.id }}>
+          Show the licence
+        </Link>
+      </Actions>
+    </>
+  )
+}

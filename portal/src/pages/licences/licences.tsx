@@ -1,0 +1,75 @@
+import { useQuery } from '@tanstack/react-query'
+import { useApplication } from '../../api/applications.ts'
+import { licenceStatuses } from '../../api/licences.ts'
+import { plansQuery } from '../../api/plans.ts'
+import { useSession } from '../../api/session.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { Filter, Filters } from '../../parts/filters.tsx'
+import { Page } from '../../parts/page.tsx'
+import { FoundLicences } from './found-licences.tsx'
+import { IssueLicence } from './issue-licence.tsx'
+import { ListedLicences } from './listed-licences.tsx'
+import { SearchBox, useSearchedText } from './search-box.tsx'
+
+export function Route() {
+  const { can } = useSession()
+  const [, setAddress] = useAddress()
+  return (
+    <Page
+      title="Licences"
+      needs={['read', 'issue']}
+      aside={
+        can('issue') && (
+          <Button kind="primary" onClick={() => setAddress({ open: 'issue' })}>
+            Issue licence
+          </Button>
+        )
+      }
+    >
+      {can('read') ? (
+        <Licences />
+      ) : (
+        <p>
+          The list of licences needs a key with the scope <code>read</code>.
+        </p>
+      )}
+      {can('issue') && <IssueLicence />}
+    </Page>
+  )
+}
+
+function Licences() {
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const plans = useQuery({ ...plansQuery(appId), enabled: appId !== '' && (can('read') || can('admin')) })
+  const searched = useSearchedText()
+  const planName = (id: string) => plans.data?.find((plan) => plan.id === id)?.name ?? id
+  return (
+    <>
+      <Filters>
+        <SearchBox searched={searched} />
+        <Filter
+          label="Status"
+          name="status"
+          list="page"
+          options={licenceStatuses.map((status) => [status, status])}
+        />
+        <Filter
+          label="Plan"
+          name="plan"
+          list="page"
+          options={(plans.data ?? []).map(({ id, name, status }) => [
+            id,
+            status === 'retired' ? `${name} (retired)` : name,
+          ])}
+        />
+      </Filters>
+      {searched.text === '' ? (
+        <ListedLicences planName={planName} />
+      ) : (
+        <FoundLicences planName={planName} searched={searched} />
+      )}
+    </>
+  )
+}

@@ -1,0 +1,79 @@
+import { useEffect, useRef, useState } from 'react'
+import { useAddress } from '../../parts/address.ts'
+import styles from './licences.module.css'
+
+const RESTS_MS = 250
+
+/** A licence key, or enough of its beginning: it opens a product, so it is not for the address. */
+export function looksLikeLicenceKey(text: string): boolean {
+  const bare = text.replaceAll(/[\s-]/g, '')
+  if (/^[0-9A-Z]{25}$/i.test(bare)) return true
+  return /^([0-9A-HJKMNP-TV-Z]{5}-){2}/i.test(text)
+}
+
+export interface Searched {
+  /** What is searched for: in the address, or held here where it must not stand there. */
+  text: string
+  search: (text: string) => void
+  /** What was searched for turned out to be a key. */
+  hide: () => void
+}
+
+export function useSearchedText(): Searched {
+  const [{ q = '' }, setAddress] = useAddress()
+  const [secret, setSecret] = useState('')
+  const hold = (text: string) => {
+    setSecret(text)
+    if (q !== '') setAddress({ q: undefined }, { replace: true })
+  }
+  return {
+    text: secret === '' ? q : secret,
+    hide: () => hold(q),
+    search: (text) => {
+      if (looksLikeLicenceKey(text)) return hold(text)
+      setSecret('')
+      // Each letter is no step of its own.
+      if (text !== q) setAddress({ q: text, page: undefined }, { replace: q !== '' && text !== '' })
+    },
+  }
+}
+
+export function SearchBox({ searched: { text, search } }: { searched: Searched }) {
+  const [typed, setTyped] = useState(text)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const sent = useRef(text)
+  // Back and forward change what is searched for too.
+  useEffect(() => {
+    if (text !== sent.current) setTyped(text)
+    sent.current = text
+  }, [text])
+  const send = (value: string) => {
+    clearTimeout(timer.current)
+    sent.current = value.trim()
+    search(value.trim())
+  }
+  return (
+    <form
+      role="search"
+      className={styles.search}
+      onSubmit={(event) => {
+        event.preventDefault()
+        send(typed)
+      }}
+    >
+      <input
+        type="search"
+        aria-label="Search licences"
+        placeholder="Customer, key, charge, activation, host …"
+        autoComplete="off"
+        spellCheck={false}
+        value={typed}
+        onChange={({ target: { value } }) => {
+          setTyped(value)
+          clearTimeout(timer.current)
+          timer.current = setTimeout(() => send(value), value === '' ? 0 : RESTS_MS)
+        }}
+      />
+    </form>
+  )
+}

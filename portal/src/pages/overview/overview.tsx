@@ -1,0 +1,143 @@
+import { useQuery } from '@tanstack/react-query'
+import { useApplication } from '../../api/applications.ts'
+import { metricQuery, type Day } from '../../api/metrics.ts'
+import { Figure, type Series, type Standing } from '../../parts/figure.tsx'
+import { Page } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { count, money } from '../../parts/text.tsx'
+import { Alerts } from './alerts.tsx'
+import { GettingStarted, useSteps } from './getting-started.tsx'
+import styles from './overview.module.css'
+
+export function Route() {
+  return (
+    <Page title="Overview" needs={['read']}>
+      <Overview />
+    </Page>
+  )
+}
+
+function Overview() {
+  const { appId } = useApplication()
+  const licences = useQuery(metricQuery(appId, 'licences'))
+  const payments = useQuery(metricQuery(appId, 'payments'))
+  const deliveries = useQuery(metricQuery(appId, 'deliveries'))
+  const { steps, isKnown } = useSteps(appId)
+  const failed = [licences, payments, deliveries].filter(({ isError }) => isError)
+  // The steps stand above the figures: those that come later would push them down.
+  if (!isKnown) return null
+  return (
+    <>
+      <GettingStarted steps={steps} />
+      {failed[0] && (
+        <Problem error={failed[0].error} retry={() => failed.forEach(({ refetch }) => void refetch())} />
+      )}
+      <div className={styles.figures}>
+        <Licences days={licences.data ?? []} standing={standingOf(licences)} />
+        <Revenue days={payments.data ?? []} standing={standingOf(payments)} />
+        <Deliveries days={deliveries.data ?? []} standing={standingOf(deliveries)} />
+      </div>
+      <Alerts />
+    </>
+  )
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+const last30 = 'in the last 30 days'
+
+interface MetricProps<Metric extends 'licences' | 'payments' | 'deliveries'> {
+  days: readonly Day<Metric>[]
+  standing: Standing
+}
+
+function standingOf({ data, isError }: { data: unknown; isError: boolean }): Standing {
+  if (data !== undefined) return 'known'
+  return isError ? 'failed' : 'loading'
+}
+
+function Licences({ days, standing }: MetricProps<'licences'>) {
+  const at = days.map((day) => day.at)
+  const of = (pick: (values: Day<'licences'>['values']) => number) => days.map(({ values }) => pick(values))
+  const active = of((values) => values.active)
+  const fresh = of(({ issued, imported, created }) => issued + imported + created)
+  return (
+    <>
+      <Figure
+        title="Active licences"
+        standing={standing}
+        kind="line"
+        figure={count(active.at(-1) ?? 0)}
+        note={change(active)}
+        at={at}
+        series={[{ name: 'active', values: active }]}
+      />
+      <Figure
+        title="New licences"
+        standing={standing}
+        kind="bars"
+        figure={count(sum(fresh))}
+        note={last30}
+        at={at}
+        series={[{ name: 'new', values: fresh }]}
+        more={[
+          { name: 'issued', values: of(({ issued }) => issued) },
+          { name: 'imported', values: of(({ imported }) => imported) },
+          { name: 'created by payments', values: of(({ created }) => created) },
+        ]}
+      />
+    </>
+  )
+}
+
+function change(active: readonly number[]): string {
+  const by = (active.at(-1) ?? 0) - (active[0] ?? 0)
+  if (by === 0) return `as many as 30 days ago`
+  return `${count(Math.abs(by))} ${by > 0 ? 'more' : 'fewer'} than 30 days ago`
+}
+
+function Revenue({ days, standing }: MetricProps<'payments'>) {
+  const currencies = [...new Set(days.flatMap(({ values }) => Object.keys(values)))].sort()
+  const series = currencies.map((currency): Series => ({
+    name: currency.toUpperCase(),
+    values: days.map(({ values }) => values[currency]?.gross_minor ?? 0),
+    write: (minor) => money(minor, currency),
+  }))
+  const totals = series.map(({ values, write }) => write?.(sum(values)))
+  return (
+    <Figure
+      title="Revenue"
+      standing={standing}
+      kind="bars"
+      figure={totals.length === 0 ? '0' : totals.join(' · ')}
+      note={totals.length === 0 ? `no payments ${last30}` : `gross, ${last30}`}
+      at={days.map(({ at }) => at)}
+      series={series}
+    />
+  )
+}
+
+function Deliveries({ days, standing }: MetricProps<'deliveries'>) {
+  const of = (pick: (values: Day<'deliveries'>['values']) => number | null) =>
+    days.map(({ values }) => pick(values) ?? 0)
+  const delivered = of((values) => values.delivered)
+  const failed = of((values) => values.failed_attempts)
+  const milliseconds = (value: number) => (value === 0 ? '–' : `${count(Math.round(value))} ms`)
+  return (
+    <Figure
+      title="Webhook deliveries"
+      standing={standing}
+      kind="bars"
+      figure={count(sum(delivered))}
+      note={`delivered in 30 days, ${count(sum(failed))} attempts failed`}
+      at={days.map(({ at }) => at)}
+      series={[
+        { name: 'delivered', values: delivered },
+        { name: 'failed attempts', values: failed },
+      ]}
+      more={[
+        { name: 'half within', values: of((values) => values.p50_ms), write: milliseconds },
+        { name: '95 % within', values: of((values) => values.p95_ms), write: milliseconds },
+      ]}
+    />
+  )
+}

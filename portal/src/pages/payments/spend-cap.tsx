@@ -1,0 +1,140 @@
+import { LicensingApiError } from '@licensing/sdk/backend'
+import { useQuery } from '@tanstack/react-query'
+import { api } from '../../api/client.ts'
+import { spendCapQuery, type SpendCap } from '../../api/fees.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Box } from '../../parts/box.tsx'
+import { Button } from '../../parts/button.tsx'
+import { Dialog } from '../../parts/dialog.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
+import { Meter } from '../../parts/meter.tsx'
+import { Section } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { minorDigits, money, Time } from '../../parts/text.tsx'
+import { Waiting } from '../../parts/waiting.tsx'
+import { minorOf } from './minor-units.ts'
+import { REFRESH_MS } from './shown.ts'
+import styles from './payments.module.css'
+
+export function SpendCapSection() {
+  const [{ open }, setAddress] = useAddress()
+  const { data: cap, error, refetch } = useQuery({ ...spendCapQuery, refetchInterval: REFRESH_MS })
+  const close = () => setAddress({ open: undefined }, { replace: true })
+  return (
+    <Section
+      title="Spend cap"
+      actions={cap && <Button onClick={() => setAddress({ open: 'cap' })}>Change cap</Button>}
+    >
+      {error && !cap && <Problem error={error} retry={() => void refetch()} />}
+      {cap && <Spent cap={cap} />}
+      {!cap && !error && <Awaited />}
+      <Dialog title="Change cap" open={open === 'cap' && cap !== undefined} onClose={close}>
+        {cap && <CapForm cap={cap} onDone={close} />}
+      </Dialog>
+    </Section>
+  )
+}
+
+function Spent({ cap }: { cap: SpendCap }) {
+  const { cap_minor: most, spent_minor: spent, currency, period, paused, reached_at: reachedAt } = cap
+  const write = (minor: number) => (currency === null ? '0' : money(minor, currency))
+  const text = most === null ? `${write(spent)} of fees, no cap` : `${write(spent)} of ${write(most)}`
+  return (
+    <Box>
+      <div className={styles.figures}>
+        <strong>{text}</strong>
+        <span>{period}</span>
+      </div>
+      <Meter
+        name="Spend cap"
+        value={most === 0 ? 1 : spent}
+        most={most === 0 ? 1 : (most ?? 0)}
+        text={text}
+      />
+      <p className={styles.note}>
+        {paused ? (
+          <>
+            New checkouts are paused
+            {reachedAt !== null && (
+              <>
+                {' '}
+                since <Time at={reachedAt} />
+              </>
+            )}
+            : raise or remove the cap, or wait for the next month. Checkouts that were open are still served.
+          </>
+        ) : (
+          'The most that this account spends on transaction fees in a month. Where it is reached, new checkouts pause.'
+        )}
+      </p>
+    </Box>
+  )
+}
+
+/** As high as what comes. */
+function Awaited() {
+  return (
+    <Box>
+      <div className={styles.figures}>
+        <Waiting length="long" />
+        <span className="visually-hidden">Loading…</span>
+      </div>
+      <div className={styles.meter} aria-hidden="true" />
+      <p className={styles.note}>
+        <Waiting length="long" />
+      </p>
+    </Box>
+  )
+}
+
+function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
+  return (
+    <Form
+      submit="Change"
+      run={async (values) => {
+        const currency = values.text('currency').toLowerCase()
+        const entered = values.text('cap_minor')
+        const minor = entered === '' ? null : minorOf(entered, digitsOf(currency))
+        if (minor === undefined) throw refused('/cap_minor', 'Write an amount, as 49 or 49.50.')
+        await api.put('/v1/spend-cap', { body: { cap_minor: minor, currency } })
+        onDone()
+      }}
+    >
+      <TextField
+        label="Cap"
+        name="cap_minor"
+        inputMode="decimal"
+        defaultValue={mainUnits(cap)}
+        hint="As 49 or 49.50. Empty: no cap."
+      />
+      <TextField
+        label="Currency"
+        name="currency"
+        required
+        maxLength={3}
+        defaultValue={cap.currency?.toUpperCase() ?? 'EUR'}
+        hint="While a cap is set, checkouts in other currencies are refused."
+      />
+    </Form>
+  )
+}
+
+function mainUnits({ cap_minor: minor, currency }: SpendCap): string {
+  if (minor === null || currency === null) return ''
+  const digits = minorDigits(currency)
+  return (minor / 10 ** digits).toFixed(digits)
+}
+
+function digitsOf(currency: string): number {
+  if (!/^[a-z]{3}$/.test(currency))
+    throw refused('/currency', 'Write the three letters of a currency, as EUR.')
+  return minorDigits(currency)
+}
+
+function refused(pointer: string, message: string): LicensingApiError {
+  return new LicensingApiError('validation_failed', 422, {
+    detail: 'The cap is not understood',
+    errors: [{ pointer, message }],
+  })
+}

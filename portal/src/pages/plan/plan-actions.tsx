@@ -1,0 +1,45 @@
+import { useMutation } from '@tanstack/react-query'
+import { useApplication } from '../../api/applications.ts'
+import { api } from '../../api/client.ts'
+import type { Plan } from '../../api/plans.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Actions } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { count } from '../../parts/text.tsx'
+
+export function PlanActions({ plan }: { plan: Plan }) {
+  const { appId } = useApplication()
+  const [, setAddress] = useAddress()
+  const path = { app_id: appId, plan_id: plan.id }
+  const restoring = useMutation({
+    mutationFn: () => api.post('/v1/apps/{app_id}/plans/{plan_id}/restore', { path }),
+  })
+  const active = plan.active_licences
+  const licences = active === 1 ? '1 active licence' : `${count(active)} active licences`
+  return (
+    <Actions>
+      {restoring.isError && <Problem error={restoring.error} retry={() => restoring.mutate()} />}
+      <Button onClick={() => setAddress({ open: 'rename' })}>Rename</Button>
+      {plan.status === 'active' ? (
+        <ConfirmButton
+          action="Archive"
+          run={() => api.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path })}
+        >
+          <p>
+            This suspends <strong>{licences}</strong> on {plan.name}. It can no longer be issued or bought.
+          </p>
+          <p>
+            It can be restored; its licences stay suspended until they are reactivated. To stop selling it and
+            leave its customers as they are, remove its price instead.
+          </p>
+        </ConfirmButton>
+      ) : (
+        <Button kind="primary" busy={restoring.isPending} onClick={() => restoring.mutate()}>
+          Restore
+        </Button>
+      )}
+    </Actions>
+  )
+}

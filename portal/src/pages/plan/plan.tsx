@@ -1,0 +1,57 @@
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
+import { useApplication } from '../../api/applications.ts'
+import { definitionsQuery, planQuery, type Plan } from '../../api/plans.ts'
+import { useSession } from '../../api/session.ts'
+import { Facts } from '../../parts/facts.tsx'
+import { Page } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { count, Status, Time } from '../../parts/text.tsx'
+import { EditPlan } from './edit-plan.tsx'
+import { PlanActions } from './plan-actions.tsx'
+import { PlanValues } from './plan-values.tsx'
+import { Reactivation } from './reactivation.tsx'
+
+export function Route() {
+  const { planId = '' } = useParams({ strict: false })
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const isReadable = appId !== '' && (can('admin') || can('read'))
+  const plan = useQuery({ ...planQuery(appId, planId), enabled: isReadable })
+  const definitions = useQuery({ ...definitionsQuery(appId), enabled: isReadable })
+  const failed = [plan, definitions].filter(({ isError }) => isError)
+  return (
+    <Page
+      title={plan.data?.name ?? 'Plan'}
+      needs={['admin', 'read']}
+      aside={plan.data && can('admin') && <PlanActions plan={plan.data} />}
+    >
+      {failed[0] && (
+        <Problem error={failed[0].error} retry={() => failed.forEach(({ refetch }) => void refetch())} />
+      )}
+      {plan.data && (
+        <>
+          <Summary plan={plan.data} />
+          {plan.data.status === 'active' && <Reactivation plan={plan.data} />}
+          {definitions.data && <PlanValues plan={plan.data} definitions={definitions.data} />}
+          {can('admin') && <EditPlan plan={plan.data} />}
+        </>
+      )}
+      {!plan.data && failed.length === 0 && <p role="status">Loading…</p>}
+    </Page>
+  )
+}
+
+function Summary({ plan }: { plan: Plan }) {
+  return (
+    <Facts
+      of={{
+        Status: <Status of={plan.status} />,
+        Code: <code>{plan.code}</code>,
+        'Active licences': count(plan.active_licences),
+        Created: <Time at={plan.created_at} />,
+        Id: <code>{plan.id}</code>,
+      }}
+    />
+  )
+}

@@ -1,0 +1,71 @@
+import { useState } from 'react'
+import { useApplication } from '../../api/applications.ts'
+import { api } from '../../api/client.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Dialog } from '../../parts/dialog.tsx'
+import { SelectField, TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
+
+export function NewEntitlement() {
+  const [{ open }, setAddress] = useAddress()
+  const close = () => setAddress({ open: undefined }, { replace: true })
+  return (
+    <Dialog title="New entitlement" open={open === 'new-entitlement'} onClose={close}>
+      <NewEntitlementForm onDone={close} />
+    </Dialog>
+  )
+}
+
+function NewEntitlementForm({ onDone }: { onDone: () => void }) {
+  const { appId } = useApplication()
+  const [kind, setKind] = useState<'feature' | 'limit'>('feature')
+  return (
+    <Form
+      submit="Create"
+      run={async (values, idempotencyKey) => {
+        const name = values.text('display_name')
+        const value = values.text('default')
+        await api.post('/v1/apps/{app_id}/entitlement-defs', {
+          path: { app_id: appId },
+          body: {
+            key: values.text('key'),
+            kind,
+            ...(name !== '' && { display_name: name }),
+            ...(value !== '' && { default: value }),
+          },
+          idempotencyKey,
+        })
+        onDone()
+      }}
+    >
+      <TextField
+        label="Key"
+        name="key"
+        required
+        maxLength={64}
+        hint="What the product checks, as export_pdf. It cannot be renamed later."
+      />
+      <SelectField
+        label="Kind"
+        name="kind"
+        value={kind}
+        onChange={({ target }) => setKind(target.value === 'limit' ? 'limit' : 'feature')}
+      >
+        <option value="feature">feature</option>
+        <option value="limit">limit</option>
+      </SelectField>
+      <TextField label="Display name" name="display_name" maxLength={200} hint="Empty: the key." />
+      <TextField
+        key={kind}
+        label="Default"
+        name="default"
+        placeholder={kind === 'feature' ? 'false' : '0'}
+        hint={
+          kind === 'feature'
+            ? 'true or false: for plans that do not say. Empty: false.'
+            : 'A whole number: for plans that do not say. Empty: 0.'
+        }
+      />
+    </Form>
+  )
+}

@@ -1,0 +1,131 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useApplication } from '../../api/applications.ts'
+import { api } from '../../api/client.ts'
+import { definitionsQuery, plansQuery, type EntitlementDefinition } from '../../api/plans.ts'
+import { useSession } from '../../api/session.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Page, Section } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { Table, type Column } from '../../parts/table.tsx'
+import { count, None, Status } from '../../parts/text.tsx'
+import { NewEntitlement } from './new-entitlement.tsx'
+import { NewPlan } from './new-plan.tsx'
+
+export function Route() {
+  const { can } = useSession()
+  const [, setAddress] = useAddress()
+  return (
+    <Page
+      title="Plans"
+      needs={['admin', 'read']}
+      aside={
+        can('admin') && (
+          <Button kind="primary" onClick={() => setAddress({ open: 'new-plan' })}>
+            New plan
+          </Button>
+        )
+      }
+    >
+      {can('admin') && <NewPlan />}
+      <Plans />
+      <Definitions />
+    </Page>
+  )
+}
+
+function Plans() {
+  const { appId } = useApplication()
+  const { data, error, refetch } = useQuery(plansQuery(appId))
+  return (
+    <>
+      {error && <Problem error={error} retry={() => void refetch()} />}
+      <Table
+        label="Plans"
+        columns={[
+          {
+            name: 'Name',
+            cell: ({ id, name }) => (
+              <Link to="/plans/$planId" params={{ planId: id }}>
+                {name}
+              </Link>
+            ),
+          },
+          { name: 'Code', cell: ({ code }) => <code>{code}</code> },
+          { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+          {
+            name: 'Overrides',
+            align: 'end',
+            cell: ({ entitlements }) => (entitlements.length === 0 ? <None>none</None> : entitlements.length),
+          },
+          { name: 'Active licences', align: 'end', cell: (plan) => count(plan.active_licences) },
+        ]}
+        rows={data}
+        idOf={({ id }) => id}
+        empty="There are no plans yet. A plan is what you sell: name it, then give each entitlement its value."
+      />
+    </>
+  )
+}
+
+function Definitions() {
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const [, setAddress] = useAddress()
+  const { data, error, refetch } = useQuery(definitionsQuery(appId))
+  return (
+    <Section
+      title="Entitlements"
+      actions={
+        can('admin') && (
+          <>
+            <Button onClick={() => setAddress({ open: 'new-entitlement' })}>New entitlement</Button>
+            <NewEntitlement />
+          </>
+        )
+      }
+    >
+      {error && <Problem error={error} retry={() => void refetch()} />}
+      <Table
+        label="Entitlements"
+        columns={[...columns, ...(can('admin') ? [deleteColumn(appId)] : [])]}
+        rows={data}
+        idOf={({ id }) => id}
+        empty="There are no entitlements yet. Define what your product checks: a feature, or a limit like a number of projects."
+      />
+    </Section>
+  )
+}
+
+const columns: readonly Column<EntitlementDefinition>[] = [
+  { name: 'Display name', cell: ({ display_name: name }) => name },
+  { name: 'Key', cell: ({ key }) => <code>{key}</code> },
+  { name: 'Kind', cell: ({ kind }) => kind },
+  { name: 'Default', cell: (definition) => definition.default },
+]
+
+function deleteColumn(appId: string): Column<EntitlementDefinition> {
+  return {
+    name: 'Actions',
+    quiet: true,
+    align: 'end',
+    cell: ({ id, key }) => (
+      <ConfirmButton
+        action="Delete"
+        look="quiet"
+        run={() =>
+          api.delete('/v1/apps/{app_id}/entitlement-defs/{ent_id}', {
+            path: { app_id: appId, ent_id: id },
+          })
+        }
+      >
+        <p>
+          <code>{key}</code> goes, with the values that plans have for it. Licences keep what they were issued
+          with. This cannot be undone; the key can be defined again with the same kind.
+        </p>
+      </ConfirmButton>
+    ),
+  }
+}

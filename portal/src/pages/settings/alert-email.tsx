@@ -1,0 +1,47 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api } from '../../api/client.ts'
+import { accountQuery } from '../../api/settings.ts'
+import { Box } from '../../parts/box.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
+import { Section } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import styles from './settings.module.css'
+
+export function AlertEmail() {
+  const { data: account, error, refetch } = useQuery(accountQuery)
+  const [said, setSaid] = useState('')
+  return (
+    <Section title="Alert e-mail">
+      <Box>
+        <p>
+          Alerts are mailed there: an endpoint that fails or was disabled, a payment that was not understood.
+          They are listed on the overview in any case.
+        </p>
+        {error && !account && <Problem error={error} retry={() => void refetch()} />}
+        {account && (
+          <Form
+            submit="Save"
+            actions={<span className={styles.said}>{said}</span>}
+            run={async (values) => {
+              setSaid('')
+              const address = values.text('alert_email')
+              await api.patch('/v1/account', { body: { alert_email: address === '' ? null : address } })
+              setSaid('Saved')
+            }}
+          >
+            <TextField
+              label="Alert e-mail"
+              name="alert_email"
+              type="email"
+              maxLength={254}
+              defaultValue={account.alert_email ?? ''}
+              hint="Empty: alerts are not mailed."
+            />
+          </Form>
+        )}
+      </Box>
+    </Section>
+  )
+}

@@ -1,0 +1,57 @@
+import { useQuery } from '@tanstack/react-query'
+import { useEffect } from 'react'
+import { processorQuery } from '../../api/settings.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Box } from '../../parts/box.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { Section } from '../../parts/page.tsx'
+import { Problem } from '../../parts/problem.tsx'
+import { Time } from '../../parts/text.tsx'
+import { ConnectById, ContinueToStripe } from './connect-processor.tsx'
+import styles from './settings.module.css'
+
+// The page to which the processor returns leads to it: gateway/src/pages/authorized.ts.
+const sectionId = 'processor'
+
+export function ProcessorSection() {
+  const { data: processor, error, refetch } = useQuery(processorQuery)
+  const [{ connected }] = useAddress()
+  const isKnown = processor !== undefined
+  useEffect(() => {
+    if (isKnown && location.hash === `#${sectionId}`) {
+      document.querySelector<HTMLElement>(`#${sectionId} h2`)?.focus()
+    }
+  }, [isKnown])
+  return (
+    <Section id={sectionId} title="Processor">
+      {error && !isKnown && <Problem error={error} retry={() => void refetch()} />}
+      {processor && processor.connected_account === connected && (
+        <p role="status" className={styles.done}>
+          <strong>{connected}</strong> is connected: payments for your plans go there from now on.
+        </p>
+      )}
+      {processor && (
+        <Facts
+          narrow
+          of={{
+            Processor: 'Stripe',
+            'Connected account': <code>{processor.connected_account}</code>,
+            Since: <Time at={processor.connected_at} />,
+            Money: processor.livemode ? 'real payments' : 'test payments',
+          }}
+        />
+      )}
+      {isKnown && (
+        <Box>
+          <p>
+            {processor
+              ? 'Another account takes the place of this one: new checkouts are paid there. Sales that were made stay as they are.'
+              : 'Customers pay into your own account at Stripe. Once it is connected, plans that have a price can be bought.'}
+          </p>
+          <ContinueToStripe isConnected={processor !== null} />
+          <ConnectById isConnected={processor !== null} />
+        </Box>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,142 @@
+import { webhookEventTypes } from '@licensing/sdk/webhooks'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useApplication } from '../../api/applications.ts'
+import { oneOf } from '../../api/paged-list.ts'
+import { useSession } from '../../api/session.ts'
+import { deliveryList, deliveryStatuses, endpointsQuery, type WebhookEndpoint } from '../../api/webhooks.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { Filter, Filters } from '../../parts/filters.tsx'
+import { Page, Section } from '../../parts/page.tsx'
+import { usePages } from '../../parts/pages.ts'
+import { Problem } from '../../parts/problem.tsx'
+import { PagedTable, Table } from '../../parts/table.tsx'
+import { count, Status, Time } from '../../parts/text.tsx'
+import { AddEndpoint } from './add-endpoint.tsx'
+import { deliveryColumns } from './delivery-columns.tsx'
+import { endpointName } from './endpoint-name.ts'
+import { SendTestEvent } from './send-test-event.tsx'
+
+const REFRESH_MS = 3000
+
+export function Route() {
+  return (
+    <Page title="Webhooks" needs={['admin', 'read']}>
+      <Webhooks />
+    </Page>
+  )
+}
+
+function Webhooks() {
+  const { appId } = useApplication()
+  const endpoints = useQuery({ ...endpointsQuery(appId), refetchInterval: REFRESH_MS })
+  return (
+    <>
+      <Endpoints endpoints={endpoints.data} error={endpoints.error} retry={() => void endpoints.refetch()} />
+      <Deliveries endpoints={endpoints.data ?? []} />
+    </>
+  )
+}
+
+interface EndpointsProps {
+  endpoints: WebhookEndpoint[] | undefined
+  error: unknown
+  retry: () => void
+}
+
+function Endpoints({ endpoints, error, retry }: EndpointsProps) {
+  const { can } = useSession()
+  const [, setAddress] = useAddress()
+  return (
+    <Section
+      title="Endpoints"
+      actions={
+        can('admin') && (
+          <>
+            <Button kind="primary" onClick={() => setAddress({ open: 'add-endpoint' })}>
+              Add endpoint
+            </Button>
+            <AddEndpoint />
+          </>
+        )
+      }
+    >
+      {error !== null && !endpoints && <Problem error={error} retry={retry} />}
+      <Table
+        label="Endpoints"
+        columns={[
+          {
+            name: 'URL',
+            wrap: true,
+            cell: ({ id, url }) => (
+              <Link to="/webhooks/endpoints/$endpointId" params={{ endpointId: id }}>
+                {url}
+              </Link>
+            ),
+          },
+          { name: 'Status', cell: (endpoint) => <Status of={standing(endpoint)} /> },
+          { name: 'Events', cell: ({ subscribed_events: events }) => describeEvents(events) },
+          { name: 'Pending', align: 'end', cell: ({ health }) => count(health.pending) },
+          {
+            name: 'Last success',
+            cell: ({ health }) => <Time at={health.last_success_at} none="none yet" />,
+          },
+        ]}
+        rows={endpoints}
+        idOf={({ id }) => id}
+        empty="There are no endpoints yet. Add your backend’s address: it is sent every change, signed."
+      />
+    </Section>
+  )
+}
+
+function standing({ status, health }: WebhookEndpoint): string {
+  return status === 'enabled' && health.failing_since !== null ? 'failing' : status
+}
+
+function describeEvents(events: string): string {
+  if (events === '*') return 'all'
+  const types = events.split(',')
+  return types.length > 2 ? `${types.length} types` : types.join(', ')
+}
+
+function Deliveries({ endpoints }: { endpoints: readonly WebhookEndpoint[] }) {
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const [{ status, type, endpoint }] = useAddress()
+  const list = deliveryList(appId, {
+    status: oneOf(deliveryStatuses, status),
+    type: oneOf(webhookEventTypes, type),
+    endpoint,
+  })
+  const page = usePages('page', list, { enabled: appId !== '', refreshMs: REFRESH_MS })
+  const isFiltered = Boolean(status || type || endpoint)
+  return (
+    <Section title="Deliveries" actions={can('admin') && <SendTestEvent endpoints={endpoints} />}>
+      <Filters>
+        <Filter label="Status" name="status" list="page" options={deliveryStatuses.map(itself)} />
+        <Filter label="Type" name="type" list="page" options={webhookEventTypes.map(itself)} />
+        <Filter
+          label="Endpoint"
+          name="endpoint"
+          list="page"
+          options={endpoints.map(({ id }) => [id, endpointName(endpoints, id)])}
+        />
+      </Filters>
+      <PagedTable
+        label="Deliveries"
+        columns={deliveryColumns(endpoints)}
+        page={page}
+        idOf={({ id }) => id}
+        empty={
+          isFiltered
+            ? 'No delivery is like this.'
+            : 'Nothing was sent yet. Add an endpoint, then send a test event to see it arrive.'
+        }
+      />
+    </Section>
+  )
+}
+
+const itself = (text: string) => [text, text] as const

@@ -1,0 +1,26 @@
+import type { ComponentProps } from 'react'
+import styles from './button.module.css'
+
+interface ButtonProps extends ComponentProps<'button'> {
+  kind?: 'primary' | 'danger' | 'plain' | 'quiet'
+  /** The call that it started is still under way. */
+  busy?: boolean
+}
+
+/** A button keeps its name and the focus while it is busy or cannot be used. */
+export function Button({ kind = 'plain', busy, disabled, onClick, className = '', ...rest }: ButtonProps) {
+  const inert = busy || disabled
+  return (
+    <button
+      type="button"
+      className={`${styles.button} ${styles[kind]} ${className}`}
+      aria-disabled={inert || undefined}
+      aria-busy={busy || undefined}
+      onClick={(event) => {
+        if (inert) event.preventDefault()
+        else onClick?.(event)
+      }}
+      {...rest}
+    />
+  )
+}

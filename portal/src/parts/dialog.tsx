@@ -1,0 +1,122 @@
+import { AlertDialog } from '@base-ui/react/alert-dialog'
+import { Dialog as BaseDialog } from '@base-ui/react/dialog'
+import { useMutation } from '@tanstack/react-query'
+import { useEffect, useRef, useState, type ReactNode } from 'react'
+import { announce } from './announce.tsx'
+import { Button } from './button.tsx'
+import styles from './dialog.module.css'
+import { Problem } from './problem.tsx'
+
+interface DialogProps {
+  title: string
+  open: boolean
+  onClose: () => void
+  /** It closes by its own buttons alone: for what is shown once. */
+  stays?: boolean
+  children: ReactNode
+}
+
+export function Dialog({ title, open, onClose, stays = false, children }: DialogProps) {
+  return (
+    <BaseDialog.Root
+      open={open}
+      onOpenChange={(next) => !next && !stays && onClose()}
+      disablePointerDismissal
+    >
+      <BaseDialog.Portal>
+        <BaseDialog.Backdrop className={styles.backdrop} />
+        <BaseDialog.Popup className={styles.popup}>
+          <BaseDialog.Title className={styles.title}>{title}</BaseDialog.Title>
+          {children}
+          {/* Last, so that the first field has the focus when it opens. */}
+          {!stays && (
+            <BaseDialog.Close render={<Button kind="quiet" className={styles.close} />}>
+              <span aria-hidden="true">✕</span>
+              <span className="visually-hidden">Close</span>
+            </BaseDialog.Close>
+          )}
+        </BaseDialog.Popup>
+      </BaseDialog.Portal>
+    </BaseDialog.Root>
+  )
+}
+
+interface ConfirmProps {
+  /** The name of the button, of the dialog, and of the button in it that does it. */
+  action: string
+  /** What it does, and that it cannot be undone. */
+  children: ReactNode
+  run: () => Promise<unknown>
+  /** After the service has confirmed it. */
+  onDone?: () => void
+  kind?: 'primary' | 'danger'
+  open: boolean
+  onClose: () => void
+}
+
+/** Asks before it acts; a refusal stays in the dialog, with what to do. */
+export function Confirm({ action, children, run, onDone, kind = 'danger', open, onClose }: ConfirmProps) {
+  const acting = useMutation({
+    mutationFn: run,
+    onSuccess: () => {
+      announce(`${action}: done`)
+      onClose()
+      onDone?.()
+    },
+  })
+  const close = () => {
+    acting.reset()
+    onClose()
+  }
+  return (
+    <AlertDialog.Root open={open} onOpenChange={(next) => !next && close()}>
+      <AlertDialog.Portal>
+        <AlertDialog.Backdrop className={styles.backdrop} />
+        <AlertDialog.Popup className={styles.popup}>
+          <AlertDialog.Title className={styles.title}>{action}</AlertDialog.Title>
+          <AlertDialog.Description render={<div />}>{children}</AlertDialog.Description>
+          {acting.isError && <Problem error={acting.error} retry={() => acting.mutate()} />}
+          <div className={styles.buttons}>
+            <AlertDialog.Close render={<Button />}>Cancel</AlertDialog.Close>
+            <Button kind={kind} busy={acting.isPending} onClick={() => acting.mutate()}>
+              {action}
+            </Button>
+          </div>
+        </AlertDialog.Popup>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  )
+}
+
+/** A button that has done what it was for goes, and the focus with it: the heading takes it. */
+function useFocusWhenGone(isGone: boolean): void {
+  const was = useRef(isGone)
+  useEffect(() => {
+    const hadIt = document.activeElement === null || document.activeElement === document.body
+    if (isGone && !was.current && hadIt) document.querySelector('h1')?.focus()
+    was.current = isGone
+  }, [isGone])
+}
+
+type ConfirmButtonProps = Omit<ConfirmProps, 'open' | 'onClose'> & {
+  /** How the button that asks looks. */
+  look?: 'plain' | 'quiet' | 'danger' | 'primary'
+  /** It cannot be asked for now; what was asked stays open with its refusal. */
+  hidden?: boolean
+}
+
+/** A button whose action is confirmed first. */
+export function ConfirmButton({ look = 'plain', hidden = false, ...confirm }: ConfirmButtonProps) {
+  const [open, setOpen] = useState(false)
+  useFocusWhenGone(hidden)
+  return (
+    <>
+      {!hidden && (
+        <Button kind={look} onClick={() => setOpen(true)}>
+          {confirm.action}
+        </Button>
+      )}
+      <Confirm {...confirm} open={open} onClose={() => setOpen(false)} />
+    </>
+  )
+}

@@ -1,0 +1,22 @@
+import type { ReactNode } from 'react'
+import styles from './facts.module.css'
+
+interface FactsProps {
+  of: Readonly<Record<string, ReactNode>>
+  /** For short values: more of them in a line. */
+  narrow?: boolean
+}
+
+/** Names with their values, side by side. */
+export function Facts({ of, narrow = false }: FactsProps) {
+  return (
+    <dl className={`${styles.facts} ${narrow ? styles.narrow : ''}`}>
+      {Object.entries(of).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

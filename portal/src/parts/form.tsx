@@ -1,0 +1,177 @@
+import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
+import { useMutation } from '@tanstack/react-query'
+import { createContext, use, useRef, useState, type FormEvent, type ReactNode } from 'react'
+import { announce } from './announce.tsx'
+import { Button } from './button.tsx'
+import { keepDraft, useDraft } from './draft.ts'
+import styles from './form.module.css'
+import { Problem } from './problem.tsx'
+
+/** What is wrong with each field, by the field's name. */
+const FieldProblems = createContext<ReadonlyMap<string, string>>(new Map())
+
+export function useFieldProblem(name: string): string | undefined {
+  return use(FieldProblems).get(name)
+}
+
+interface FormProps {
+  /** The name of the button that sends it. */
+  submit: string
+  /** Sends what was typed; a repetition with the same content has the same idempotency key. */
+  run: (values: Values, idempotencyKey: string) => Promise<unknown>
+  /** The field that a refusal is about, where its name is not the request's. */
+  fieldOf?: (pointer: string) => string | undefined
+  /** Beside the button that sends it. */
+  actions?: ReactNode
+  /** Sends nothing until it is lifted. */
+  disabled?: boolean
+  kind?: 'primary' | 'danger'
+  /** What is typed is kept nowhere but in its field. */
+  isSecret?: boolean
+  children: ReactNode
+}
+
+/**
+ * A form whose fields are named as the request's: `restrictions/max_seats`. It keeps what was typed, shows a refusal at
+ * the field that it is about, and offers to try again.
+ */
+export function Form({
+  submit,
+  run,
+  fieldOf,
+  actions,
+  disabled = false,
+  kind = 'primary',
+  isSecret = false,
+  children,
+}: FormProps) {
+  const form = useRef<HTMLFormElement>(null)
+  const attempt = useRef({ content: '', key: '' })
+  const [missing, setMissing] = useState<ReadonlyMap<string, string>>(new Map())
+  const [refused, setRefused] = useState<FieldRefusals>(noRefusals)
+  const sending = useMutation({
+    mutationFn: ({ values, key }: Sending) => run(values, key),
+    onMutate: () => setRefused(noRefusals),
+    onError: (error, { values }) => {
+      setRefused(atFields(error, form.current, fieldOf))
+      const isSignedOut = error instanceof LicensingApiError && error.status === 401
+      if (isSignedOut && !isSecret) keepDraft(submit, values.entries)
+    },
+  })
+
+  useDraft(form, submit)
+
+  const send = (event?: FormEvent) => {
+    event?.preventDefault()
+    if (!form.current || disabled || sending.isPending) return
+    const found = missingIn(form.current)
+    setMissing(found)
+    const [first] = found.keys()
+    if (first !== undefined) {
+      sending.reset()
+      focusField(form.current, first)
+      return
+    }
+    const values = valuesOf(form.current)
+    const content = JSON.stringify(values.entries)
+    if (attempt.current.content !== content) attempt.current = { content, key: newIdempotencyKey() }
+    sending.mutate(
+      { values, key: attempt.current.key },
+      {
+        onSuccess: () => {
+          attempt.current = { content: '', key: '' }
+          announce(`${submit}: done`)
+        },
+      },
+    )
+  }
+
+  return (
+    <FieldProblems value={missing.size > 0 ? missing : refused.problems}>
+      <form ref={form} className={styles.form} noValidate onSubmit={send}>
+        {children}
+        {sending.isError && missing.size === 0 && (
+          <Problem error={sending.error} shown={refused.shown} retry={() => send()} />
+        )}
+        <div className={styles.buttons}>
+          {actions}
+          <Button type="submit" kind={kind} busy={sending.isPending} disabled={disabled}>
+            {submit}
+          </Button>
+        </div>
+      </form>
+    </FieldProblems>
+  )
+}
+
+/** What was typed, without the spaces around it. */
+export interface Values {
+  readonly entries: readonly (readonly [name: string, value: string])[]
+  /** A field's text; empty where nothing was entered. */
+  text: (name: string) => string
+  /** What is checked among the checkboxes of a name. */
+  all: (name: string) => string[]
+}
+
+function valuesOf(form: HTMLFormElement): Values {
+  const entries = [...new FormData(form)].flatMap(([name, value]) =>
+    typeof value === 'string' ? [[name, value.trim()] as const] : [],
+  )
+  const all = (name: string) => entries.filter(([key]) => key === name).map(([, value]) => value)
+  return { entries, all, text: (name) => all(name)[0] ?? '' }
+}
+
+interface Sending {
+  values: Values
+  key: string
+}
+
+type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
+
+function controlsOf(form: HTMLFormElement): Control[] {
+  const isControl = (element: Element): element is Control =>
+    element instanceof HTMLInputElement ||
+    element instanceof HTMLSelectElement ||
+    element instanceof HTMLTextAreaElement
+  return [...form.elements].filter(isControl)
+}
+
+function missingIn(form: HTMLFormElement): Map<string, string> {
+  const empty = controlsOf(form).filter(({ required, value }) => required && value.trim() === '')
+  return new Map(empty.map(({ name }) => [name, 'This is needed.']))
+}
+
+function focusField(form: HTMLFormElement, name: string): void {
+  controlsOf(form)
+    .find((control) => control.name === name)
+    ?.focus()
+}
+
+interface FieldRefusals {
+  problems: ReadonlyMap<string, string>
+  /** The pointers of these problems. */
+  shown: ReadonlySet<string>
+}
+
+const noRefusals: FieldRefusals = { problems: new Map(), shown: new Set() }
+
+/** A pointer belongs to the field that it names, or to the one that holds what it names. */
+function atFields(
+  error: unknown,
+  form: HTMLFormElement | null,
+  fieldOf: FormProps['fieldOf'],
+): FieldRefusals {
+  const problems = new Map<string, string>()
+  const shown = new Set<string>()
+  if (!(error instanceof LicensingApiError) || !form) return { problems, shown }
+  const names = new Set(controlsOf(form).map(({ name }) => name))
+  for (const { pointer, message } of error.errors) {
+    const parts = (fieldOf?.(pointer) ?? pointer.slice(1)).split('/')
+    while (parts.length > 0 && !names.has(parts.join('/'))) parts.pop()
+    const name = parts.join('/')
+    if (name === '') continue
+    problems.set(name, message)
+    shown.add(pointer)
+  }
+  return { problems, shown }
+}

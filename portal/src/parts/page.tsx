@@ -1,0 +1,83 @@
+import { useEffect, useId, type ReactNode } from 'react'
+import { useSession, type Scope } from '../api/session.ts'
+import { Box } from './box.tsx'
+import styles from './page.module.css'
+
+interface PageProps {
+  /** The heading, and the first words of the window's title. */
+  title: string
+  /** Any of these scopes lets the page be read. */
+  needs: readonly Scope[]
+  /** Beside the heading: what it is about, and what can be done. */
+  aside?: ReactNode
+  children: ReactNode
+}
+
+/** A page: its heading, and its content where the key's scopes let it be read. */
+export function Page({ title, needs, aside, children }: PageProps) {
+  const { can } = useSession()
+  useTitle(title)
+  return (
+    <>
+      <header className={styles.head}>
+        <h1 tabIndex={-1}>{title}</h1>
+        {needs.some(can) && aside}
+      </header>
+      {needs.some(can) ? children : <ScopeNeeded needs={needs} />}
+    </>
+  )
+}
+
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = `${title} · Licensing`
+  }, [title])
+}
+
+function ScopeNeeded({ needs }: { needs: readonly Scope[] }) {
+  return (
+    <Box>
+      <p>
+        This page needs a key with the scope{' '}
+        {needs.map((scope, i) => (
+          <span key={scope}>
+            {i > 0 && ' or '}
+            <code>{scope}</code>
+          </span>
+        ))}
+        . Sign in with such a key, or ask the person who made this one.
+      </p>
+    </Box>
+  )
+}
+
+interface SectionProps {
+  /** The heading, which names the region. */
+  title: string
+  /** What an address leads to it by, behind `#`. */
+  id?: string
+  /** Beside the heading: what can be done here. */
+  actions?: ReactNode
+  children: ReactNode
+}
+
+/** A part of a page: a region named by its heading. */
+export function Section({ title, id, actions, children }: SectionProps) {
+  const headingId = useId()
+  return (
+    <section id={id} className={styles.section} aria-labelledby={headingId}>
+      <div className={styles.sectionHead}>
+        <h2 id={headingId} {...(id !== undefined && { tabIndex: -1 })}>
+          {title}
+        </h2>
+        {actions && <div className={styles.actions}>{actions}</div>}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+/** Buttons side by side. */
+export function Actions({ children }: { children: ReactNode }) {
+  return <div className={styles.actions}>{children}</div>
+}

@@ -1,0 +1,82 @@
+import { LicensingApiError } from '@licensing/sdk/backend'
+import { Button } from './button.tsx'
+import styles from './problem.module.css'
+
+interface ProblemProps {
+  error: unknown
+  /** Does again what failed. */
+  retry?: (() => void) | undefined
+  /** Problems that stand at their fields already. */
+  shown?: ReadonlySet<string>
+}
+
+/** What happened, what to do, and a way to try again. */
+export function Problem({ error, retry, shown }: ProblemProps) {
+  const { happened, remedy, requestId } = describe(error)
+  const fields =
+    error instanceof LicensingApiError ? error.errors.filter(({ pointer }) => !shown?.has(pointer)) : []
+  return (
+    <div role="alert" className={styles.problem}>
+      <div className={styles.text}>
+        <p className={styles.happened}>{happened}</p>
+        {fields.length > 0 && (
+          <ul className={styles.fields}>
+            {fields.map(({ pointer, message }) => (
+              <li key={pointer + message}>
+                {pointer !== '' && <code>{pointer.slice(1)}</code>} {message}
+              </li>
+            ))}
+          </ul>
+        )}
+        {remedy !== '' && <p>{remedy}</p>}
+        {requestId !== null && (
+          <p className={styles.request}>
+            Request <code>{requestId}</code>
+          </p>
+        )}
+      </div>
+      {retry && <Button onClick={retry}>Try again</Button>}
+    </div>
+  )
+}
+
+/** What to do, where the service's own sentence does not say it. */
+const remedies: Readonly<Record<string, string>> = {
+  unauthenticated: 'Check the key, or ask for a new one where it was revoked.',
+  insufficient_scope: 'Sign in with a key that has this scope.',
+  origin_refused: 'Open the portal at its own address.',
+  not_found: 'It may belong to another application: choose that one under “Application”.',
+  validation_failed: 'Correct what is named, then try again.',
+  already_exists: 'Choose another one, then try again.',
+  quota_exceeded: 'Remove one that is not needed, or ask the operator for more.',
+  rate_limited: 'Wait a moment, then try again.',
+  unreachable: 'Check the connection, then try again. Nothing that was typed is lost.',
+  timeout: 'Try again: doing it twice does it once.',
+  unavailable: 'Try again in a moment: doing it twice does it once.',
+  unexpected_answer: 'Try again in a moment.',
+  internal: 'Try again. If it happens again, report the request below to the operator.',
+}
+
+const happenings: Readonly<Record<string, string>> = {
+  unreachable: 'The service cannot be reached.',
+  timeout: 'The service did not answer in time.',
+  unexpected_answer: 'The service gave an answer that is not understood.',
+}
+
+function describe(error: unknown): { happened: string; remedy: string; requestId: string | null } {
+  if (!(error instanceof LicensingApiError)) {
+    const happened = error instanceof Error ? error.message : 'Something went wrong.'
+    return { happened: sentence(happened), remedy: '', requestId: null }
+  }
+  const { code, errors, message, requestId, status } = error
+  // The fields are named beneath, or have it beside them.
+  const happened =
+    errors.length > 0 ? 'Not everything here is accepted.' : (happenings[code] ?? sentence(message))
+  return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
+}
+
+function sentence(text: string): string {
+  // An id at the beginning stays as it is.
+  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(first) ? first : `${first}.`
+}

@@ -1,0 +1,59 @@
+import { Button } from './button.tsx'
+import { Problem } from './problem.tsx'
+import styles from './progress.module.css'
+import { count } from './text.tsx'
+import { forgetWork, stopWork, type Work } from './work.ts'
+
+interface ProgressProps {
+  work: Work
+  /** Begins again what is left. */
+  retry: () => void
+}
+
+/** How far long work is, and what came of it. */
+export function Progress({ work, retry }: ProgressProps) {
+  const { id, title, done, total, failed, refusals, state, error } = work
+  return (
+    <div className={styles.progress}>
+      <div className={styles.head}>
+        <span>{title}</span>
+        <span>{summary(work)}</span>
+      </div>
+      <ProgressBar name={title} done={done} total={total} />
+      {refusals.length > 0 && (
+        <ul className={styles.refusals}>
+          {refusals.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+          {failed > refusals.length && <li>and {count(failed - refusals.length)} more</li>}
+        </ul>
+      )}
+      {state === 'broken' && <Problem error={error} retry={retry} />}
+      <div className={styles.buttons}>
+        {state === 'running' && <Button onClick={() => stopWork(id)}>Stop</Button>}
+        {(state === 'stopped' || (state === 'finished' && failed > 0)) && (
+          <Button onClick={retry}>Try again</Button>
+        )}
+        {state !== 'running' && <Button onClick={() => forgetWork(id)}>Close</Button>}
+      </div>
+    </div>
+  )
+}
+
+interface BarProps {
+  name: string
+  done: number
+  total: number
+}
+
+export function ProgressBar({ name, done, total }: BarProps) {
+  return <progress className={styles.bar} aria-label={name} value={done} max={Math.max(total, 1)} />
+}
+
+function summary({ done, total, failed, state }: Work): string {
+  const far = `${count(done)} of ${count(total)}`
+  const refused = failed > 0 ? `, ${count(failed)} refused` : ''
+  if (state === 'running') return `${far}${refused}`
+  if (state === 'finished') return `Done: ${far}${refused}`
+  return `Stopped at ${far}${refused}`
+}

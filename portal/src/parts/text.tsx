@@ -1,0 +1,101 @@
+import styles from './text.module.css'
+
+const dayFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
+const minuteFormat = new Intl.DateTimeFormat('en-GB', {
+  dateStyle: 'medium',
+  timeStyle: 'short',
+  timeZone: 'UTC',
+})
+const secondFormat = new Intl.DateTimeFormat('en-GB', {
+  dateStyle: 'medium',
+  timeStyle: 'medium',
+  timeZone: 'UTC',
+})
+const formats = { day: dayFormat, minute: minuteFormat, second: secondFormat }
+
+interface TimeProps {
+  at: string | null | undefined
+  /** How exact. */
+  to?: keyof typeof formats
+  /** What stands there where there is none. */
+  none?: string
+}
+
+/** A time in UTC. */
+export function Time({ at, to = 'minute', none }: TimeProps) {
+  if (!at) return <None>{none}</None>
+  return (
+    <time dateTime={at} title={at} className={styles.time}>
+      {formats[to].format(new Date(at))}
+    </time>
+  )
+}
+
+export function day(at: string): string {
+  return dayFormat.format(new Date(at))
+}
+
+/** An amount in minor units, as people write it. */
+export function money(minor: number, currency: string): string {
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency.toUpperCase() })
+  return format.format(minor / 10 ** minorDigits(currency))
+}
+
+/** How many digits of the currency are minor units. */
+export function minorDigits(currency: string): number {
+  const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency.toUpperCase() })
+  return format.resolvedOptions().maximumFractionDigits ?? 2
+}
+
+export function count(value: number): string {
+  return value.toLocaleString('en')
+}
+
+/** `provision_failed` as people read it. */
+export function words(code: string): string {
+  return code.replaceAll('_', ' ')
+}
+
+const dash = '–'
+
+/** Something that is not there. A dash is not shown where a row is a card: `table.module.css`. */
+export function None({ children = dash }: { children?: string | undefined }) {
+  return (
+    <span className={styles.none} data-dash={children === dash || undefined}>
+      {children}
+    </span>
+  )
+}
+
+const tones: Readonly<Record<string, string>> = {
+  active: 'good',
+  enabled: 'good',
+  delivered: 'good',
+  provisioned: 'good',
+  succeeded: 'good',
+  healthy: 'good',
+  pending: 'warn',
+  open: 'warn',
+  suspended: 'warn',
+  downgraded: 'warn',
+  override: 'accent',
+  revoked: 'bad',
+  failed: 'bad',
+  failing: 'bad',
+  provision_failed: 'bad',
+  chargeback: 'bad',
+}
+
+/** A status: a word, and a colour beside it. */
+export function Status({ of }: { of: string }) {
+  return <span className={`${styles.status} ${styles[tones[of] ?? 'neutral']}`}>{words(of)}</span>
+}
+
+/** A long text in a dense table: cut off there, whole on a phone and for those who listen. */
+export function Clipped({ text }: { text: string }) {
+  return (
+    <span className={styles.clipped} title={text}>
+      {text}
+    </span>
+  )
+}

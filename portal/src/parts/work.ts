@@ -1,0 +1,82 @@
+import { useSyncExternalStore } from 'react'
+import { announce } from './announce.tsx'
+
+/** Work of many calls. It goes on while other pages are looked at, and is found again where it was begun. */
+export interface Work {
+  id: string
+  /** What is done: "Reactivating licences of Pro". */
+  title: string
+  /** Where it was begun: an address below /portal. */
+  address: string
+  done: number
+  total: number
+  /** Of those done, how many were refused. */
+  failed: number
+  /** The first refusals, in words. */
+  refusals: readonly string[]
+  state: 'running' | 'stopped' | 'finished' | 'broken'
+  /** What ended it before its end. */
+  error: unknown
+}
+
+type Report = (change: Partial<Pick<Work, 'done' | 'total' | 'failed' | 'refusals'>>) => void
+
+let all: ReadonlyMap<string, Work> = new Map()
+const stops = new Map<string, AbortController>()
+const listeners = new Set<() => void>()
+
+/** Begins work, unless it is under way. `run` reports how far it is and stops at the signal. */
+export function startWork(
+  begun: Pick<Work, 'id' | 'title' | 'address' | 'total'>,
+  run: (report: Report, signal: AbortSignal) => Promise<void>,
+): void {
+  const { id } = begun
+  if (all.get(id)?.state === 'running') return
+  const stop = new AbortController()
+  stops.set(id, stop)
+  put({ ...begun, done: 0, failed: 0, refusals: [], state: 'running', error: null })
+  const change = (fields: Partial<Work>) => {
+    const work = all.get(id)
+    if (work) put({ ...work, ...fields })
+  }
+  const end = (state: 'stopped' | 'finished' | 'broken', error: unknown = null) => {
+    change({ state, error })
+    announce(`${begun.title}: ${state === 'finished' ? 'done' : 'stopped'}`)
+  }
+  run(change, stop.signal).then(
+    () => end(stop.signal.aborted ? 'stopped' : 'finished'),
+    (error: unknown) => (stop.signal.aborted ? end('stopped') : end('broken', error)),
+  )
+}
+
+export function stopWork(id: string): void {
+  stops.get(id)?.abort()
+}
+
+/** Takes work that has ended out of sight. */
+export function forgetWork(id: string): void {
+  all = new Map([...all].filter(([key]) => key !== id))
+  notify()
+}
+
+export function useWork(): ReadonlyMap<string, Work> {
+  return useSyncExternalStore(subscribe, () => all)
+}
+
+function put(work: Work): void {
+  all = new Map(all).set(work.id, work)
+  notify()
+}
+
+function notify(): void {
+  for (const listener of listeners) listener()
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+addEventListener('beforeunload', (event) => {
+  if ([...all.values()].some(({ state }) => state === 'running')) event.preventDefault()
+})

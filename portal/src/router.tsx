@@ -1,0 +1,60 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  retainSearchParams,
+} from '@tanstack/react-router'
+import { Frame } from './frame/frame.tsx'
+import { NotFound } from './frame/not-found.tsx'
+import { SessionGate } from './frame/session-gate.tsx'
+import { Problem } from './parts/problem.tsx'
+import { readAddress, writeAddress, type Address } from './parts/address.ts'
+
+const root = createRootRoute({
+  validateSearch: (search: Record<string, unknown>): Address => search as Address,
+  // Every link stays with the application.
+  search: { middlewares: [retainSearchParams(['app'])] },
+  component: () => (
+    <SessionGate>
+      <Frame />
+    </SessionGate>
+  ),
+  notFoundComponent: NotFound,
+})
+
+const page = <Path extends string>(path: Path, load: Parameters<typeof lazyRouteComponent>[0]) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load, 'Route') })
+
+const routeTree = root.addChildren([
+  page('/', () => import('./pages/overview/overview.tsx')),
+  page('/licences', () => import('./pages/licences/licences.tsx')),
+  page('/licences/$licenceId', () => import('./pages/licence/licence.tsx')),
+  page('/plans', () => import('./pages/plans/plans.tsx')),
+  page('/plans/$planId', () => import('./pages/plan/plan.tsx')),
+  page('/webhooks', () => import('./pages/webhooks/webhooks.tsx')),
+  page('/webhooks/endpoints/$endpointId', () => import('./pages/endpoint/endpoint.tsx')),
+  page('/webhooks/deliveries/$deliveryId', () => import('./pages/delivery/delivery.tsx')),
+  page('/payments', () => import('./pages/payments/payments.tsx')),
+  page('/import', () => import('./pages/import/import.tsx')),
+  page('/settings', () => import('./pages/settings/settings.tsx')),
+])
+
+/** Reads the address: the key of a link has to be out of it by then. */
+export const makeRouter = () =>
+  createRouter({
+    routeTree,
+    basepath: '/portal',
+    parseSearch: readAddress,
+    stringifySearch: writeAddress,
+    defaultPreload: 'intent',
+    scrollRestoration: true,
+    // Most often a file of an earlier release that is no longer there.
+    defaultErrorComponent: ({ error }) => <Problem error={error} retry={() => location.reload()} />,
+  })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof makeRouter>
+  }
+}

@@ -1,0 +1,84 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import type { World } from './world.ts'
+
+const markup = (where: string) =>
+  `<img src="/portal/none" alt="${where}" onerror="document.title='changed'"><script>document.title='changed'</script>`
+
+export function asTextTests(world: () => World): void {
+  test('what customers and receivers choose is text wherever it is shown: nothing of it becomes an element', async () => {
+    const { stack, receiver, open, vendor } = world()
+    const { app, at, plan, issue, endpoint } = await vendor(`Studio ${markup('application')}`.slice(0, 100))
+    receiver.answerWith(() => ({ status: 500, body: markup('answer') }))
+    const hooks = await endpoint(receiver.url('/markup'), 'licence.suspended')
+    const made = await issue((await plan(markup('plan').slice(0, 100))).id, markup('customer'))
+    const activated = await stack.api.post('/v1/activations', {
+      key: null,
+      body: {
+        licence_key: made.key,
+        fingerprint: markup('machine'),
+        host: 'one.example.com',
+        product_version: '<i>4.2.0</i>',
+      },
+    })
+    expect(activated.status).toBe(201)
+    await stack.api.post(`/v1/licences/${made.id}/suspend`)
+    const attempted = await eventually(async () => {
+      const { body } = await stack.api.get<{ data: { id: string; attempt_count: number }[] }>(
+        `${app}/webhook-deliveries`,
+      )
+      expect(body.data).toMatchObject([{ attempt_count: 1 }])
+      return body.data[0]!
+    })
+    await using window = await open({ at: at('/licences') })
+    const { page } = window
+    const shown = {
+      '/licences': 'customer',
+      [`/licences?q=${encodeURIComponent('<img')}`]: 'customer',
+      [`/licences/${made.id}`]: 'customer',
+      '/plans': 'plan',
+      [`/webhooks/deliveries/${attempted.id}`]: 'answer',
+      [`/webhooks/endpoints/${hooks.id}`]: 'markup',
+    }
+    for (const [path, text] of Object.entries(shown)) {
+      await page.goto(`${stack.gatewayUrl}/portal${at(path)}`)
+      await eventually(async () => expect(await page.locator('main').textContent()).toContain(text))
+      expect(await page.locator('img[src="/portal/none"], main script, main i').count(), path).toBe(0)
+      expect(await page.title(), path).not.toBe('changed')
+    }
+    expect(window.complaints).toEqual([])
+  })
+
+  test('a list that is read again stays where it is: no row moves, and the page does not scroll', async () => {
+    const { stack, receiver, open, vendor } = world()
+    const { app, at, plan, issue, endpoint } = await vendor()
+    receiver.answerWith(() => ({ status: 500 }))
+    await endpoint(receiver.url('/still'), 'licence.suspended')
+    const { id: planId } = await plan()
+    for (let n = 0; n < 30; n++) {
+      const { id } = await issue(planId, `customer-${n}`)
+      await stack.api.post(`/v1/licences/${id}/suspend`)
+    }
+    await using window = await open({ at: at('/webhooks') })
+    const { page, table } = window
+    const rows = table('Deliveries').getByRole('row')
+    await eventually(async () => expect(await rows.count()).toBe(31))
+    await eventually(async () => {
+      const { body } = await stack.api.get<{ data: { attempt_count: number }[] }>(`${app}/webhook-deliveries`)
+      expect(body.data.every((delivery) => delivery.attempt_count === 1)).toBe(true)
+    })
+    const last = rows.last()
+    await last.scrollIntoViewIfNeeded()
+    const where = async () => [await page.evaluate<number>('scrollY'), await last.boundingBox()]
+    let reads = 0
+    page.on('response', (response) => {
+      if (response.url().includes('/webhook-deliveries')) reads += 1
+    })
+    await eventually(() => expect(reads).toBeGreaterThan(0), { timeoutMs: 30_000 })
+    const before = await where()
+    const seen = reads
+    await eventually(() => expect(reads).toBeGreaterThan(seen + 1), { timeoutMs: 30_000 })
+    expect(await where()).toEqual(before)
+    expect(await rows.count()).toBe(31)
+  }, 90_000)
+}

@@ -1,0 +1,205 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { expectEveryLook } from './looks.ts'
+import type { Window } from './window.ts'
+import type { World } from './world.ts'
+
+interface Sent {
+  dry_run?: boolean
+  items: { legacy_key: string }[]
+}
+
+/** What is sent of each call of an import from now on. */
+function listen({ page }: Window): Sent[] {
+  const sent: Sent[] = []
+  page.on('request', (request) => {
+    if (request.url().endsWith('/licences/import')) sent.push(request.postDataJSON() as Sent)
+  })
+  return sent
+}
+
+const csv = (name: string, text: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) })
+
+export function importTests(world: () => World): void {
+  test('a file is checked without writing, then imported; each bad row has its line and reason; again it finds all there', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan, licences } = await vendor()
+    const { id: planId } = await plan('Pro')
+    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
+    const file = csv(
+      'customers.csv',
+      [
+        'plan_code,legacy_key,note,external_ref',
+        `${body.code},OLD-1,,customer-1`,
+        `${body.code},"OLD, 2",x,<b>customer-2</b>`,
+        'gold,OLD-3,,customer-3',
+        `${body.code},OLD-4,`,
+        `${body.code},OLD-1,,customer-1`,
+        `${body.code},OLD-5,,`,
+      ].join('\r\n'),
+    )
+    await using window = await open({ at: at('/import'), bypassCSP: true })
+    const { page, button, field } = window
+    const outcome = (name: string) => window.region(name).locator('dl')
+    expect(await button('Check').getAttribute('aria-disabled')).toBe('true')
+    await field('CSV file').setInputFiles(file)
+    expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
+    await button('Check').click()
+    await page.getByText('Done: 6 of 6').waitFor()
+    expect(await outcome('What an import would do').locator('dd').allTextContents()).toEqual([
+      '6',
+      '2',
+      '1',
+      '3',
+    ])
+    const bad = () => window.table('Bad rows').locator('tbody').getByRole('row').allTextContents()
+    const reasons = [
+      expect.stringMatching(/^4OLD-3.*no plan has the code “gold”/) as string,
+      expect.stringMatching(/^5OLD-4.*has 3 values where the first line has 4/) as string,
+      expect.stringMatching(/^7OLD-5.*external_ref/) as string,
+    ]
+    await eventually(async () => expect(await bad()).toEqual(reasons))
+    expect(await licences()).toEqual([])
+    await expectEveryLook(page, 'import-checked')
+
+    await button('Import').click()
+    await page.getByText('Done: 6 of 6, 3 refused').waitFor()
+    await eventually(async () =>
+      expect(await outcome('What was imported').locator('dd').allTextContents()).toEqual([
+        '6',
+        '2',
+        '1',
+        '3',
+      ]),
+    )
+    expect(await bad()).toEqual(reasons)
+    const made = await licences()
+    expect(made.map(({ external_ref: reference }) => reference).toSorted()).toEqual([
+      '<b>customer-2</b>',
+      'customer-1',
+    ])
+    expect(
+      await stack.api.post(`${app}/migrate`, { key: null, body: { legacy_key: 'OLD, 2' } }),
+    ).toMatchObject({
+      status: 200,
+    })
+    await button('Import').click()
+    await eventually(async () =>
+      expect(await outcome('What was imported').locator('dd').allTextContents()).toEqual([
+        '6',
+        '0',
+        '3',
+        '3',
+      ]),
+    )
+    expect(await licences()).toHaveLength(2)
+  })
+
+  test('rows go in calls of 500, with a progress bar; the page can be left meanwhile, and shows the file again', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan } = await vendor()
+    const { id: planId } = await plan('Pro')
+    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
+    const rows = Array.from({ length: 1_201 }, (_, i) => `OLD-${i},customer-${i},${body.code}\n`)
+    await using window = await open({ at: at('/import') })
+    const { page, button, field } = window
+    const sent = listen(window)
+    await field('CSV file').setInputFiles(
+      csv('many.csv', `legacy_key,external_ref,plan_code\n${rows.join('')}`),
+    )
+    await button('Check').click()
+    await page.getByText('Done: 1,201 of 1,201').waitFor()
+    expect(sent.map(({ dry_run: isDry, items }) => [isDry, items.length])).toEqual([
+      [true, 500],
+      [true, 500],
+      [true, 201],
+    ])
+
+    const held = Promise.withResolvers<void>()
+    await page.route('**/licences/import', async (route) => {
+      await held.promise
+      return route.continue()
+    })
+    await button('Import').click()
+    const bar = page.getByRole('progressbar', { name: 'Importing many.csv', exact: true })
+    await bar.waitFor()
+    expect(await bar.getAttribute('value')).toBe('0')
+    await window.goTo('Plans')
+    held.resolve()
+    await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Import' }).click()
+    await page.getByText('Done: 1,201 of 1,201').waitFor()
+    expect(await bar.getAttribute('value')).toBe('1201')
+    expect(await page.evaluate<string>(`document.querySelector('input[type=file]').files[0].name`)).toBe(
+      'many.csv',
+    )
+    expect(sent.slice(3).map(({ dry_run: isDry, items }) => [isDry, items.length])).toEqual([
+      [undefined, 500],
+      [undefined, 500],
+      [undefined, 201],
+    ])
+    const { body: found } = await stack.api.get<{ data: unknown[] }>(
+      `${app}/licences?external_ref=customer-1200`,
+    )
+    expect(found.data).toHaveLength(1)
+  })
+
+  test('an import that breaks off says why, and goes on where it is tried again', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan } = await vendor()
+    const { id: planId } = await plan('Pro')
+    const { body } = await stack.api.get<{ code: string }>(`${app}/plans/${planId}`)
+    const rows = Array.from({ length: 600 }, (_, i) => `OLD-${i},customer-${i},${body.code}\n`)
+    await using window = await open({ at: at('/import') })
+    const { page, button, field } = window
+    await field('CSV file').setInputFiles(
+      csv('some.csv', `legacy_key,external_ref,plan_code\n${rows.join('')}`),
+    )
+    await button('Check').click()
+    await page.getByText('Done: 600 of 600').waitFor()
+    let calls = 0
+    await page.route('**/licences/import', (route) =>
+      ++calls === 2
+        ? route.fulfill({
+            status: 500,
+            contentType: 'application/problem+json',
+            body: JSON.stringify({
+              code: 'internal',
+              detail: 'something failed on our side',
+              request_id: 'r-1',
+            }),
+          })
+        : route.continue(),
+    )
+    await button('Import').click()
+    const alert = page.getByRole('alert')
+    await alert.getByText('r-1').waitFor()
+    await page.getByText('Stopped at 500 of 600').waitFor()
+    await alert.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Done: 600 of 600').waitFor()
+    const figures = window.region('What was imported').locator('dd')
+    await eventually(async () => expect(await figures.allTextContents()).toEqual(['600', '100', '500', '0']))
+  })
+
+  test.each([
+    ['what is no CSV with these columns', 'key;customer\n1;2', 'There is no column legacy_key'],
+    ['an empty file', '', 'The file is empty'],
+    ['another encoding', Buffer.from([0x6c, 0xe9, 0x0a]), 'The file is not UTF-8'],
+  ])('%s is refused in words', async (_title, content, words) => {
+    const { open, vendor } = world()
+    const { at } = await vendor()
+    await using window = await open({ at: at('/import') })
+    const buffer = Buffer.from(content)
+    await window.field('CSV file').setInputFiles({ name: 'x.csv', mimeType: 'text/csv', buffer })
+    await window.button('Check').click()
+    await window.page.getByRole('alert').getByText(words).waitFor()
+    expect(await window.button('Import').getAttribute('aria-disabled')).toBe('true')
+  })
+
+  test('a key that may only read is shown which scope the page needs', async () => {
+    const { open, key } = world()
+    const { key: reader } = await key(['read'])
+    await using window = await open({ key: reader, at: '/import' })
+    await window.page.getByText('This page needs a key with the scope issue').waitFor()
+    expect(await window.field('CSV file').count()).toBe(0)
+  })
+}

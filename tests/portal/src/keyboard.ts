@@ -1,0 +1,112 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import type { Window } from './window.ts'
+import type { World } from './world.ts'
+
+/** Only keys from here on, as a person without a mouse has them. */
+function keyboardOf({ page }: Window) {
+  const focused = () =>
+    page.evaluate<string>("document.activeElement.ariaLabel ?? document.activeElement.textContent ?? ''")
+  return {
+    press: (key: string) => page.keyboard.press(key),
+    type: (text: string) => page.keyboard.type(text),
+    tabTo: async (name: string) => {
+      for (let i = 0; i < 40; i += 1) {
+        await page.keyboard.press('Tab')
+        if ((await focused()) === name) return
+      }
+      throw new Error(`${name} is not reached by Tab`)
+    },
+    isAt: (name: string) => eventually(async () => expect(await focused()).toBe(name)),
+    isAtField: (name: string) => page.locator(`[name="${name}"]:focus`).waitFor(),
+    heard: (text: string) =>
+      page.locator('[aria-live=polite]', { hasText: text }).waitFor({ state: 'attached' }),
+  }
+}
+
+export function keyboardTests(world: () => World): void {
+  test('the keyboard alone signs in, makes a plan, issues a licence and confirms its suspension; the focus comes back', async () => {
+    const { stack, open, vendor } = world()
+    const { at, licences } = await vendor()
+    await using window = await open({ key: null, at: at('/plans') })
+    const { page, dialog, heading } = window
+    const { press, type, tabTo, isAt, isAtField, heard } = keyboardOf(window)
+    await window.field('API key').waitFor()
+    await press('Tab')
+    await isAtField('key')
+    await type(stack.apiKey)
+    await press('Enter')
+    await heading('Plans').waitFor()
+
+    await tabTo('New plan')
+    await press('Enter')
+    await isAtField('name')
+    await type('Pro')
+    await press('Tab')
+    await type('pro')
+    await press('Enter')
+    await dialog('New plan').waitFor({ state: 'hidden' })
+    await isAt('New plan')
+    await heard('Create: done')
+
+    await press('Shift+Tab')
+    for (let i = 0; i < 20 && !(await page.locator('nav a:focus').count()); i += 1) await press('Shift+Tab')
+    await page.locator('nav a:focus').waitFor()
+    while (!(await page.locator('nav a:focus', { hasText: 'Licences' }).count())) await press('Shift+Tab')
+    await press('Enter')
+    await heading('Licences').waitFor()
+    await isAt('Licences')
+    await tabTo('Issue licence')
+    await press('Enter')
+    await dialog('Issue licence').waitFor()
+    await press('Escape')
+    await dialog('Issue licence').waitFor({ state: 'hidden' })
+    await isAt('Issue licence')
+    await press('Enter')
+    await isAtField('external_ref')
+    await type('customer-1')
+    await press('Enter')
+    await page.locator('p:focus', { hasText: 'The licence of customer-1 is active' }).waitFor()
+    await tabTo('Show the licence')
+    await press('Enter')
+    await heading('customer-1').waitFor()
+    await isAt('customer-1')
+
+    await tabTo('Suspend')
+    await press('Enter')
+    await page.getByRole('alertdialog').waitFor()
+    await press('Escape')
+    await page.getByRole('alertdialog').waitFor({ state: 'hidden' })
+    await isAt('Suspend')
+    await press('Enter')
+    await page.getByRole('alertdialog').waitFor()
+    await tabTo('Suspend')
+    await press('Enter')
+    await window.button('Reactivate').waitFor()
+    await heard('Suspend: done')
+    // Its button is gone.
+    await isAt('customer-1')
+    expect(await licences()).toMatchObject([{ status: 'suspended' }])
+  })
+
+  test('what is shown once has the focus, and gives it back to what it was made with', async () => {
+    const { receiver, open, vendor } = world()
+    const { at } = await vendor()
+    await using window = await open({ at: at('/webhooks') })
+    const { dialog } = window
+    const { press, type, tabTo, isAt, isAtField } = keyboardOf(window)
+    await window.heading('Webhooks').waitFor()
+    await tabTo('Add endpoint')
+    await press('Enter')
+    await isAtField('url')
+    await type(receiver.url('/keyboard'))
+    await press('Enter')
+    await dialog('Signing secret').waitFor()
+    await tabTo('Done')
+    await press('Escape')
+    await tabTo('Done')
+    await press('Enter')
+    await dialog('Signing secret').waitFor({ state: 'hidden' })
+    await isAt('Add endpoint')
+  })
+}

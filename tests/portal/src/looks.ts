@@ -1,0 +1,52 @@
+import type { AxeResults } from 'axe-core'
+import { mkdir } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const levels = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']
+/** The rules whose outcome depends on colours: dark differs from light in nothing else. */
+const ofColours = ['color-contrast', 'link-in-text-block']
+/** Those whose outcome depends on sizes and on what is hidden. */
+const ofSizes = ['target-size', 'scrollable-region-focusable', 'color-contrast']
+
+const shots = fileURLToPath(new URL('../screenshots', import.meta.url))
+const keepsPictures = Boolean(process.env['PORTAL_PICTURES'])
+const pageWidth = 'document.documentElement.scrollWidth'
+
+/**
+ * What the page shows now violates no rule of WCAG 2.2 AA that axe knows, in light and dark, and does not scroll
+ * sideways at 360 px. The window has `bypassCSP`. With PORTAL_PICTURES a picture of each look is kept.
+ */
+export async function expectEveryLook(page: Page, name: string): Promise<void> {
+  await page.emulateMedia({ colorScheme: 'light' })
+  expect(await violations(page), `${name} light`).toEqual([])
+  await keepPicture(page, `${name}-light`)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  expect(await violations(page, ofColours), `${name} dark`).toEqual([])
+  await keepPicture(page, `${name}-dark`)
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize({ width: 360, height: 800 })
+  expect(await page.evaluate<number>(pageWidth), name).toBeLessThanOrEqual(360)
+  expect(await violations(page, ofSizes), `${name} on a phone`).toEqual([])
+  await keepPicture(page, `${name}-phone`)
+  await page.setViewportSize({ width: 1280, height: 900 })
+}
+
+async function keepPicture(page: Page, name: string): Promise<void> {
+  if (!keepsPictures) return
+  await mkdir(shots, { recursive: true })
+  await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true })
+}
+
+/** By rule and element. @param rules all of WCAG 2.2 AA when absent */
+export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
+  if (await page.evaluate<boolean>("typeof axe === 'undefined'")) await page.addScriptTag({ path: axe })
+  const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: levels }
+  const { violations: found } = await page.evaluate<AxeResults>(
+    `axe.run({ runOnly: ${JSON.stringify(runOnly)}, resultTypes: ['violations'], preload: false })`,
+  )
+  return found.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
+}

@@ -1,0 +1,119 @@
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import type { World } from './world.ts'
+
+export function plansTests(world: () => World): void {
+  test('a plan has a field for each entitlement, marked override or default; saving sends exactly the overrides', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, define, plan } = await vendor()
+    await define('max_projects', 'limit', '3', 'Projects')
+    await define('seats_included', 'limit', '1', 'Seats included')
+    await define('export_pdf', 'feature', 'false', 'PDF export')
+    const { id } = await plan('Pro', [{ key: 'seats_included', value: '5' }])
+    const overrides = async () => {
+      const { body } = await stack.api.get<{ entitlements: { value: string }[] }>(`${app}/plans/${id}`)
+      return body.entitlements.map(({ value }) => value).sort()
+    }
+    await using window = await open({ at: at('/plans') })
+    const { page, field, button } = window
+    await window.table('Plans').getByRole('link', { name: 'Pro' }).click()
+    await window.heading('Pro').waitFor()
+    const mark = async (name: string) => {
+      const described = await field(name).getAttribute('aria-describedby')
+      return page.locator(`[id="${described!.split(' ')[0]}"]`).textContent()
+    }
+    expect(await field('Projects').inputValue()).toBe('3')
+    expect(await mark('Projects')).toMatch(/^default/)
+    expect(await mark('Seats included')).toMatch(/^override/)
+
+    await field('Projects').fill('many')
+    await field('PDF export').selectOption('true')
+    await button('Save').click()
+    await page.getByRole('alert').getByRole('button', { name: 'Try again' }).waitFor()
+    expect(await field('Projects').getAttribute('aria-invalid')).toBe('true')
+    expect(await overrides()).toEqual(['5'])
+    await field('Projects').fill('10')
+    await page.getByRole('button', { name: 'Use default for Seats included' }).click()
+    expect(await field('Seats included').inputValue()).toBe('1')
+    await button('Save').click()
+    await page.getByText('Saved', { exact: true }).waitFor()
+    expect(await overrides()).toEqual(['10', 'true'])
+    expect(await mark('Seats included')).toMatch(/^default/)
+  })
+
+  test('an entitlement is deleted when that is confirmed, and its values with it', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, define, plan } = await vendor()
+    await define('export_pdf', 'feature', 'false', 'PDF export')
+    const { id } = await plan('Pro', [{ key: 'export_pdf', value: 'true' }])
+    await using window = await open({ at: at('/plans') })
+    const row = window.table('Entitlements').getByRole('row', { name: 'PDF export' })
+    await window.button('Delete', row).click()
+    await window.button('Cancel', window.page.getByRole('alertdialog', { name: 'Delete' })).click()
+    await row.waitFor()
+    await window.button('Delete', row).click()
+    await window.confirm('Delete')
+    await row.waitFor({ state: 'detached' })
+    expect((await stack.api.get(`${app}/plans/${id}`)).body).toMatchObject({ entitlements: [] })
+  })
+
+  test('a code that is taken is refused in the dialog, with what to do', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at } = await vendor()
+    await stack.api.post(`${app}/plans`, { body: { name: 'Pro', code: 'pro' } })
+    await using window = await open({ at: at('/plans') })
+    const { field, button, dialog } = window
+    await button('New plan').click()
+    const plan = dialog('New plan')
+    await field('Name', plan).fill('Professional')
+    await field('Code', plan).fill('pro')
+    await button('Create', plan).click()
+    await plan.getByRole('alert').getByText('Choose another one').waitFor()
+    expect(await field('Name', plan).inputValue()).toBe('Professional')
+    await field('Code', plan).fill('professional')
+    await button('Create', plan).click()
+    await plan.waitFor({ state: 'hidden' })
+    await window.table('Plans').getByText('professional', { exact: true }).waitFor()
+  })
+
+  test('archiving says how many licences it suspends; after a restore those are reactivated, with progress, and no others', async () => {
+    const { stack, open, vendor } = world()
+    const { at, plan, issue, licences } = await vendor()
+    const { id: planId } = await plan('Pro')
+    const byHand = await issue(planId, 'suspended by hand')
+    await stack.api.post(`/v1/licences/${byHand.id}/suspend`)
+    for (let i = 0; i < 40; i += 1) await issue(planId, `customer-${i}`)
+    await using window = await open({ at: at(`/plans/${planId}`) })
+    const { page, button, confirm } = window
+    await button('Archive').click()
+    await page.getByRole('alertdialog', { name: 'Archive' }).getByText('40 active licences').waitFor()
+    await confirm('Archive')
+    await button('Restore').click()
+    const statuses = async () => (await licences()).map(({ status }) => status)
+    await button('Reactivate suspended licences').waitFor()
+    expect(new Set(await statuses())).toEqual(new Set(['suspended']))
+
+    // It goes on while another page is looked at, and is found again.
+    await page.route('**/v1/licences/*/reactivate', async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 60))
+      return route.continue()
+    })
+    const calls: string[] = []
+    page.on('request', (request) => request.url().endsWith('/reactivate') && calls.push(request.url()))
+    await button('Reactivate suspended licences').click()
+    await page.getByRole('progressbar', { name: 'Reactivating licences of Pro', exact: true }).waitFor()
+    await window.goTo('Licences')
+    await page.getByRole('link', { name: 'Reactivating licences of Pro' }).click()
+    await window.heading('Pro').waitFor()
+    await page.getByText('Done: 40 of 40').waitFor()
+    await eventually(async () => {
+      expect((await statuses()).filter((status) => status === 'active')).toHaveLength(40)
+    })
+    expect(new Set(calls).size).toBe(40)
+    expect(calls).toHaveLength(40)
+    expect((await stack.api.get<{ status: string }>(`/v1/licences/${byHand.id}`)).body.status).toBe(
+      'suspended',
+    )
+    expect(await button('Reactivate suspended licences').count()).toBe(0)
+  })
+}

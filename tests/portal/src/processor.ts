@@ -1,0 +1,135 @@
+import { apiClient } from '@licensing/test-support/api-client'
+import { runAdmin } from '@licensing/test-support/run-admin'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { expectEveryLook } from './looks.ts'
+import type { Window } from './window.ts'
+import type { World } from './world.ts'
+
+const newAccount = () => `acct_${randomUUID().replaceAll('-', '')}`
+
+/** Another vendor account: what the first has connected it cannot. */
+async function makeAccount(stack: Stack) {
+  const { stdout } = await runAdmin(stack, 'create-account', '--name', 'Ada & Sons')
+  const { account_id: id, key } = JSON.parse(stdout) as { account_id: string; key: string }
+  const api = apiClient(stack.gatewayUrl, key)
+  return { id, key, connected: async () => (await api.get('/v1/processor')).body }
+}
+
+/** Begins in the portal, and decides on the page of the processor. */
+async function decide(
+  window: Window,
+  stack: Stack,
+  action: 'Give access' | 'Refuse',
+  account = newAccount(),
+) {
+  const { page } = window
+  await window.button('Continue to Stripe', window.region('Processor')).click()
+  await page.waitForURL(({ href }) => href.startsWith(`${stack.simulator!.url}/oauth/authorize?`))
+  await page.getByLabel('Account').fill(account)
+  await page.getByRole('button', { name: action }).click()
+}
+
+async function goBack(window: Window): Promise<void> {
+  await window.page.getByRole('link', { name: /^Back to the portal/ }).click()
+  await window.heading('Settings').waitFor()
+  await window.page.locator('h2:focus', { hasText: 'Processor' }).waitFor()
+}
+
+/** Connects an account that is proven on the consent page, without a browser. */
+export async function connectProcessor({ stack }: World): Promise<void> {
+  const { api, gatewayUrl, simulator } = stack
+  if ((await api.get('/v1/processor')).status === 200) return
+  const { body } = await api.post<{ url: string }>('/v1/processor/authorizations')
+  const fields = new URL(body.url).searchParams
+  fields.set('account', newAccount())
+  fields.set('consent', 'given')
+  const consented = await fetch(`${simulator!.url}/oauth/authorize`, {
+    method: 'POST',
+    body: fields,
+    redirect: 'manual',
+  })
+  const page = await fetch(consented.headers.get('location')!)
+  const confirmation = /name="confirmation" value="([^"]+)"/.exec(await page.text())![1]!
+  const confirmed = await fetch(`${gatewayUrl}/v1/processors/stripe/authorized`, {
+    method: 'POST',
+    body: new URLSearchParams({ confirmation }),
+    headers: { cookie: page.headers.get('set-cookie')!.split(';')[0]! },
+  })
+  expect(confirmed.status).toBe(200)
+}
+
+export function processorTests(world: () => World): void {
+  let made: ReturnType<typeof makeAccount> | undefined
+  const account = () => (made ??= makeAccount(world().stack))
+
+  test('a consent that is refused, an account of another vendor and one that is not proven each say what to do, and change nothing', async () => {
+    const { stack, open } = world()
+    await connectProcessor(world())
+    const taken = (await stack.api.get<{ connected_account: string }>('/v1/processor')).body.connected_account
+    const { key, connected } = await account()
+    await using window = await open({ key, at: '/settings', bypassCSP: true })
+    const { page, button, field } = window
+    const region = window.region('Processor')
+
+    await decide(window, stack, 'Refuse')
+    await window.heading('Not connected').waitFor()
+    await page.getByRole('alert').getByText('begin again, and give it there').waitFor()
+    await expectEveryLook(page, 'processor-refused')
+    await goBack(window)
+
+    await decide(window, stack, 'Give access', taken)
+    await button('Connect').click()
+    await page.getByRole('alert').getByText(`${taken} is connected to another vendor account: `).waitFor()
+    await goBack(window)
+
+    await field('Stripe account').fill('nonsense')
+    await button('Connect', region).click()
+    await region.getByRole('alert').waitFor()
+    expect(await field('Stripe account').getAttribute('aria-invalid')).toBe('true')
+    await field('Stripe account').fill('acct_1Unproven')
+    await button('Connect', region).click()
+    await region.getByRole('alert').getByText('Use “Continue to Stripe”').waitFor()
+    expect(await field('Stripe account').inputValue()).toBe('acct_1Unproven')
+    expect(await connected()).toMatchObject({ code: 'not_found' })
+  })
+
+  test('a processor is connected on its own consent page, which leads back to the portal, where the account is shown', async () => {
+    const { stack, open } = world()
+    const { id, key, connected } = await account()
+    const ours = newAccount()
+    await using window = await open({ key, at: '/settings', bypassCSP: true })
+    const { page, button, field } = window
+    const region = window.region('Processor')
+    await decide(window, stack, 'Give access', ours)
+    await window.heading('Connect this account?').waitFor()
+    const text = await page.locator('main').textContent()
+    for (const named of ['Ada & Sons', id, ours]) expect(text).toContain(named)
+    await expectEveryLook(page, 'processor-connect')
+    const back = page.url()
+    expect(await connected()).toMatchObject({ code: 'not_found' })
+    await button('Connect').click()
+    await window.heading('Connected').waitFor()
+    await goBack(window)
+    await region.getByRole('status').getByText(`${ours} is connected`).waitFor()
+    await region.getByText('test payments').waitFor()
+    expect(await connected()).toMatchObject({ connected_account: ours, livemode: false })
+
+    // One that was proven before is connected by its id.
+    const other = newAccount()
+    await decide(window, stack, 'Give access', other)
+    await button('Connect').click()
+    await goBack(window)
+    await region.getByRole('definition').getByText(other).waitFor()
+    await field('Stripe account').fill(ours)
+    await button('Connect another', region).click()
+    await region.getByRole('definition').getByText(ours).waitFor()
+    expect(await connected()).toMatchObject({ connected_account: ours })
+
+    // A link that was used, as one that is too old.
+    await page.goto(back)
+    await page.getByRole('alert').getByText('This link was used before, is older than 15 minutes').waitFor()
+    await goBack(window)
+  })
+}

@@ -1,0 +1,47 @@
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { violations } from './looks.ts'
+import type { World } from './world.ts'
+
+// The library is large, and the machine may be busy.
+const loadMs = 30_000
+const searchField = (page: Page) => page.getByLabel('Search operations')
+
+const languages = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
+
+export function referenceTests(world: () => World): void {
+  test('it shows operations with samples by language, events and a search, under its policy and from the gateway alone', async () => {
+    const { stack, open } = world()
+    await using window = await open({ key: null })
+    const { page, complaints } = window
+    complaints.length = 0
+    const hosts = new Set<string>()
+    page.on('request', (request) => hosts.add(new URL(request.url()).origin))
+    await page.goto(`${stack.gatewayUrl}/docs`)
+    await searchField(page).fill('issue a licence', { timeout: loadMs })
+    const found = page.locator('.opblock', { hasText: '/licences' })
+    await found.locator('.opblock-summary-control').click()
+    const samples = found.locator('.samples details')
+    await samples.last().waitFor()
+    expect(await samples.locator('summary').allTextContents()).toEqual(languages)
+    await samples.nth(1).locator('summary').click()
+    await samples.nth(1).getByText("licensing.post('/v1/apps/{app_id}/licences'").waitFor()
+    const event = page.locator('.opblock', { hasText: 'licence.suspended' })
+    await event.locator('.opblock-summary-control').click()
+    await event.getByText('Webhook-Signature').first().waitFor()
+    expect([...hosts]).toEqual([stack.gatewayUrl])
+    expect(complaints).toEqual([])
+  })
+
+  test('but for buttons within buttons, which are the library’s, no rule of WCAG 2.2 AA is violated', async () => {
+    const { stack, open } = world()
+    await using window = await open({ key: null, bypassCSP: true })
+    const { page } = window
+    await page.goto(`${stack.gatewayUrl}/docs`)
+    await searchField(page).fill('issue a licence', { timeout: loadMs })
+    await page.locator('.opblock .opblock-summary-control').first().click()
+    await page.locator('.samples summary').first().click()
+    const found = await violations(page)
+    expect(found.filter((each) => !each.startsWith('nested-interactive'))).toEqual([])
+  })
+}

@@ -1,0 +1,111 @@
+import type { ApiAnswer } from '@licensing/test-support/api-client'
+import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import { startBrowser, type Window, type WindowOptions } from './window.ts'
+
+/** One stack, one receiver and one browser, for all tests. */
+export interface World extends AsyncDisposable {
+  readonly stack: Stack
+  readonly receiver: HttpsReceiver
+  open(options?: WindowOptions): Promise<Window>
+  /** An application of its own, and what is made in it through the API. */
+  vendor(name?: string): Promise<Vendor>
+  key(scopes: readonly string[]): Promise<{ id: string; key: string }>
+}
+
+export async function startWorld(): Promise<World> {
+  await using started = new AsyncDisposableStack()
+  const receiver = started.use(await startHttpsReceiver())
+  const stack = started.use(
+    await startStack({
+      receiver,
+      simulator: true,
+      environment: {
+        WEBHOOK_BACKOFF_SECONDS: '600',
+        RATE_LIMIT_PER_MINUTE: '100000',
+        PROCESSOR_CLAIM: 'authorize',
+      },
+    }),
+  )
+  const windows = started.use(await startBrowser())
+  const running = started.move()
+  return {
+    stack,
+    receiver,
+    open: (options = {}) => windows.open(stack, options),
+    vendor: (name = `Studio ${randomUUID().slice(0, 8)}`) => makeVendor(stack, name),
+    key: async (scopes) =>
+      created(
+        await stack.api.post<{ id: string; key: string }>('/v1/api-keys', {
+          body: { name: scopes.join(' and '), scopes },
+        }),
+      ),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+export type Vendor = Awaited<ReturnType<typeof makeVendor>>
+
+export interface Licence {
+  id: string
+  key: string
+  status: string
+  plan_id: string
+  external_ref: string
+  restrictions: { domains?: string[]; max_activations?: number; max_seats?: number } | null
+  expires_on: string | null
+}
+
+async function makeVendor({ api }: Stack, name: string) {
+  const { id: appId } = created(await api.post<{ id: string }>('/v1/apps', { body: { name } }))
+  const app = `/v1/apps/${appId}`
+  return {
+    appId,
+    name,
+    app,
+    /** The address of a page about this application. */
+    at: (page: string) => `${page}${page.includes('?') ? '&' : '?'}app=${appId}`,
+    define: async (key: string, kind: 'feature' | 'limit', value: string, displayName = key) =>
+      created(
+        await api.post<{ id: string }>(`${app}/entitlement-defs`, {
+          body: { key, kind, default: value, display_name: displayName },
+        }),
+      ),
+    plan: async (planName = 'Pro', entitlements: { key: string; value: string }[] = []) =>
+      created(
+        await api.post<{ id: string; name: string }>(`${app}/plans`, {
+          body: { name: planName, code: randomUUID(), entitlements },
+        }),
+      ),
+    issue: async (planId: string, externalRef: string, fields: object = {}) =>
+      created(
+        await api.post<Licence>(`${app}/licences`, {
+          headers: { 'idempotency-key': randomUUID() },
+          body: { external_ref: externalRef, plan_id: planId, ...fields },
+        }),
+      ),
+    activate: async (licence: Licence, host: string) =>
+      created(
+        await api.post<{ activation_id: string }>('/v1/activations', {
+          key: null,
+          body: { licence_key: licence.key, fingerprint: randomUUID(), host, product_version: '4.2.0' },
+        }),
+      ),
+    endpoint: async (url: string, events = '*') =>
+      created(
+        await api.post<{ id: string; secret: string }>(`${app}/webhook-endpoints`, {
+          body: { url, subscribed_events: events },
+        }),
+      ),
+    licence: async (id: string) => (await api.get<Licence>(`/v1/licences/${id}`)).body,
+    licences: async () => (await api.get<{ data: Licence[] }>(`${app}/licences`)).body.data,
+  }
+}
+
+function created<Body>(answer: ApiAnswer<Body>): Body {
+  expect(answer.status, JSON.stringify(answer.body)).toBe(201)
+  return answer.body
+}
