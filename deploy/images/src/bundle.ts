@@ -1,16 +1,27 @@
+import { ensurePacked } from '@licensing/downloads/build'
+import { ensureBuilt } from '@licensing/portal/build'
 import { build } from 'esbuild'
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { billOfMaterials } from './bill-of-materials.ts'
 import { components } from './components.ts'
 import type { Component, LibraryFiles } from './components.ts'
 
 // Makes dist/<component>/: one file a program, migrations, and the few files that a library reads at run time.
-// In the image it is /app; programs are /app/dist/src/<program>.mjs.
+// In the image it is /app; programs are /app/dist/src/<program>.mjs. `--to` names another folder than dist;
+// `--source-maps` puts a source map beside each program.
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
-const output = fileURLToPath(new URL('../dist', import.meta.url))
+const { values: options, positionals: wanted } = parseArgs({
+  options: {
+    to: { type: 'string', default: fileURLToPath(new URL('../dist', import.meta.url)) },
+    'source-maps': { type: 'boolean', default: false },
+  },
+  allowPositionals: true,
+})
+const output = options.to
 
 // Libraries that are CommonJS inside find what they expect of Node.
 const banner = `import { createRequire as __createRequire } from 'node:module';
@@ -19,16 +30,19 @@ const require = __createRequire(import.meta.url);
 const __filename = __fileURLToPath(import.meta.url);
 const __dirname = __fileURLToPath(new URL('.', import.meta.url)).slice(0, -1);`
 
-const wanted = process.argv.slice(2)
 const chosen = components.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
 if (chosen.length === 0) {
   process.stderr.write(`no such component; there are ${components.map(({ name }) => name).join(', ')}\n`)
   process.exit(2)
 }
+if (chosen.some(({ built }) => 'portal/dist' in built)) {
+  await ensureBuilt((line) => process.stdout.write(`${line}\n`))
+  await ensurePacked((line) => process.stdout.write(`${line}\n`))
+}
 for (const component of chosen) await bundle(component)
 
 async function bundle(component: Component): Promise<void> {
-  const { name, programs, migrations, libraryFiles } = component
+  const { name, programs, migrations, built, served, libraryFiles } = component
   const folder = join(output, name)
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'dist/src'), { recursive: true })
@@ -47,20 +61,26 @@ async function bundle(component: Component): Promise<void> {
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: 'linked',
+    sourcemap: options['source-maps'],
+    sourcesContent: false,
     metafile: true,
     logLevel: 'warning',
     absWorkingDir: checkout,
   })
+  const inputs = Object.keys(result.metafile.inputs)
   for (const [to, from] of Object.entries(migrations)) {
     await cp(join(checkout, from), join(folder, 'dist', to), { recursive: true })
   }
+  for (const [to, from] of Object.entries(built)) {
+    await cp(join(checkout, from), join(folder, to), { recursive: true })
+    inputs.push(...(JSON.parse(await readFile(join(checkout, from, '.inputs.json'), 'utf8')) as string[]))
+  }
+  for (const [to, from] of Object.entries(served)) {
+    await cp(join(checkout, from), join(folder, to), { recursive: true })
+  }
   for (const files of libraryFiles) await copyLibraryFiles(files, folder)
   await cp(new URL('health-check.mjs', import.meta.url), join(folder, 'dist/src/health-check.mjs'))
-  const bill = await billOfMaterials(
-    { name, version: await versionOf(component) },
-    checkout,
-    Object.keys(result.metafile.inputs),
-  )
+  const bill = await billOfMaterials({ name, version: await versionOf(component) }, checkout, inputs)
   await writeFile(join(folder, 'bom.json'), `${JSON.stringify(bill, null, 2)}\n`)
   const bytes = Object.values(result.metafile.outputs).reduce((sum, { bytes: size }) => sum + size, 0)
   process.stdout.write(`${name}: ${(bytes / 1024 / 1024).toFixed(1)} MiB\n`)

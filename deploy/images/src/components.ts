@@ -7,6 +7,10 @@ export interface Component {
   programs: Record<string, string>
   /** Folders of migrations, from the root of the checkout: where they lie in the image → where they come from. */
   migrations: Record<string, string>
+  /** Built folders, from the root of the checkout: where they lie in the image → where they come from. */
+  built: Record<string, string>
+  /** Folders that it serves as they are, from the root of the checkout: where they lie in the image → where they come from. */
+  served: Record<string, string>
   /** Files that a library reads at run time beside itself. */
   libraryFiles: LibraryFiles[]
 }
@@ -23,6 +27,8 @@ export interface LibraryFiles {
 
 const outbox = { 'migrations/outbox': 'packages/events/migrations/outbox' }
 const consumers = { 'migrations/consumers': 'packages/events/migrations/consumers' }
+const idempotency = { 'migrations/idempotency': 'packages/idempotency/migrations/idempotency' }
+const quotas = { 'migrations/quotas': 'packages/quotas/migrations/quotas' }
 
 // From two folders above its own file.
 const healthContract = { user: 'packages/grpc', library: 'grpc-health-check', from: 'proto', to: 'proto' }
@@ -37,6 +43,8 @@ const service = (
   folder: `services/${name}`,
   programs: { main: `services/${name}/src/main.ts`, migrate: 'deploy/images/src/migrate.ts', ...commands },
   migrations: { ...migrations, migrations: `services/${name}/migrations` },
+  built: {},
+  served: {},
   libraryFiles: [healthContract],
 })
 
@@ -46,18 +54,24 @@ export const components: readonly Component[] = [
     folder: 'gateway',
     programs: { main: 'gateway/src/main.ts' },
     migrations: {},
+    built: { 'portal/dist': 'portal/dist' },
+    served: { 'docs/guides': 'docs/guides', 'deploy/downloads/dist': 'deploy/downloads/dist' },
     libraryFiles: [
       healthContract,
       referencePages,
       { ...referencePages, from: 'static/logo.svg', to: 'dist/src/static/logo.svg' },
     ],
   },
-  service('catalog', outbox, { 'licensing-admin': 'services/catalog/src/admin/licensing-admin.ts' }),
+  service(
+    'catalog',
+    { ...outbox, ...idempotency, ...quotas },
+    { 'licensing-admin': 'services/catalog/src/admin/licensing-admin.ts' },
+  ),
   service(
     'licensing',
-    { ...outbox, ...consumers },
+    { ...outbox, ...consumers, ...idempotency, ...quotas },
     { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' },
   ),
-  service('billing', outbox),
-  service('notifier', consumers),
+  service('billing', { ...outbox, ...idempotency }),
+  service('notifier', { ...consumers, ...idempotency, ...quotas }),
 ]

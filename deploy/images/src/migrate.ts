@@ -11,7 +11,10 @@ import { z } from 'zod'
 declare const COMPONENT: string
 
 const folder = (path: string) => new URL(`../${path}`, import.meta.url).pathname
-const shared = ['outbox', 'consumers'].map((name) => ({ name, path: folder(`migrations/${name}`) }))
+const shared = ['outbox', 'consumers', 'idempotency', 'quotas'].map((name) => ({
+  name,
+  path: folder(`migrations/${name}`),
+}))
 const own = { name: COMPONENT, path: folder('migrations') }
 
 const { DATABASE_URL } = readConfig(

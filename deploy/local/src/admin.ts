@@ -25,6 +25,7 @@ const command = spawn(process.execPath, [ADMIN, ...process.argv.slice(2)], {
     ...process.env,
     DATABASE_URL: databaseUrls.catalog,
     NATS_URL: natsUrl,
+    BILLING_ADDRESS: grpc.billing,
     LICENSING_ADDRESS: grpc.licensing,
     NOTIFIER_ADDRESS: grpc.notifier,
   },

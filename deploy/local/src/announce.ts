@@ -2,15 +2,23 @@ import { join } from 'node:path'
 import type { RunningStack } from './stack.ts'
 
 /** What is printed when all is up: where things are, and calls that work when they are pasted. */
-export function announcement(stack: RunningStack, logs: string, portalUrl: string | undefined): string {
+export function announcement(stack: RunningStack, logs: string, portal: boolean): string {
   const { gateway, appId, apiKey } = stack
   const places = [
     ['gateway', gateway],
+    ['guides', `${gateway}/docs/guides`],
     ['API reference', `${gateway}/docs`],
-    ...(portalUrl === undefined ? [] : [['portal', portalUrl]]),
+    // Signs in with the key, which the page takes out of the address.
+    ...(portal ? [['portal', `${gateway}/portal#key=${apiKey}`]] : []),
     ...(stack.simulatorUrl === undefined ? [] : [['Stripe', `simulated, ${stack.simulatorUrl}`]]),
     ['API key', apiKey],
     ['logs', join(logs, '*.log')],
+  ]
+  const variables = [
+    ['LICENSING_URL', gateway],
+    ['LICENSING_API_KEY', apiKey],
+    ['LICENSING_APP', appId],
+    ...(stack.simulatorUrl === undefined ? [] : [['LICENSING_SIMULATOR_URL', stack.simulatorUrl]]),
   ]
   const authorization = `-H 'Authorization: Bearer ${apiKey}'`
   const json = `-H 'Content-Type: application/json'`
@@ -18,6 +26,9 @@ export function announcement(stack: RunningStack, logs: string, portalUrl: strin
 Everything is up.
 
 ${places.map(([name = '', value = '']) => `  ${name.padEnd(14)} ${value}`).join('\n')}
+
+For the command line (npm run --silent cli -- --help):
+${variables.map(([name, value]) => `  export ${name}=${value}`).join('\n')}
 
 Try it:
   curl -s ${gateway}/v1/account ${authorization}

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { findRunningStack, takeDataFolder } from './data-folder.ts'
 import { identityOf } from '@licensing/local-servers/process-table'
-import { loadSecrets } from '@licensing/local-servers/secrets'
+import { loadSecrets, writeSecretFile } from '@licensing/local-servers/secrets'
 
 const quietly = () => undefined
 
@@ -77,7 +77,20 @@ test('secrets are made once, kept, and readable by their owner alone', async () 
   expect(await loadSecrets(path, undefined)).toEqual(secrets)
   expect((await stat(join(path, 'secrets.json'))).mode & 0o777).toBe(0o600)
   expect(Buffer.from(secrets.encryptionKey, 'base64url')).toHaveLength(32)
+  expect(secrets.notifierEncryptionKey).not.toBe(secrets.encryptionKey)
   expect(secrets.bootstrapKey).toMatch(/^lsk_[0-9A-Za-z]{6}_[0-9A-Za-z]{49}$/)
+})
+
+test('a folder from when licensing and the notifier had one key keeps it, and gives the notifier its own', async () => {
+  const path = await givenPath()
+  await using _ = await takeDataFolder(path, quietly)
+  const { notifierEncryptionKey: _own, ...former } = await loadSecrets(path, undefined)
+  await writeSecretFile(join(path, 'secrets.json'), JSON.stringify(former))
+  const { encryptionKey, notifierEncryptionKey } = await loadSecrets(path, undefined)
+  expect(encryptionKey).toBe(former.encryptionKey)
+  expect(notifierEncryptionKey.split(',')[1]).toBe(former.encryptionKey)
+  expect(notifierEncryptionKey.split(',')[0]).not.toBe(former.encryptionKey)
+  expect((await loadSecrets(path, undefined)).notifierEncryptionKey).toBe(notifierEncryptionKey)
 })
 
 test('a key that the operator brings replaces the one made, and stays', async () => {

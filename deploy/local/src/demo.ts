@@ -8,7 +8,7 @@ import { findRunningStack } from './data-folder.ts'
 import type { StackFile } from './data-folder.ts'
 import { payAndRefund } from './demo/paid-story.ts'
 import { runProduct } from './demo/product-story.ts'
-import { authorityFile, ensureCertificate, startReceiver } from './demo/receiver.ts'
+import { startReceiver } from './demo/receiver.ts'
 import { chapter, DemoFailure, tell } from './demo/show.ts'
 import { sellByHand, setUpShop } from './demo/vendor-story.ts'
 import { makePassableFolder } from '@licensing/local-servers/folders'
@@ -18,13 +18,13 @@ import { dataDirOf } from './start-settings.ts'
 // its own that is gone afterwards.
 try {
   await using stack = await useStack()
-  await using receiver = await startReceiver(stack.folder)
   const { gateway, apiKey, simulatorUrl } = stack.file
-  const shop = await setUpShop(gateway, apiKey, receiver)
+  const shop = await setUpShop(gateway, apiKey)
+  await using receiver = await startReceiver(gateway, apiKey)
   const licenceKey = await sellByHand(shop, receiver)
   if (simulatorUrl === undefined) tell('the stack uses a real Stripe: the payment part is skipped')
   else await payAndRefund(shop, receiver, simulatorUrl)
-  await runProduct(shop, gateway, licenceKey)
+  await runProduct(shop, gateway, licenceKey, receiver)
   chapter('That was the whole demo.')
 } catch (error) {
   process.stderr.write(`\nnpm run demo: ${error instanceof DemoFailure ? error.message : String(error)}\n`)
@@ -33,8 +33,6 @@ try {
 
 interface UsedStack extends AsyncDisposable {
   file: StackFile
-  /** Where the receiver's certificate is kept. */
-  folder: string
 }
 
 async function useStack(): Promise<UsedStack> {
@@ -42,7 +40,7 @@ async function useStack(): Promise<UsedStack> {
   const running = await findRunningStack(dataDir)
   if (running) {
     tell(`the stack of ${dataDir} is used`)
-    return { file: running, folder: dataDir, [Symbol.asyncDispose]: () => Promise.resolve() }
+    return { file: running, [Symbol.asyncDispose]: () => Promise.resolve() }
   }
   tell(`no stack runs in ${dataDir}: the demo starts one of its own, which is gone afterwards`)
   return startStack()
@@ -51,14 +49,11 @@ async function useStack(): Promise<UsedStack> {
 async function startStack(): Promise<UsedStack> {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-demo-'))
   await makePassableFolder(folder)
-  await ensureCertificate(folder)
   const start = spawn(process.execPath, [fileURLToPath(new URL('start.ts', import.meta.url))], {
     env: {
       ...process.env,
       DATA_DIR: folder,
       GATEWAY_PORT: '0',
-      WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
-      WEBHOOK_CA_FILE: authorityFile(folder),
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -81,5 +76,5 @@ async function startStack(): Promise<UsedStack> {
     await stop()
     throw new DemoFailure('the stack did not come up; what it said stands above')
   }
-  return { file, folder, [Symbol.asyncDispose]: stop }
+  return { file, [Symbol.asyncDispose]: stop }
 }

@@ -40,7 +40,7 @@ export async function bringUp(
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
   const { postgresUrl, natsUrl } = await startServers(settings, folder, started, say, signal)
   signal.throwIfAborted()
-  const { suffix, databasePasswords: passwords, encryptionKey, bootstrapKey } = secrets
+  const { suffix, databasePasswords: passwords, bootstrapKey, portalSessionKey } = secrets
   const databaseUrls = await ensureDatabases({ serverUrl: postgresUrl, suffix, passwords })
   const { addresses, simulatorUrl } = await retryTakenPorts(async () => {
     const addresses = await freeAddresses(gatewayPort)
@@ -50,8 +50,9 @@ export async function bringUp(
       addresses,
       databaseUrls,
       natsUrl,
-      encryptionKey,
+      encryptionKeys: { licensing: secrets.encryptionKey, notifier: secrets.notifierEncryptionKey },
       bootstrapKey,
+      portalSessionKey,
       operator: {
         ...settings.operator,
         ...(simulator !== undefined && {
@@ -64,11 +65,17 @@ export async function bringUp(
     }
     const programs = DATABASE_SERVICES.map((service) => serviceProgram(service, stack))
     if (simulator !== undefined) {
+      const publicSimulator = settings.operator['SIMULATOR_PUBLIC_URL']
       const gateway = `http://${addresses.gateway}`
       programs.push({
         name: 'stripe-simulator',
         main: SIMULATOR_MAIN,
-        env: { PATH: process.env['PATH'] ?? '', ...simulatorEnvironment(simulator, gateway, webhookSecret) },
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          ...simulatorEnvironment(simulator, gateway, webhookSecret),
+          // Where customers reach its pages, when that is not its own address.
+          ...(publicSimulator && { PUBLIC_URL: publicSimulator }),
+        },
         readyUrl: `http://${simulator}/healthz`,
       })
     }

@@ -44,8 +44,9 @@ test('each service gets its own database and secrets, and the operator’s setti
     addresses,
     databaseUrls: { catalog: 'dc', licensing: 'dl', billing: 'db', notifier: 'dn' },
     natsUrl: 'nats',
-    encryptionKey: 'encryption',
+    encryptionKeys: { licensing: 'of licensing', notifier: 'of notifier' },
     bootstrapKey: 'bootstrap',
+    portalSessionKey: 'sessions',
     operator: {
       RATE_LIMIT_PER_MINUTE: '7',
       STRIPE_SECRET_KEY: 'stripe',
@@ -57,6 +58,9 @@ test('each service gets its own database and secrets, and the operator’s setti
   }
   expect(serviceEnvironment('billing', settings)).toEqual({
     PUBLIC_URL: 'http://127.0.0.1:1',
+    CALLER_CHECK: 'off',
+    PROCESSOR_CLAIM: 'direct',
+    STREAM_MAX_BYTES: '1073741824',
     RATE_LIMIT_PER_MINUTE: '7',
     STRIPE_SECRET_KEY: 'stripe',
     METRICS_ADDRESS: 'b:2',
@@ -69,8 +73,13 @@ test('each service gets its own database and secrets, and the operator’s setti
     NOTIFIER_ADDRESS: 'n:1',
   })
   const gateway = serviceEnvironment('gateway', settings)
-  expect(gateway).toMatchObject({ HTTP_ADDRESS: '127.0.0.1:1', METRICS_ADDRESS: 'g:2' })
+  expect(gateway).toMatchObject({
+    HTTP_ADDRESS: '127.0.0.1:1',
+    METRICS_ADDRESS: 'g:2',
+    PORTAL_SESSION_KEY: 'sessions',
+  })
   expect(Object.keys(gateway)).not.toContain('DATABASE_URL')
   expect(serviceEnvironment('catalog', settings)).toMatchObject({ BOOTSTRAP_API_KEY: 'bootstrap' })
-  expect(serviceEnvironment('notifier', settings)).toMatchObject({ ENCRYPTION_KEY: 'encryption' })
+  expect(serviceEnvironment('licensing', settings)).toMatchObject({ ENCRYPTION_KEY: 'of licensing' })
+  expect(serviceEnvironment('notifier', settings)).toMatchObject({ ENCRYPTION_KEY: 'of notifier' })
 })

@@ -1,3 +1,5 @@
+import { ensurePacked } from '@licensing/downloads/build'
+import { ensureBuilt } from '@licensing/portal/build'
 import { announcement, readyLine } from './announce.ts'
 import { takeDataFolder } from './data-folder.ts'
 import { bringUp } from './stack.ts'
@@ -37,10 +39,17 @@ async function run(): Promise<void> {
   const settings = readStartSettings(process.env)
   await using started = new AsyncDisposableStack()
   const folder = started.use(await takeDataFolder(settings.dataDir, say))
+  const failed = new AbortController()
+  const builds = giveBuilds(AbortSignal.any([signal, failed.signal]))
+  started.defer(async () => {
+    failed.abort()
+    await builds
+  })
   const stack = await bringUp(settings, folder, started, say, signal)
+  await builds
   const { gateway } = stack
   await folder.publish({ ...stack, pid: process.pid })
-  process.stdout.write(announcement(stack, folder.logs, await findPortal(gateway)))
+  process.stdout.write(announcement(stack, folder.logs, await hasPortal(gateway)))
   process.stdout.write(readyLine(stack))
   // Nothing else may be left that keeps the process: the reader of our output may be gone.
   const alive = setInterval(() => undefined, 60_000)
@@ -48,12 +57,26 @@ async function run(): Promise<void> {
   clearInterval(alive)
 }
 
-/** The portal is there when it was built into the gateway. */
-async function findPortal(gateway: string): Promise<string | undefined> {
-  const url = `${gateway}/portal/`
-  const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
+/** Builds what the gateway serves where its sources have changed. The rest works without it. */
+async function giveBuilds(signal: AbortSignal): Promise<void> {
+  const build = async (what: string, make: () => Promise<void>) => {
+    try {
+      await make()
+    } catch (error) {
+      if (!signal.aborted) say(`${what} could not be built: ${describe(error)}`)
+    }
+  }
+  await Promise.all([
+    build('the portal', () => ensureBuilt(say, signal)),
+    build('the packages', () => ensurePacked(say, signal)),
+  ])
+}
+
+async function hasPortal(gateway: string): Promise<boolean> {
+  const page = fetch(`${gateway}/portal`, { signal: AbortSignal.timeout(5_000) })
+  const response = await page.catch(() => undefined)
   await response?.body?.cancel()
-  return response?.ok === true ? url : undefined
+  return response?.ok === true
 }
 
 function say(line: string): void {

@@ -12,7 +12,8 @@ export async function payAndRefund(
   chapter('5. Checkout, through a stand-in for Stripe on this machine: no money moves')
   await call('PUT', '/v1/processor', { processor: 'stripe', connected_account: 'acct_demo' })
   await call('PUT', `/v1/apps/${appId}/plans/${planId}/price`, {
-    price_id: 'price_demo_pro',
+    // Another with each run: a price belongs to one plan of the account.
+    price_id: `price_demo_${planId}`,
     amount: 4900,
     currency: 'usd',
     mode: 'payment',
@@ -28,16 +29,16 @@ export async function payAndRefund(
   tell(`the customer pays on ${String(session.body.url)}`)
   const checkout = String(session.body.url).split('/').at(-1)!
   await control(simulatorUrl, 'pay', { session: checkout })
-  const created = await receiver.next('licence.created')
+  const created = await receiver.next(appId, 'licence.created')
   show(created)
-  show(await receiver.next('payment.succeeded'))
+  show(await receiver.next(appId, 'payment.succeeded'))
   const payments = await call('GET', `/v1/apps/${appId}/payments`)
   const [payment] = payments.body.data as { charge_ref: string }[]
   await call('GET', '/v1/fees')
   chapter('6. The customer is refunded: the licence is revoked, the fee credited')
   await control(simulatorUrl, 'refund', { charge: payment!.charge_ref })
-  show(await receiver.next('refund.processed'))
-  show(await receiver.next('licence.revoked'))
+  show(await receiver.next(appId, 'refund.processed'))
+  show(await receiver.next(appId, 'licence.revoked'))
   await call('GET', `/v1/licences/${String(created.data.object.licence_id)}`)
   await call('GET', '/v1/fees')
 }

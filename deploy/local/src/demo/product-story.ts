@@ -1,18 +1,22 @@
 import { LicenceClient } from '@licensing/sdk'
+import type { DemoReceiver } from './receiver.ts'
+import { show } from './vendor-story.ts'
 import type { Shop } from './vendor-story.ts'
 import { chapter, expectThat, tell } from './show.ts'
 
 /** The installed product's side, with the SDK: activate, check, go offline, be revoked, be refused; migrate. */
 export async function runProduct(
-  { appId, planId, call }: Shop,
+  { appId, rootKey, planId, call }: Shop,
   gateway: string,
   licenceKey: string,
+  receiver: DemoReceiver,
 ): Promise<void> {
   chapter('7. An installed product, with the SDK')
   let online = true
   const client = new LicenceClient({
     baseUrl: gateway,
     appId,
+    rootKey,
     licenceKey,
     fingerprint: 'machine-1',
     host: 'editor.customer.example.com',
@@ -38,6 +42,7 @@ export async function runProduct(
   const licences = await call('GET', `/v1/apps/${appId}/licences?external_ref=customer-1`)
   const [licence] = licences.body.data as { id: string }[]
   await call('POST', `/v1/licences/${licence!.id}/revoke`)
+  show(await receiver.next(appId, 'licence.revoked'))
   tell('the licence is revoked; the product notices at its next check:')
   tell(`check() → ${JSON.stringify(await client.check())}`)
   checks(client, false)
@@ -50,6 +55,7 @@ export async function runProduct(
   const migrating = new LicenceClient({
     baseUrl: gateway,
     appId,
+    rootKey,
     fingerprint: 'machine-3',
     host: 'c.customer.example.com',
     productVersion: '2.1.0',

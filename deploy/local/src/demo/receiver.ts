@@ -1,68 +1,78 @@
+import { spawn } from 'node:child_process'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:https'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { makeCertificate } from '@licensing/local-servers/certificates'
+import { createInterface } from 'node:readline'
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { DemoFailure } from './show.ts'
 
 /** A webhook as the vendor's backend received it. */
 export interface ReceivedEvent {
   type: string
   sequence: number
+  application_id: string
   data: { object: Record<string, unknown> }
   signatureIsRight: boolean
 }
 
 export interface DemoReceiver extends AsyncDisposable {
   url: string
-  /** The endpoint's secret, once it is registered. */
-  secret: string
-  /** The next event of one of these types; those that came before are given at once. */
-  next(...types: string[]): Promise<ReceivedEvent>
+  /** The next event of an application and one of these types; those that came before are given at once. */
+  next(appId: string, ...types: string[]): Promise<ReceivedEvent>
 }
 
-/** PEM file of the authority that the demo's receiver is vouched for by: WEBHOOK_CA_FILE of the stack. */
-export const authorityFile = (folder: string) => join(folder, 'demo-authority.pem')
-
-/** Makes the receiver's certificate in a folder, once. */
-export async function ensureCertificate(folder: string): Promise<{ certificate: string; key: string }> {
-  const file = join(folder, 'demo-certificate.json')
-  const kept = await readFile(file, 'utf8').catch(() => undefined)
-  if (kept !== undefined) return JSON.parse(kept) as { certificate: string; key: string }
-  const { authority, certificate, key } = await makeCertificate(['localhost', '127.0.0.1'])
-  await writeFile(authorityFile(folder), authority)
-  await writeFile(file, JSON.stringify({ certificate, key }), { mode: 0o600 })
-  return { certificate, key }
-}
-
-/** The vendor's backend: an HTTPS server on this machine that verifies every event. */
-export async function startReceiver(folder: string): Promise<DemoReceiver> {
-  const { certificate, key } = await ensureCertificate(folder)
+/** The vendor's backend: a server on this machine that verifies every event that `licensing listen` forwards to it. */
+export async function startReceiver(gateway: string, apiKey: string): Promise<DemoReceiver> {
   const events: ReceivedEvent[] = []
   const waiting = new Set<() => void>()
-  const receiver = { secret: '' }
-  const server = createServer({ cert: certificate, key }, (request, response) => {
+  const forwarding: { secret?: string } = {}
+  const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const body = Buffer.concat(chunks)
       const header = String(request.headers['webhook-signature'])
       const event = JSON.parse(body.toString()) as Omit<ReceivedEvent, 'signatureIsRight'>
-      events.push({ ...event, signatureIsRight: isRight(header, body, receiver.secret) })
+      events.push({ ...event, signatureIsRight: isRight(header, body, forwarding.secret ?? '') })
       response.writeHead(204).end()
       for (const look of waiting) look()
     })
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  const { port } = server.address() as AddressInfo
-  return Object.assign(receiver, {
-    url: `https://localhost:${port}/webhooks`,
-    next: (...types: string[]) =>
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`
+  const listen = spawn(
+    process.execPath,
+    [join(CHECKOUT, 'cli/src/main.ts'), 'listen', '--forward-to', url, '--json'],
+    {
+      env: { PATH: process.env['PATH'] ?? '', LICENSING_URL: gateway, LICENSING_API_KEY: apiKey },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
+  const ended = once(listen, 'exit')
+  const stop = async () => {
+    listen.kill('SIGTERM')
+    await ended
+    server.closeAllConnections()
+    await once(server.close(), 'close')
+  }
+  for await (const line of createInterface(listen.stdout)) {
+    Object.assign(forwarding, JSON.parse(line))
+    break
+  }
+  listen.stdout.resume()
+  if (forwarding.secret === undefined) {
+    await stop()
+    throw new DemoFailure('licensing listen ended; what it said stands above')
+  }
+  return {
+    url,
+    next: (appId, ...types) =>
       new Promise<ReceivedEvent>((resolve, reject) => {
         const timer = setTimeout(() => reject(new Error(`no ${types.join(' or ')} arrived in 20 s`)), 20_000)
         const look = () => {
-          const at = events.findIndex(({ type }) => types.includes(type))
+          const at = events.findIndex(({ type, application_id: of }) => of === appId && types.includes(type))
           if (at < 0) return
           clearTimeout(timer)
           waiting.delete(look)
@@ -71,11 +81,8 @@ export async function startReceiver(folder: string): Promise<DemoReceiver> {
         waiting.add(look)
         look()
       }),
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections()
-      await once(server.close(), 'close')
-    },
-  })
+    [Symbol.asyncDispose]: stop,
+  }
 }
 
 /** What any receiver has to do: HMAC over `<t>.<raw body>`, compared in constant time, `t` within 300 s. */

@@ -4,16 +4,18 @@ import type { Caller } from './show.ts'
 
 export interface Shop {
   appId: string
+  rootKey: string
   planId: string
   call: Caller
 }
 
 /** What a vendor does first: an application, its vocabulary, a plan, and where events go. */
-export async function setUpShop(gateway: string, apiKey: string, receiver: DemoReceiver): Promise<Shop> {
+export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> {
   const call = caller(gateway, apiKey)
   chapter('1. An application, its entitlement definitions and a plan')
   const app = await call('POST', '/v1/apps', { name: 'Photo Editor' })
   const appId = String(app.body.id)
+  const rootKey = String(app.body.root_key)
   const at = `/v1/apps/${appId}`
   await call('POST', `${at}/entitlement-defs`, {
     key: 'raw_import',
@@ -29,18 +31,13 @@ export async function setUpShop(gateway: string, apiKey: string, receiver: DemoR
       { key: 'projects', value: '100' },
     ],
   })
-  chapter('2. The vendor’s backend, an HTTPS server on this machine, is registered for all events')
-  const endpoint = await call('POST', `${at}/webhook-endpoints`, {
-    url: receiver.url,
-    subscribed_events: '*',
-  })
-  expectThat(endpoint.status === 201, refusedReceiver(endpoint.body))
-  receiver.secret = String(endpoint.body.secret)
-  return { appId, planId: String(plan.body.id), call }
+  return { appId, rootKey, planId: String(plan.body.id), call }
 }
 
 /** Issue, suspend, reactivate, and the events that tell of it. */
 export async function sellByHand({ appId, planId, call }: Shop, receiver: DemoReceiver): Promise<string> {
+  chapter('2. The vendor’s backend, a server on this machine, receives all events through licensing listen')
+  tell(`licensing listen --forward-to ${receiver.url}`)
   chapter('3. A licence is issued; a retry answers the same one')
   const order = { 'idempotency-key': 'order-1001' }
   const body = { external_ref: 'customer-1', plan_id: planId, restrictions: { max_activations: 1 } }
@@ -50,11 +47,11 @@ export async function sellByHand({ appId, planId, call }: Shop, receiver: DemoRe
   const at = `/v1/licences/${String(licence.body.id)}`
   chapter('4. It is suspended: the backend hears of it, and verifies the signature')
   await call('POST', `${at}/suspend`)
-  show(await receiver.next('licence.suspended'))
+  show(await receiver.next(appId, 'licence.suspended'))
   const refused = await call('POST', `${at}/suspend`)
   expectThat(refused.status === 409, 'a suspended licence was suspended again')
   await call('POST', `${at}/reactivate`)
-  show(await receiver.next('licence.reactivated'))
+  show(await receiver.next(appId, 'licence.reactivated'))
   return String(licence.body.key)
 }
 
@@ -65,12 +62,4 @@ export function show(event: ReceivedEvent): void {
     `⇒ webhook ${event.sequence} ${event.type} ${object} signature ${event.signatureIsRight ? 'right' : 'WRONG'}`,
   )
   expectThat(event.signatureIsRight, 'the signature was wrong')
-}
-
-function refusedReceiver(problem: Record<string, unknown>): string {
-  return (
-    `the stack does not deliver to this machine (${String(problem.detail)}).\n` +
-    'Stop it and let the demo start one of its own, or start it with\n' +
-    '  WEBHOOK_ALLOWED_CIDRS=127.0.0.0/8 WEBHOOK_CA_FILE=$DATA_DIR/demo-authority.pem npm start'
-  )
 }

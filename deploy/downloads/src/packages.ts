@@ -1,0 +1,104 @@
+import { build } from 'esbuild'
+import { execFile } from 'node:child_process'
+import { chmod, cp, mkdir, mkdtempDisposable, readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const require = createRequire(import.meta.url)
+
+export interface Published {
+  /** In the checkout; the package is `@licensing/<folder>`. */
+  readonly folder: string
+  /** `bundled`: a program of one file, whose dependencies are inside. */
+  readonly made: 'compiled' | 'bundled'
+  /** What is copied as it is, beside the README and the licence. */
+  readonly alsoHas: readonly string[]
+}
+
+/** The packages for other projects. */
+export const publishedPackages: readonly Published[] = [
+  { folder: 'sdk', made: 'compiled', alsoHas: ['vectors'] },
+  { folder: 'cli', made: 'bundled', alsoHas: [] },
+  { folder: 'testing', made: 'compiled', alsoHas: [] },
+]
+
+interface Manifest {
+  name: string
+  private?: boolean
+  scripts?: object
+  devDependencies?: object
+  dependencies?: Readonly<Record<string, string>>
+  publishConfig: Readonly<Record<string, unknown>>
+}
+
+/** Puts a package, as the registry would have it, into a folder. */
+export async function stagePackage(published: Published, checkout: string, stage: string): Promise<void> {
+  const source = join(checkout, published.folder)
+  await mkdir(stage, { recursive: true })
+  for (const name of ['README.md', ...published.alsoHas]) {
+    await cp(join(source, name), join(stage, name), { recursive: true })
+  }
+  await cp(join(checkout, 'LICENSE'), join(stage, 'LICENSE'))
+  const manifest = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as Manifest
+  await writeFile(join(stage, 'package.json'), `${JSON.stringify(publishedManifest(manifest), null, 2)}\n`)
+  await makeFiles(published, source, join(stage, 'dist'))
+}
+
+/** JavaScript for Node 20 and later, with types where it is compiled. */
+export async function makeFiles({ made }: Published, source: string, dist: string): Promise<void> {
+  if (made === 'compiled') await compile(source, dist)
+  else await bundle(source, join(dist, 'main.js'))
+}
+
+/** `publishConfig` takes the place of what only a checkout needs, as pnpm does it. */
+function publishedManifest(manifest: Manifest): object {
+  const { scripts: _scripts, devDependencies: _dev, publishConfig, ...kept } = manifest
+  const { access, provenance, ...replaced } = publishConfig
+  const result = { ...kept, ...replaced, publishConfig: { access, provenance } }
+  const here = Object.values(result.dependencies ?? {}).filter((range) =>
+    /^(?:workspace|catalog):/.test(range),
+  )
+  if (here.length > 0) throw new Error(`${manifest.name} would need a checkout: ${here.join(', ')}`)
+  return result
+}
+
+async function compile(source: string, outDir: string): Promise<void> {
+  const compiler = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc')
+  const types = (name: string) => dirname(require.resolve(`@types/${name}/package.json`))
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'licensing-compile-'))
+  const project = join(folder.path, 'tsconfig.json')
+  // An image's installation leaves out a package's development dependencies: their types are those of this one.
+  const compilerOptions = {
+    outDir,
+    typeRoots: [dirname(types('node'))],
+    paths: { react: [join(types('react'), 'index.d.ts')] },
+  }
+  await writeFile(project, JSON.stringify({ extends: join(source, 'tsconfig.build.json'), compilerOptions }))
+  await run(process.execPath, [compiler, '-p', project])
+}
+
+// Libraries that are CommonJS inside find what they expect of Node.
+const banner = `#!/usr/bin/env node
+import { createRequire as __createRequire } from 'node:module';
+const require = __createRequire(import.meta.url);`
+
+async function bundle(source: string, outfile: string): Promise<void> {
+  await build({
+    entryPoints: [join(source, 'src/main.ts')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    banner: { js: banner },
+    legalComments: 'eof',
+    // What a program has inside is a development dependency of its package, which an image's installation leaves out.
+    nodePaths: [fileURLToPath(new URL('../node_modules', import.meta.url))],
+    logLevel: 'warning',
+  })
+  await chmod(outfile, 0o755)
+}

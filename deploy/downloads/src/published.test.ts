@@ -1,0 +1,125 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ensurePacked } from './build.ts'
+import { publishedPackages } from './packages.ts'
+
+const run = promisify(execFile)
+
+interface Manifest {
+  exports?: Record<string, { types: string; default: string }>
+  bin?: Record<string, string>
+  dependencies?: Record<string, string>
+}
+
+/** Packages as they are installed; `theirs`: as the package manager packs them for the registry. */
+let folder: TemporaryFolder
+const ours = (name: string) => join(folder.path, 'ours/node_modules/@licensing', name)
+const theirs = (name: string) => join(folder.path, 'theirs', name)
+
+async function unpack(tarball: string, target: string): Promise<void> {
+  await mkdir(target, { recursive: true })
+  await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
+}
+
+async function pack(name: string): Promise<void> {
+  const { packageManager } = JSON.parse(await readFile(join(CHECKOUT, 'package.json'), 'utf8')) as Record<
+    string,
+    string
+  >
+  const target = join(folder.path, `${name}.tgz`)
+  await run('npx', ['--yes', packageManager!, 'pack', '--out', target], { cwd: join(CHECKOUT, name) })
+  await unpack(target, theirs(name))
+}
+
+beforeAll(async () => {
+  folder = await makeTemporaryFolder()
+  await ensurePacked(() => undefined)
+  for (const { folder: name } of publishedPackages) {
+    await unpack(join(CHECKOUT, `deploy/downloads/dist/licensing-${name}.tgz`), ours(name))
+  }
+  // The SDK is packed so in a test of its own (sdk/test/package.test.ts): two at once would build into one folder.
+  await Promise.all([pack('cli'), pack('testing')])
+}, 120_000)
+afterAll(() => folder[Symbol.asyncDispose]())
+
+const manifestIn = async (path: string) =>
+  JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as Manifest
+const filesIn = async (path: string) => (await readdir(path, { recursive: true })).toSorted()
+
+test.each(['cli', 'testing'])('%s is given by the gateway as the registry would have it', async (name) => {
+  expect(await filesIn(ours(name))).toEqual(await filesIn(theirs(name)))
+  const {
+    scripts: _,
+    devDependencies: __,
+    ...published
+  } = (await manifestIn(theirs(name))) as Record<string, unknown>
+  expect(await manifestIn(ours(name))).toEqual(published)
+})
+
+test.each(publishedPackages.map(({ folder: name }) => name))(
+  '%s has what it names, its licence and where it comes from, and no source',
+  async (name) => {
+    const manifest = await manifestIn(ours(name))
+    expect(manifest).toMatchObject({
+      name: `@licensing/${name}`,
+      license: 'Apache-2.0',
+      engines: { node: '>=20' },
+      publishConfig: { access: 'public', provenance: true },
+    })
+    expect(manifest).not.toHaveProperty('private')
+    expect(JSON.stringify(manifest.dependencies ?? {})).not.toMatch(/workspace:|catalog:|@licensing/)
+    const files = await filesIn(ours(name))
+    expect(files).toEqual(expect.arrayContaining(['README.md', 'LICENSE']))
+    expect(files.filter((file) => /^src|\.test\.|(?<!\.d)\.ts$/.test(file))).toEqual([])
+    const targets = Object.values(manifest.exports ?? {}).flatMap(({ types, default: script }) => [
+      types,
+      script,
+    ])
+    const programs = Object.values(manifest.bin ?? {})
+    expect([...targets, ...programs].length).toBeGreaterThan(0)
+    for (const target of [...targets, ...programs]) expect(files).toContain(target.slice(2))
+    for (const program of programs) {
+      expect((await stat(join(ours(name), program))).mode & 0o111).not.toBe(0)
+      expect(await readFile(join(ours(name), program), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/)
+    }
+  },
+)
+
+test.each([
+  ['nodenext', ['--module', 'nodenext']],
+  ['a bundler', ['--module', 'esnext', '--moduleResolution', 'bundler']],
+])('the test helper type checks from TypeScript that resolves as %s', async (_, flags) => {
+  const project = join(folder.path, 'ours')
+  await writeFile(join(project, 'package.json'), '{ "type": "module" }')
+  const code = `import { startLicensing, type ReceivedEvent } from '@licensing/testing'
+    await using licensing = await startLicensing({ timeoutMs: 1 })
+    const event: ReceivedEvent = await licensing.events.next('licence.created')
+    await licensing.simulator.refund(event.id, { amount: 1 })
+    // @ts-expect-error: it takes no number
+    await licensing.simulator.pay(1)`
+  await writeFile(join(project, 'use.ts'), code)
+  const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
+  const all = [
+    '--ignoreConfig',
+    '--noEmit',
+    '--strict',
+    '--target',
+    'es2022',
+    '--lib',
+    'esnext',
+    '--types',
+    '',
+    ...flags,
+  ]
+  const complaints = await run(compiler, [...all, 'use.ts'], { cwd: project }).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+  expect(complaints).toBe('')
+})
