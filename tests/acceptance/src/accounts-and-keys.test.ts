@@ -1,7 +1,9 @@
 import { apiClient } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
+import { runAdmin } from '@licensing/test-support/run-admin'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
 import type { Page } from './vendor.ts'
@@ -77,7 +79,7 @@ test('a key is shown once, works at once with its scopes alone, and is listed wi
   expect(made.key).toMatch(/^lsk_[0-9A-Za-z]{6}_[0-9A-Za-z]{43,}$/)
   const { api } = stack
   expect((await api.get('/v1/events', { key: made.key })).status).toBe(200)
-  expectProblem(await api.get('/v1/apps', { key: made.key }), 403, 'insufficient_scope')
+  expectProblem(await api.get('/v1/api-keys', { key: made.key }), 403, 'insufficient_scope')
   const listed = (await allRows<ApiKey>(api, '/v1/api-keys')).find(({ id }) => id === made.id)!
   expect(listed).toMatchObject({
     name: 'shop',
@@ -141,8 +143,19 @@ test('a key bound to one application reaches nothing of another', async () => {
     expectProblem(answer, 404, 'not_found')
   }
   expectProblem(await api.post('/v1/apps', { key, body: { name: 'x' } }), 403, 'insufficient_scope')
-  for (const path of ['/v1/account', '/v1/spend-cap', '/v1/processor', '/v1/fees', '/v1/api-keys']) {
-    expectProblem(await api.get(path, { key }), 403, 'insufficient_scope')
+  const { id } = await newKey({ name: 'another', scopes: ['read'], app_id: mine.appId })
+  for (const answer of [
+    await api.get('/v1/account', { key }),
+    await api.patch('/v1/account', { key, body: { name: 'Mine' } }),
+    await api.get('/v1/spend-cap', { key }),
+    await api.put('/v1/spend-cap', { key, body: { cap_minor: null, currency: 'eur' } }),
+    await api.get('/v1/processor', { key }),
+    await api.put('/v1/processor', { key, body: { processor: 'stripe', connected_account: 'acct_1' } }),
+    await api.get('/v1/fees', { key }),
+    await api.get('/v1/api-keys', { key }),
+    await api.delete(`/v1/api-keys/${id}`, { key }),
+  ]) {
+    expectProblem(answer, 403, 'insufficient_scope')
   }
   const applications = await api.get<{ data: { id: string }[] }>('/v1/apps', { key })
   expect(applications.body.data.map(({ id }) => id)).toEqual([mine.appId])
@@ -151,6 +164,81 @@ test('a key bound to one application reaches nothing of another', async () => {
     403,
     'insufficient_scope',
   )
+})
+
+test('any key reads itself: its name, scopes, application and account', async () => {
+  const { api, accountId } = stack
+  const { appId } = await givenVendor(stack)
+  for (const [scopes, app_id] of [
+    [['admin'], null],
+    [['read'], appId],
+    [['revoke', 'issue'], null],
+  ] as const) {
+    const made = await newKey({ name: 'who am I', scopes, app_id })
+    const self = await api.get('/v1/api-keys/self', { key: made.key })
+    expect(self.status).toBe(200)
+    expect(self.body).toEqual({
+      id: made.id,
+      name: 'who am I',
+      scopes: expect.arrayContaining([...scopes]),
+      app_id,
+      account_id: accountId,
+    })
+  }
+  expectProblem(await api.get('/v1/api-keys/self', { key: null }), 401, 'unauthenticated')
+})
+
+test('the applications are listed to a key with admin or read, and to no other', async () => {
+  const { api } = stack
+  for (const [scope, status] of [
+    ['admin', 200],
+    ['read', 200],
+    ['revoke', 403],
+    ['issue', 403],
+  ] as const) {
+    const { key } = await newKey({ name: scope, scopes: [scope] })
+    expect((await api.get('/v1/apps', { key })).status, scope).toBe(status)
+  }
+})
+
+test('reading events after the latest answers none, and where the next ones begin', async () => {
+  const { api } = stack
+  const { appId, plan, issue, verb } = await givenVendor(stack)
+  const other = await givenVendor(stack)
+  const { key } = await newKey({ name: 'listener', scopes: ['read'], app_id: appId })
+  const licence = await issue((await plan()).id)
+  const elsewhere = await other.issue((await other.plan()).id)
+  await verb('suspend', licence.id)
+  interface Events {
+    data: { sequence: number; type: string; application_id: string }[]
+    next_after: number
+  }
+  const events = async (after: string | number, request = {}) => {
+    const answer = await api.get<Events>(`/v1/events?after=${after}`, request)
+    expect(answer.status).toBe(200)
+    return answer.body
+  }
+  const recorded = (after: number) =>
+    eventually(async () => {
+      const { data } = await events(after, { key })
+      expect(data.length).toBeGreaterThan(0)
+      return data
+    })
+  await recorded(0)
+  const start = await events('latest', { key })
+  expect(start.data).toEqual([])
+  await other.verb('suspend', elsewhere.id)
+  await verb('reactivate', licence.id)
+  const own = await recorded(start.next_after)
+  expect(own).toMatchObject([{ type: 'licence.reactivated', application_id: appId }])
+  expect(own[0]!.sequence).toBeGreaterThan(start.next_after)
+  const whole = await eventually(async () => {
+    const { data } = await events(start.next_after)
+    expect(data).toHaveLength(2)
+    return data
+  })
+  expect((await events('latest')).next_after).toBe(whole.at(-1)!.sequence)
+  for (const after of ['last', '-1', '']) expectInvalid(await api.get(`/v1/events?after=${after}`), '/after')
 })
 
 test('a request is known by the id that its caller gave, or by a new one', async () => {
@@ -190,4 +278,59 @@ test('the gateway says that it is alive, ready, and what it can do', async () =>
   expect(document.body.openapi).toMatch(/^3\.1/)
   expect(document.body.paths).toHaveProperty(['/v1/apps/{app_id}/licences'])
   expect((await page.get('/docs', { key: null })).status).toBeLessThan(400)
+})
+
+test('an operator sets an account’s quotas, each is refused with 409 and its limit, and other accounts keep theirs', async () => {
+  const made = await runAdmin(stack, 'create-account', '--name', 'Limited')
+  const limited = JSON.parse(made.stdout) as { account_id: string; app_id: string; key: string }
+  const api = apiClient(stack.gatewayUrl, limited.key)
+  const app = `/v1/apps/${limited.app_id}`
+  const quotas = [
+    '--applications',
+    '--api-keys',
+    '--plans',
+    '--entitlement-defs',
+    '--webhook-endpoints',
+    '--activations',
+  ]
+  const options = quotas.flatMap((option) => [option, '2'])
+  const set = await runAdmin(stack, 'set-quota', '--account', limited.account_id, ...options)
+  expect(set).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse(set.stdout)).toEqual({
+    account_id: limited.account_id,
+    applications: 2,
+    api_keys: 2,
+    plans: 2,
+    entitlement_defs: 2,
+    webhook_endpoints: 2,
+    activations: 2,
+  })
+  const name = () => `n${randomUUID().replaceAll('-', '')}`
+  const post = (path: string, body: object, key?: null) =>
+    api.post<{ id: string; key: string }>(path, {
+      body,
+      headers: { 'idempotency-key': randomUUID() },
+      ...(key === null && { key }),
+    })
+  const plan = await post(`${app}/plans`, { name: 'first', code: 'first' })
+  const licence = await post(`${app}/licences`, { external_ref: 'c', plan_id: plan.body.id })
+  const machine = { licence_key: licence.body.key, host: 'a.example.com', product_version: '1' }
+  const makers: [number, () => ReturnType<typeof post>][] = [
+    [1, () => post('/v1/apps', { name: name() })],
+    [1, () => post('/v1/api-keys', { name: name(), scopes: ['read'] })],
+    [1, () => post(`${app}/plans`, { name: 'x', code: name() })],
+    [2, () => post(`${app}/entitlement-defs`, { key: name(), kind: 'feature' })],
+    [2, () => post(`${app}/webhook-endpoints`, { url: 'https://127.0.0.1:9/', subscribed_events: '*' })],
+    [1, () => post('/v1/activations', { ...machine, fingerprint: name() }, null)],
+    [1, () => post(`${app}/offline-activations`, { ...machine, fingerprint: name(), days: 1 })],
+  ]
+  for (const [left, make] of makers) {
+    for (let count = 0; count < left; count += 1) expect(await make()).toMatchObject({ status: 201 })
+  }
+  for (const [, make] of makers) {
+    const refused = await make()
+    expectProblem(refused, 409, 'quota_exceeded')
+    expect(refused.body).toMatchObject({ limit: 2 })
+  }
+  await newKey({ name: 'of another account', scopes: ['read'] })
 })

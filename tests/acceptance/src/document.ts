@@ -1,13 +1,18 @@
 /** What the tests read of the OpenAPI document. */
 export interface ApiDocument {
   paths: Record<string, Record<string, DocumentedOperation>>
+  /** By type of event. */
+  webhooks: Record<
+    string,
+    { post: { requestBody: { content: { 'application/json': { schema: Schema; example: object } } } } }
+  >
   components: { schemas: Record<string, Schema>; responses: Record<string, unknown> }
 }
 
 export interface DocumentedOperation {
   operationId: string
   parameters?: Parameter[]
-  requestBody?: { required: boolean; content: { 'application/json': { schema: Schema } } }
+  requestBody?: { required: boolean; content: { 'application/json': { schema: Schema; example?: object } } }
   responses: Record<string, { content?: Record<string, { schema: Schema }>; $ref?: string }>
   'x-scopes'?: string[]
   security: object[]

@@ -21,7 +21,7 @@ interface StripeEvent {
   data: { object: Json }
 }
 
-/** A processor that makes checkout sessions and knows nothing else: what it is asked about, it has not. */
+/** A processor that has one connected account and makes checkout sessions: what else it is asked about, it has not. */
 async function startSparseStripe() {
   const sessions: { id: string; form: URLSearchParams; account: string }[] = []
   const server = createServer((request, response) => {
@@ -29,6 +29,9 @@ async function startSparseStripe() {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       response.setHeader('content-type', 'application/json')
+      if (request.url === `/v1/accounts/${account}`) {
+        return response.end(JSON.stringify({ id: account, object: 'account' }))
+      }
       if (request.method !== 'POST' || request.url !== '/v1/checkout/sessions') {
         const error = { type: 'invalid_request_error', code: 'resource_missing', message: 'No such thing' }
         return response.writeHead(404).end(JSON.stringify({ error }))

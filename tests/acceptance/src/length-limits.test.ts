@@ -92,6 +92,8 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
       headers: { 'idempotency-key': randomUUID() },
       body: { external_ref: 'c', plan_id: plan.id, ...fields },
     }),
+  updateLicence: async (fields) =>
+    vendor.api.patch(`/v1/licences/${(await vendor.issue(plan.id)).id}`, { body: fields }),
   createCheckoutSession: (fields) =>
     vendor.api.post(`${vendor.app}/checkout-sessions`, {
       body: { plan_id: plan.id, external_ref: 'c', success_url: shop, cancel_url: shop, ...fields },
@@ -111,6 +113,12 @@ const accepted: Record<string, (fields: Record<string, string>) => Promise<ApiAn
   createApplication: (fields) => vendor.api.post('/v1/apps', { body: fields }),
   createApiKey: (fields) => vendor.api.post('/v1/api-keys', { body: { scopes: ['read'], ...fields } }),
   activate: (fields) => vendor.activate(licence, fields),
+  activateOffline: (fields) => {
+    const installed = { fingerprint: randomUUID(), host: 'a.example.com', product_version: '1' }
+    return vendor.api.post(`${vendor.app}/offline-activations`, {
+      body: { licence_key: licence.key, days: 30, ...installed, ...fields },
+    })
+  },
   refreshActivation: (fields) => callHome('refresh', fields),
   recordCallHome: (fields) => callHome('call-home', fields),
 }
@@ -161,6 +169,56 @@ test.each(limits)('%s has the length that the document says, in characters', asy
   expectInvalid(await send(''), `/${field}`)
   for (const unstorable of ['a\0', '\ud83d', 'a\ude00']) expectInvalid(await send(unstorable), `/${field}`)
 })
+
+/** Each time that a request may name: those of bodies by field, those of queries with a `?`. */
+const times = operationsOf(document).flatMap((operation) => [
+  ...timesIn(bodySchemaOf(operation), []).map((field) => ({ operation, field })),
+  ...(operation.parameters ?? [])
+    .filter(({ schema }) => schema.format === 'date-time')
+    .map(({ name }) => ({ operation, field: `?${name}` })),
+])
+
+function timesIn(schema: Schema | undefined, path: string[]): string[] {
+  if (!schema) return []
+  return [
+    ...(schema.format === 'date-time' ? [path.join('/')] : []),
+    ...(schema.anyOf ?? []).flatMap((branch) => timesIn(branch, path)),
+    ...Object.entries(schema.properties ?? {}).flatMap(([name, each]) => timesIn(each, [...path, name])),
+  ]
+}
+
+test.each(times.map((time) => [`${time.operation.operationId} ${time.field}`, time] as const))(
+  '%s: a time beyond the year 9999 is 422, and the last moment of it no error of ours',
+  async (_, { operation, field }) => {
+    const send = async (text: string) => {
+      if (field.startsWith('?')) {
+        const path = operation.path.replace('{app_id}', stack.appId)
+        return vendor.api.get(`${path}?${field.slice(1)}=${encodeURIComponent(text)}`)
+      }
+      if (operation.operationId !== 'recoverWebhookEndpoint') {
+        return accepted[operation.operationId]!({ [field]: text })
+      }
+      const endpoint = (await accepted['createWebhookEndpoint']!({ url: receiver.url() })) as ApiAnswer<{
+        id: string
+      }>
+      const { id } = endpoint.body
+      const since = new Date(0).toISOString()
+      return vendor.api.post(`${vendor.app}/webhook-endpoints/${id}/recover`, {
+        body: { since, [field]: text },
+      })
+    }
+    const beyond = ['9999-12-31T23:59:59.999-00:01', '10000-01-01T00:00:00Z', '+010000-01-01T00:00:00.000Z']
+    for (const text of [...beyond, '0000-12-31T23:59:59Z', '0001-01-01T00:00:00+00:01']) {
+      expectProblem(await send(text), 422, 'validation_failed')
+    }
+    const last = await send('9999-12-31T23:59:59.999Z')
+    // A sale may be a day ahead; a recovery begins before it ends.
+    const isTooLate = field === 'occurred_at' || (field === 'since' && operation.method === 'POST')
+    if (isTooLate) expectInvalid(last, `/${field}`)
+    else expect(Math.floor(last.status / 100), JSON.stringify(last.body)).toBe(2)
+    expect((await send('0001-01-01T00:00:00Z')).status).toBeLessThan(500)
+  },
+)
 
 test('an Idempotency-Key has at most 255 characters', async () => {
   const issue = (key: string) =>

@@ -149,3 +149,98 @@ test('the detail tells activations and the latest 50 call-homes, newest first', 
     seen_at: expect.stringMatching(isoTime),
   })
 })
+
+interface Detail extends Licence {
+  activations: { id: string; fingerprint: string }[]
+  activations_total: number
+  allowed: string[]
+  plan_drift: object[]
+}
+
+interface HistoryEntry {
+  type: string
+  from: string | null
+  to: string
+  actor: string
+  cause: string | null
+  changes: object | null
+}
+
+test('the vendor lists a licence’s activations, newest first, and frees the place of a machine that is gone', async () => {
+  const { api, plan, issue, activate } = await givenVendor(stack)
+  const licence = await issue((await plan()).id, { restrictions: { max_activations: 2 } })
+  const first = (await activate(licence, { fingerprint: 'one' })).body
+  const second = (await activate(licence, { fingerprint: 'two' })).body
+  const path = `/v1/licences/${licence.id}/activations`
+  const ids = async () => (await allRows<{ id: string }>(api, path, 1)).map(({ id }) => id)
+  expect(await ids()).toEqual([second.activation_id, first.activation_id])
+  const { body: detail } = await api.get<Detail>(`/v1/licences/${licence.id}`)
+  expect((await api.get<Page<object>>(path)).body.data).toEqual(detail.activations)
+  expect(detail.activations_total).toBe(2)
+  expectProblem(await activate(licence), 409, 'limit_reached')
+
+  const freed = await api.delete(`${path}/${first.activation_id}`)
+  expect(freed.status).toBe(204)
+  expectProblem(
+    await api.post(`/v1/activations/${first.activation_id}/refresh`, {
+      key: first.token,
+      body: { product_version: '1.0', host: 'a.example.com' },
+    }),
+    404,
+    'not_found',
+  )
+  expect(await ids()).toEqual([second.activation_id])
+  expect((await activate(licence)).status).toBe(201)
+  expect((await api.delete(`/v1/activations/${second.activation_id}`, { key: second.token })).status).toBe(
+    204,
+  )
+
+  const other = await issue((await plan()).id)
+  for (const gone of [
+    `${path}/${first.activation_id}`,
+    `${path}/act_01k9zj3v8qe5ktw2m4x6r7n8ab`,
+    `${path}/nonsense`,
+    `/v1/licences/${other.id}/activations/${second.activation_id}`,
+    `/v1/licences/lic_01k9zj3v8qe5ktw2m4x6r7n8ab/activations/${second.activation_id}`,
+  ]) {
+    expectProblem(await api.delete(gone), 404, 'not_found')
+  }
+  expectProblem(await api.get('/v1/licences/lic_01k9zj3v8qe5ktw2m4x6r7n8ab/activations'), 404, 'not_found')
+
+  const history = await allRows<HistoryEntry>(api, `/v1/licences/${licence.id}/history`)
+  const entry = { type: 'activation_freed', from: 'active', to: 'active', changes: null }
+  expect(history.slice(0, 2)).toMatchObject([
+    { ...entry, actor: 'product', cause: second.activation_id },
+    { ...entry, actor: expect.stringMatching(/^key_/), cause: first.activation_id },
+  ])
+})
+
+test('the detail names the verbs that would change the licence, and where its plan would grant something else now', async () => {
+  const { api, app, define, plan, issue, verb } = await givenVendor(stack)
+  await define('seats', 'limit', '3')
+  await define('sso', 'feature')
+  const { id } = await plan({ entitlements: [{ key: 'seats', value: '5' }] })
+  const licence = await issue(id)
+  const detail = async () => (await api.get<Detail>(`/v1/licences/${licence.id}`)).body
+  expect(await detail()).toMatchObject({ allowed: ['suspend', 'revoke', 'retire'], plan_drift: [] })
+
+  await api.patch(`${app}/plans/${id}`, { body: { entitlements: [] } })
+  await define('audit', 'feature')
+  const sso = (await allRows<{ id: string; key: string }>(api, `${app}/entitlement-defs`)).find(
+    ({ key }) => key === 'sso',
+  )!
+  expect((await api.delete(`${app}/entitlement-defs/${sso.id}`)).status).toBe(204)
+  expect((await detail()).plan_drift).toEqual([
+    { key: 'audit', kind: 'feature', licence_value: null, plan_value: 'false' },
+    { key: 'seats', kind: 'limit', licence_value: '5', plan_value: '3' },
+    { key: 'sso', kind: 'feature', licence_value: 'false', plan_value: null },
+  ])
+
+  await verb('suspend', licence.id)
+  expect((await detail()).allowed).toEqual(['reactivate', 'revoke', 'retire'])
+  await api.post(`${app}/plans/${id}/archive`)
+  expect((await detail()).allowed).toEqual(['revoke', 'retire'])
+  expect((await verb('reactivate', licence.id)).body.allowed).toEqual(['revoke', 'retire'])
+  await verb('retire', licence.id)
+  expect((await detail()).allowed).toEqual([])
+})

@@ -1,13 +1,15 @@
 import { apiClient } from '@licensing/test-support/api-client'
 import { dropStackDatabases, startLocalStack, stillRunning } from '@licensing/test-support/local-stack'
+import type { LocalStack } from '@licensing/test-support/local-stack'
 import { eventually } from '@licensing/test-support/poll'
 import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 
 const run = promisify(execFile)
 
@@ -28,9 +30,11 @@ test('one command brings up a stack that can be used as it says, and a second on
   })
   const api = apiClient(ready.gateway, first.apiKey())
   expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { id: ready.account_id } })
-  for (const path of ['/healthz', '/readyz', '/openapi.json', '/docs']) {
+  for (const path of ['/healthz', '/readyz', '/openapi.json', '/docs', '/portal']) {
     expect(await fetch(`${ready.gateway}${path}`)).toMatchObject({ status: 200 })
   }
+
+  expect(first.stdout).toContain(`${ready.gateway}/portal#key=${first.apiKey()}\n`)
 
   const lines = first.stdout.split('\n').filter((line) => line.trimStart().startsWith('curl '))
   expect(lines).toHaveLength(3)
@@ -51,30 +55,90 @@ test('one command brings up a stack that can be used as it says, and a second on
   const again = await second.ready()
   expect(again).toMatchObject({ app_id: ready.app_id, account_id: ready.account_id })
   expect(second.apiKey()).toBe(first.apiKey())
+  // What is built already is not built again.
+  expect(second.stderr).not.toContain('building the portal')
+  expect(await fetch(`${again.gateway}/portal`)).toMatchObject({ status: 200 })
   const after = await apiClient(again.gateway, second.apiKey()).get(`/v1/apps/${ready.app_id}/plans`)
   expect(after.body).toEqual(plans.body)
 }, 240_000)
 
-test('two stacks run side by side, each in its folder, and a folder in use is refused', async () => {
-  const [dataDir, otherDir] = [await givenDataDir(), await givenDataDir()]
-  await using stack = startLocalStack({ dataDir })
-  await using other = startLocalStack({ dataDir: otherDir })
-  const [{ gateway, account_id }, theirs] = await Promise.all([stack.ready(), other.ready()])
-  expect(theirs.gateway).not.toBe(gateway)
-  expect(theirs.account_id).not.toBe(account_id)
-  expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
-
-  await using third = startLocalStack({ dataDir })
-  expect(await third.ended).toBe(1)
-  expect(third.stderr).toContain(`another npm start uses ${dataDir}`)
-  await using fourth = startLocalStack({
-    dataDir: await givenDataDir(),
-    environment: { GATEWAY_PORT: new URL(gateway).port },
+describe('a stack that runs', () => {
+  let folder: TemporaryFolder
+  let dataDir: string
+  let stack: LocalStack
+  let second: LocalStack
+  let gateway: string
+  let app_id: string
+  let account_id: string
+  beforeAll(async () => {
+    folder = await makeTemporaryFolder()
+    dataDir = join(folder.path, 'data')
+    stack = startLocalStack({ dataDir })
+    second = startLocalStack({ dataDir: join(folder.path, 'second') })
+    const [ready] = await Promise.all([stack.ready(), second.ready()])
+    ;({ gateway, app_id, account_id } = ready)
+  }, 240_000)
+  afterAll(async () => {
+    await Promise.all([stack[Symbol.asyncDispose](), second[Symbol.asyncDispose]()])
+    await folder[Symbol.asyncDispose]()
   })
-  expect(await fourth.ended).toBe(1)
-  expect(fourth.stderr).toContain(`port ${new URL(gateway).port} is taken`)
-  expect(await apiClient(gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
-}, 240_000)
+
+  test('has another beside it that was started with it, each in its folder, and a folder in use is refused', async () => {
+    await using other = second
+    const theirs = await other.ready()
+    expect(theirs.gateway).not.toBe(gateway)
+    expect(theirs.account_id).not.toBe(account_id)
+    expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
+
+    await using third = startLocalStack({ dataDir })
+    expect(await third.ended).toBe(1)
+    expect(third.stderr).toContain(`another npm start uses ${dataDir}`)
+    await using fourth = startLocalStack({
+      dataDir: await givenDataDir(),
+      environment: { GATEWAY_PORT: new URL(gateway).port },
+    })
+    expect(await fourth.ended).toBe(1)
+    expect(fourth.stderr).toContain(`port ${new URL(gateway).port} is taken`)
+    expect(await apiClient(gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
+  }, 240_000)
+
+  test('has another account when an administrator makes it, whose key works', async () => {
+    const adminOf = async (dataDir: string) =>
+      run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
+        env: { ...process.env, DATA_DIR: dataDir },
+        cwd: new URL('../../..', import.meta.url).pathname,
+      })
+    const unused = await givenDataDir()
+    await expect(adminOf(unused)).rejects.toThrow(`no stack runs in ${unused}`)
+
+    const { stdout } = await adminOf(dataDir)
+    expect(stdout.trim().split('\n')).toHaveLength(1)
+    const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
+    expect(made.account_id).not.toBe(account_id)
+    const api = apiClient(gateway, made.key)
+    expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
+    expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
+  }, 240_000)
+
+  test('starts services and servers again that crash', async () => {
+    const noted: { name: string; pid: number }[] = JSON.parse(
+      await readFile(join(dataDir, 'processes.json'), 'utf8'),
+    )
+    for (const { name, pid } of noted)
+      if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
+    for (const name of ['catalog', 'nats', 'postgres']) {
+      await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
+    }
+    const api = apiClient(gateway, stack.apiKey())
+    await eventually(
+      async () => expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
+      { timeoutMs: 30_000 },
+    )
+    await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }), {
+      timeoutMs: 30_000,
+    })
+  }, 240_000)
+})
 
 test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
   const dataDir = await givenDataDir()
@@ -102,48 +166,6 @@ test('a signal before it is up stops it as well', async () => {
   expect(await stack.end('SIGINT')).toBe(0)
   expect(stack.stdout).not.toContain('ready')
   expect(await stillRunning(family)).toEqual([])
-}, 240_000)
-
-test('services and servers that crash are started again', async () => {
-  const dataDir = await givenDataDir()
-  await using stack = startLocalStack({ dataDir })
-  const { gateway, app_id } = await stack.ready()
-  const noted: { name: string; pid: number }[] = JSON.parse(
-    await readFile(join(dataDir, 'processes.json'), 'utf8'),
-  )
-  for (const { name, pid } of noted)
-    if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
-  for (const name of ['catalog', 'nats', 'postgres']) {
-    await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
-  }
-  const api = apiClient(gateway, stack.apiKey())
-  await eventually(
-    async () => expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
-    { timeoutMs: 30_000 },
-  )
-  await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }), {
-    timeoutMs: 30_000,
-  })
-}, 240_000)
-
-test('an administrator makes another account of a running stack, and its key works', async () => {
-  const dataDir = await givenDataDir()
-  const admin = async () =>
-    run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
-      env: { ...process.env, DATA_DIR: dataDir },
-      cwd: new URL('../../..', import.meta.url).pathname,
-    })
-  await expect(admin()).rejects.toThrow(`no stack runs in ${dataDir}`)
-
-  await using stack = startLocalStack({ dataDir })
-  const { gateway, account_id } = await stack.ready()
-  const { stdout } = await admin()
-  expect(stdout.trim().split('\n')).toHaveLength(1)
-  const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
-  expect(made.account_id).not.toBe(account_id)
-  const api = apiClient(gateway, made.key)
-  expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
-  expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
 }, 240_000)
 
 test('with the operator’s own servers and key, nothing is embedded', async () => {

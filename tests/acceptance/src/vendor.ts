@@ -49,7 +49,7 @@ export const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 export type Vendor = Awaited<ReturnType<typeof givenVendor>>
 
 export async function givenVendor({ api }: Pick<Stack, 'api'>, name = 'Studio') {
-  const made = await api.post<{ id: string }>('/v1/apps', { body: { name } })
+  const made = await api.post<{ id: string; root_key: string }>('/v1/apps', { body: { name } })
   expect(made.status).toBe(201)
   const app = `/v1/apps/${made.body.id}`
   const define = async (key: string, kind: 'feature' | 'limit', value?: string) => {
@@ -80,7 +80,7 @@ export async function givenVendor({ api }: Pick<Stack, 'api'>, name = 'Studio') 
         ...fields,
       },
     })
-  return { api, appId: made.body.id, app, define, plan, issue, verb, activate }
+  return { api, appId: made.body.id, rootKey: made.body.root_key, app, define, plan, issue, verb, activate }
 }
 
 function created<Body>(answer: ApiAnswer<Body>): Body {

@@ -314,6 +314,11 @@ test('a delivery’s log holds the exact payload and every attempt, and a replay
       last_response_code: 204,
     })
   })
+  const { attempts } = (await read()).body
+  expect(attempts.map(({ attempt }) => attempt)).toEqual([1, 2])
+  const one = `${app}/webhook-deliveries/${row!.id}`
+  expect(await allRows(api, `${one}/attempts`, 1)).toEqual(attempts.toReversed())
+  expectProblem(await api.get(`${one.slice(0, -1)}${one.endsWith('0') ? 1 : 0}/attempts`), 404, 'not_found')
   const again = await api.post(`${app}/webhook-deliveries/${row!.id}/replay`, { body: {} })
   expect(again.status).toBe(202)
   await endpoint.next(3)

@@ -1,42 +1,40 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import { insertEvent } from '../../../services/billing/src/inbox/inbox-queries.ts'
+import { insertEvent } from '../../../services/billing/src/fulfilment/inbox-queries.ts'
 import { isUsed } from '../../../services/billing/src/stripe/events.ts'
-import { givenPaidCheckouts } from './paid-checkouts.ts'
+import { givenMixedLoad, givenPaidCheckouts } from './paid-checkouts.ts'
 import type { ProcessorEvent } from './paid-checkouts.ts'
 import { scaled } from './bench-scale.ts'
 import { beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
 
-const lanes = 16
+const workers = 16
 
 /** The processor's events of many sales, worked off from the inbox, beside the bare insert of the same rows. */
 export async function billing(): Promise<Section> {
   await using setting = await startSetting({ simulator: true })
   const { stack } = setting
   const sql = connect(stack.databaseUrls.billing, { name: 'bench', max: 4, statementTimeoutMs: 600_000 })
-  const sales = scaled(2_000, 20)
-  const events = (await givenPaidCheckouts(stack, sales)).filter(({ type }) => isUsed(type))
+  const sales = scaled(4_000, 20)
+  const held = await givenPaidCheckouts(stack, sales)
+  const events = held.filter(({ type }) => isUsed(type))
 
   const bareRate = await bareInserts(sql, stack.databaseUrls.billing, events)
-  const startedMs = performance.now()
-  await putIn(sql, events)
-  await eventually(
-    async () => {
-      const [row] = await sql<{ waiting: number }[]>`
-        select count(*)::int as waiting from processor_events where handled_at is null`
-      if (row!.waiting > 0) throw new Error(`${row!.waiting} of ${events.length} events are not handled`)
-    },
-    { timeoutMs: 600_000, intervalMs: 50 },
-  )
-  const seconds = (performance.now() - startedMs) / 1000
+  const seconds = await workedOff(sql, events)
+  const mixedSales = scaled(700, 20)
+  const mixed = await givenMixedLoad(stack, mixedSales, held)
+  const mixedEvents = mixed.events.filter(({ type }) => isUsed(type))
+  const mixedSeconds = await workedOff(sql, mixedEvents)
+  const small = await backlogRate(sql, events[0]!.merchant, scaled(1_000, 20))
+  const large = await backlogRate(sql, events[0]!.merchant, scaled(100_000, 40))
   const [done] = await sql<{ provisioned: number; fees: number }[]>`
     select (select count(*) from checkout_sessions where status = 'provisioned')::int as provisioned,
       (select count(*) from fee_entries where kind = 'charge')::int as fees`
   await sql.end()
 
+  const few: Figure = { name: 'events of others’ payments, a backlog of 1,000', value: small, unit: '/s' }
   const bare: Figure = { name: 'bare insert of the same rows', value: bareRate, unit: '/s' }
   return {
     title: `Billing: ${events.length} events of ${sales} sales, until each has its licence and its fee`,
@@ -44,28 +42,83 @@ export async function billing(): Promise<Section> {
       bare,
       beside('events worked off', events.length / seconds, '/s', bare),
       { name: 'sales', value: sales / seconds, unit: '/s' },
-      { name: 'sales without a licence', value: sales - done!.provisioned, unit: 'sales' },
-      { name: 'sales without their fee', value: sales - done!.fees, unit: 'sales' },
+      beside('… of sales, renewals and refunds', mixedEvents.length / mixedSeconds, '/s', bare),
+      {
+        name: 'sales, renewals and refunds',
+        value: (mixedSales + mixed.renewals + mixed.refunds) / mixedSeconds,
+        unit: '/s',
+      },
+      few,
+      beside('… a backlog of 100,000', large, '/s', few),
+      { name: 'sales without a licence', value: sales + mixedSales - done!.provisioned, unit: 'sales' },
+      {
+        name: 'payments without their fee',
+        value: sales + mixedSales + mixed.renewals - done!.fees,
+        unit: 'payments',
+      },
     ],
-    notes: ['licensing and the stand-in for the processor share the machine'],
+    notes: [
+      'licensing and the stand-in for the processor share the machine',
+      'a refund waits two seconds for what may have come before it: that is in the time of the mixed load',
+    ],
   }
+}
+
+/** @returns seconds until all has its effect */
+async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<number> {
+  await putIn(sql, events)
+  const startedMs = performance.now()
+  await eventually(
+    async () => {
+      const [row] = await sql<{ waiting: number }[]>`
+        select (select count(*) from processor_events where handled_at is null)::int
+          + (select count(*) from fulfilments where due_at < clock_timestamp() + interval '1 hour' or carry_at is not null)::int
+          + (select count(*) from processor_questions where next_at < clock_timestamp() + interval '1 hour')::int as waiting`
+      if (row!.waiting > 0) throw new Error(`${row!.waiting} of ${events.length} events or purchases wait`)
+    },
+    { timeoutMs: 600_000, intervalMs: 50 },
+  )
+  return (performance.now() - startedMs) / 1000
+}
+
+let backlogs = 0
+
+/** A vendor sells by other ways too: events of payments that are none of ours, all waiting at once. */
+async function backlogRate(sql: Database, merchant: string, count: number): Promise<number> {
+  backlogs += 1
+  const object = `{"id":"ch_' || n || '","status":"succeeded","payment_intent":"pi_' || n || '","amount":4900,"amount_captured":4900,"amount_refunded":0,"currency":"usd","created":1793700000,"metadata":{}}`
+  await sql.unsafe(`
+    insert into processor_events (processor, event_id, merchant, type, body)
+    select 'stripe', 'evt_backlog_${backlogs}_' || n, '${merchant}', 'charge.succeeded', convert_to(
+      '{"id":"evt_' || n || '","type":"charge.succeeded","created":1793700000,"data":{"object":${object}}}', 'UTF8')
+    from generate_series(1, ${count}) n`)
+  const startedMs = performance.now()
+  await eventually(
+    async () => {
+      const [row] = await sql<{ waiting: boolean }[]>`
+        select exists (select 1 from processor_events where handled_at is null) as waiting`
+      if (row!.waiting) throw new Error(`of ${count} events some are not handled`)
+    },
+    { timeoutMs: 600_000, intervalMs: 50 },
+  )
+  return (count * 1000) / (performance.now() - startedMs)
 }
 
 /** One insert for each event, as they are received, into a table like the inbox that nobody works on. */
 async function bareInserts(sql: Database, url: string, events: ProcessorEvent[]): Promise<number> {
   await sql`create schema bare`
   await sql`create table bare.processor_events (like processor_events including all)`
-  const bare = connect(url, { name: 'bench-bare', max: lanes, settings: { search_path: 'bare' } })
+  const bare = connect(url, { name: 'bench-bare', max: workers, settings: { search_path: 'bare' } })
   const left = [...events]
-  const lane = async () => {
+  const worker = async () => {
     for (let event = left.pop(); event; event = left.pop()) {
       await insertEvent(bare, { ...event, processor: 'stripe', body: Buffer.from(event.body) })
     }
   }
   // Connections are opened before the clock starts.
-  await Promise.all(Array.from({ length: lanes }, () => bare`select pg_sleep(0.05)`))
+  await Promise.all(Array.from({ length: workers }, () => bare`select pg_sleep(0.05)`))
   const startedMs = performance.now()
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: workers }, worker))
   const perSecond = (events.length * 1000) / (performance.now() - startedMs)
   await bare.end()
   await sql`drop schema bare cascade`

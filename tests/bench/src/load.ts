@@ -62,12 +62,13 @@ export async function load(
 }
 
 /**
- * Milliseconds that each of several kinds of call takes alone, the median. They take turns, so that what else the
- * machine does meets them all alike.
+ * Milliseconds that each of several kinds of call takes alone, the median or what else is asked `of` the times. They take
+ * turns, so that what else the machine does meets them all alike.
  */
 export async function takingTurns(
   kinds: ReadonlyMap<string, () => Promise<unknown>>,
   rounds: number,
+  of: (times: number[]) => number = median,
 ): Promise<Map<string, number>> {
   const times = new Map([...kinds.keys()].map((name) => [name, [] as number[]]))
   for (let round = 0; round <= rounds; round += 1) {
@@ -78,7 +79,7 @@ export async function takingTurns(
       if (round > 0) times.get(name)!.push(performance.now() - startedMs)
     }
   }
-  return new Map([...times].map(([name, each]) => [name, median(each)]))
+  return new Map([...times].map(([name, each]) => [name, of(each)]))
 }
 
 /** Calls `work` in `lanes` loops at a time for `seconds`. @returns calls per second */

@@ -9,43 +9,105 @@ export interface ProcessorEvent {
 }
 
 const connectedAccount = 'acct_1BenchVendor00001'
-const lanes = 8
+const workers = 8
+// The stand-in keeps the latest 10,000 events, and a sale has four.
+const mostAtOnce = 2_000
+
+interface Sold {
+  session: string
+  subscription: string | undefined
+}
 
 /** Checkouts that customers have paid while the processor kept its events back. @returns those events */
 export async function givenPaidCheckouts(stack: Stack, count: number): Promise<ProcessorEvent[]> {
-  const { api, appId } = stack
-  await givenDefinitions(stack)
-  const planId = await givenPlan(stack, 'pro')
-  await expectStatus(
-    200,
-    api.put('/v1/processor', { body: { processor: 'stripe', connected_account: connectedAccount } }),
-  )
-  const price = { price_id: 'price_bench', amount: 4900, currency: 'usd', mode: 'payment' }
-  await expectStatus(200, api.put(`/v1/apps/${appId}/plans/${planId}/price`, { body: price }))
-  await control(stack, 'delivery-rules', { action: 'hold' })
-  let at = 0
-  const lane = async () => {
-    while (at < count) {
-      const body = {
-        plan_id: planId,
-        external_ref: `customer-${at++}`,
-        success_url: 'https://vendor.example/thanks',
-        cancel_url: 'https://vendor.example/cancel',
-      }
-      const session = await expectStatus(
-        201,
-        api.post<{ url: string }>(`/v1/apps/${appId}/checkout-sessions`, { body }),
-      )
-      await control(stack, 'pay', { session: session.url.split('/').at(-1)! })
-    }
+  await givenConnected(stack)
+  const planId = await givenPricedPlan(stack, 'pro', 'payment')
+  const events: ProcessorEvent[] = []
+  for (let sold = 0; sold < count; sold += mostAtOnce) {
+    await inTurns(Math.min(mostAtOnce, count - sold), (n) => sell(stack, planId, `customer-${sold + n}`))
+    events.push(...(await eventsHeldBack(stack, events)))
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  return events
+}
+
+/**
+ * What comes in on an ordinary day: sales and subscriptions, half each, a renewal of each subscription, and every tenth
+ * sale refunded. Comes after `givenPaidCheckouts`.
+ */
+export async function givenMixedLoad(
+  stack: Stack,
+  count: number,
+  before: ProcessorEvent[],
+): Promise<{ events: ProcessorEvent[]; renewals: number; refunds: number }> {
+  const plans = [
+    await givenPricedPlan(stack, 'mixed', 'payment'),
+    await givenPricedPlan(stack, 'monthly', 'subscription'),
+  ]
+  let [renewals, refunds] = [0, 0]
+  await inTurns(count, async (n) => {
+    const { session, subscription } = await sell(stack, plans[n % 2]!, `mixed-${n}`)
+    if (subscription !== undefined) {
+      await control(stack, 'renew', { subscription })
+      renewals += 1
+    } else if (n % 10 === 0) {
+      await control(stack, 'refund', { charge: session })
+      refunds += 1
+    }
+  })
+  const events = await eventsHeldBack(stack, before)
+  return { events, renewals, refunds }
+}
+
+async function givenConnected(stack: Stack): Promise<void> {
+  await givenDefinitions(stack)
+  const body = { processor: 'stripe', connected_account: connectedAccount }
+  await expectStatus(200, stack.api.put('/v1/processor', { body }))
+  await control(stack, 'delivery-rules', { action: 'hold' })
+}
+
+async function givenPricedPlan(
+  stack: Stack,
+  code: string,
+  mode: 'payment' | 'subscription',
+): Promise<string> {
+  const planId = await givenPlan(stack, code)
+  const body = { price_id: `price_bench_${code}`, amount: 4900, currency: 'usd', mode }
+  await expectStatus(200, stack.api.put(`/v1/apps/${stack.appId}/plans/${planId}/price`, { body }))
+  return planId
+}
+
+async function sell(stack: Stack, planId: string, customer: string): Promise<Sold> {
+  const body = {
+    plan_id: planId,
+    external_ref: customer,
+    success_url: 'https://vendor.example/thanks',
+    cancel_url: 'https://vendor.example/cancel',
+  }
+  const { url } = await expectStatus(
+    201,
+    stack.api.post<{ url: string }>(`/v1/apps/${stack.appId}/checkout-sessions`, { body }),
+  )
+  const session = url.split('/').at(-1)!
+  const paid = (await control(stack, 'pay', { session })) as { subscription?: string | null }
+  return { session, subscription: paid.subscription ?? undefined }
+}
+
+async function inTurns(count: number, work: (n: number) => Promise<unknown>): Promise<void> {
+  let at = 0
+  const worker = async () => {
+    while (at < count) await work(at++)
+  }
+  await Promise.all(Array.from({ length: workers }, worker))
+}
+
+async function eventsHeldBack(stack: Stack, before: ProcessorEvent[]): Promise<ProcessorEvent[]> {
+  const known = new Set(before.map((event) => event.eventId))
   const response = await fetch(`${stack.simulator!.url}/_sim/events`)
   const { data } = (await response.json()) as {
     data: { event: { id: string; type: string; account?: string } }[]
   }
   return data.flatMap(({ event }) =>
-    event.account === undefined
+    event.account === undefined || known.has(event.id)
       ? []
       : [
           {
@@ -58,14 +120,14 @@ export async function givenPaidCheckouts(stack: Stack, count: number): Promise<P
   )
 }
 
-async function control(stack: Stack, action: string, body: object): Promise<void> {
+async function control(stack: Stack, action: string, body: object): Promise<unknown> {
   const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   })
   if (!response.ok) throw new Error(`${action} was answered ${response.status}: ${await response.text()}`)
-  await response.body?.cancel()
+  return response.json()
 }
 
 async function expectStatus<Body>(

@@ -1,10 +1,14 @@
+import { archiveNeighbours } from './archive-neighbours.ts'
 import { billing } from './billing.ts'
 import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
 import { printSection, writeReport } from './report.ts'
 import type { Section } from './report.ts'
 import { scale } from './scale.ts'
+import { support } from './support.ts'
+import { unknownKeys } from './unknown-keys.ts'
 import { webhooksIsolation } from './webhooks-isolation.ts'
+import { webhooksNeighbours } from './webhooks-neighbours.ts'
 import { webhooksSpeed } from './webhooks-speed.ts'
 
 // `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
@@ -12,8 +16,12 @@ const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
   scale,
   billing,
+  support,
   products,
+  'unknown-keys': unknownKeys,
+  'archive-neighbours': archiveNeighbours,
   'webhooks-isolation': webhooksIsolation,
+  'webhooks-neighbours': webhooksNeighbours,
   'webhooks-speed': webhooksSpeed,
 }
 

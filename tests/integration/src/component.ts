@@ -30,7 +30,7 @@ export async function startComponent(
         GRPC_ADDRESS: address,
         METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
         DATABASE_URL: database.url,
-        NATS_URL: servers.natsUrl,
+        NATS_URL: servers.natsUrlOf(service),
         ENCRYPTION_KEY: newEncryptionKey(),
         ...peers,
       },

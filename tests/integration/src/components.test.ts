@@ -3,7 +3,8 @@ import { timestampNow } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connectNats } from '@licensing/events/connection'
 import { partitionOf } from '@licensing/events/partitions'
-import { ensureStream, subjectOf } from '@licensing/events/streams'
+import { subjectOf } from '@licensing/proto/event-streams'
+import { ensureStream } from '@licensing/events/streams'
 import { connectTo } from '@licensing/grpc/client'
 import { createLogger } from '@licensing/process/log'
 import { freePort } from '@licensing/local-servers/ports'
@@ -171,8 +172,9 @@ test(
 test(
   'the gateway alone: it asks catalog who calls, and is ready while all four serve',
   async () => {
+    const principal = { keyId: newId('key'), accountId, scopes: ['admin', 'read'] }
     await using catalog = await startStub(CatalogService, {
-      authenticateKey: async () => ({ keyId: newId('key'), accountId, scopes: ['admin', 'read'] }),
+      authenticateKeys: async ({ keyHashes }) => ({ answers: keyHashes.map(() => ({ principal })) }),
       getAccount: async () => ({ id: accountId, name: 'Vendor', createdAt: timestampNow() }),
     })
     await using licensing = await startStub(LicensingService, {})

@@ -1,7 +1,9 @@
+import type { NatsUser } from '@licensing/proto/nats-rights'
 import { startOwnNats } from '@licensing/test-support/nats'
+import { natsPasswordOf, natsTestConfiguration } from '@licensing/test-support/nats-users'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
-import { NatsContainer } from '@testcontainers/nats'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
+import { GenericContainer, Wait } from 'testcontainers'
 import { buildThisRelease } from './earlier-release.ts'
 
 /** Whether a container engine answers; `npm test` finds out. */
@@ -14,7 +16,10 @@ const how = withContainers
 export interface Servers extends AsyncDisposable {
   /** As a user that may create databases and roles. */
   postgresUrl: string
+  /** With all rights. */
   natsUrl: string
+  /** As a service has it. */
+  natsUrlOf(user: NatsUser): string
 }
 
 /** PostgreSQL and NATS: of Testcontainers, or embedded ones. From then on components start the same way. */
@@ -25,6 +30,7 @@ export async function startServers(): Promise<Servers> {
     return {
       postgresUrl: sharedPostgresUrl(),
       natsUrl: nats.url,
+      natsUrlOf: (user) => nats.urlOf(user),
       [Symbol.asyncDispose]: () => nats[Symbol.asyncDispose](),
     }
   }
@@ -35,14 +41,21 @@ export async function startServers(): Promise<Servers> {
     async (container) => void (await container.stop()),
   )
   const nats = started.adopt(
-    await new NatsContainer('nats:2.10-alpine').withJetStream().start(),
+    await new GenericContainer('nats:2.10-alpine')
+      .withExposedPorts(4222)
+      .withWaitStrategy(Wait.forLogMessage(/Server is ready/))
+      .withCopyContentToContainer([{ content: natsTestConfiguration, target: '/accounts.conf' }])
+      .withCommand(['--jetstream', '--config', '/accounts.conf'])
+      .start(),
     async (container) => void (await container.stop()),
   )
-  const { user, pass } = nats.getConnectionOptions()
+  const natsUrlOf = (user: string) =>
+    `nats://${user}:${natsPasswordOf(user)}@${nats.getHost()}:${nats.getMappedPort(4222)}`
   const running = started.move()
   return {
     postgresUrl: postgres.getConnectionUri(),
-    natsUrl: `nats://${user}:${pass}@${nats.getHost()}:${nats.getMappedPort(4222)}`,
+    natsUrl: natsUrlOf('operator'),
+    natsUrlOf,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

@@ -37,12 +37,12 @@ interface Deployment {
 }
 interface Peer {
   podSelector?: { matchLabels: Record<string, string> }
-  ipBlock?: { cidr: string }
+  ipBlock?: { cidr: string; except?: string[] }
 }
 interface NetworkPolicy {
   podSelector: { matchLabels: Record<string, string> }
   ingress?: { ports: { port: string | number }[]; from?: Peer[] }[]
-  egress: { ports: { port: string | number }[]; to: Peer[] }[]
+  egress: { ports: { port: string | number; endPort?: number; protocol?: string }[]; to: Peer[] }[]
 }
 
 const manifests = await allManifests()
@@ -142,7 +142,7 @@ test.each(componentNames)('%s: held tightly, and secrets only by reference', (co
   expect(containers[0]!.resources.requests).toHaveProperty('cpu')
   expect(containers[0]!.resources.requests).toHaveProperty('memory')
   for (const { name, value, valueFrom } of containers[0]!.env) {
-    if (/KEY|SECRET|DATABASE_URL|SMTP_URL/.test(name)) {
+    if (/KEY|SECRET|PASSWORD|DATABASE_URL|SMTP_URL/.test(name)) {
       expect(value, name).toBeUndefined()
       expect(valueFrom, name).toHaveProperty('secretKeyRef.name', component)
     }
@@ -177,8 +177,26 @@ test('the internet is reached by the notifier, and by billing for the processorâ
     )
   expect(outside).toEqual([
     ['billing-processor', [443]],
-    ['notifier', [443, 465, 587]],
+    ['notifier', [1]],
   ])
+})
+
+test('the notifier reaches every port that the URL of an endpoint may have, on public addresses alone', () => {
+  const { egress } = spec<NetworkPolicy>('NetworkPolicy', 'notifier')
+  const toReceivers = egress.filter(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined))
+  const admits = (wanted: number) =>
+    toReceivers.some(({ ports }) =>
+      ports.some(
+        ({ port, endPort = Number(port), protocol = 'TCP' }) =>
+          protocol === 'TCP' && Number(port) <= wanted && wanted <= endPort,
+      ),
+    )
+  for (const port of [1, 25, 80, 443, 444, 3000, 8443, 49_152, 65_535]) {
+    expect([port, admits(port)]).toEqual([port, true])
+  }
+  for (const { to } of toReceivers) {
+    for (const { ipBlock } of to) expect(ipBlock?.except?.length, ipBlock?.cidr).toBeGreaterThan(1)
+  }
 })
 
 test('the autoscalerâ€™s own metrics are ones that the component has', async () => {

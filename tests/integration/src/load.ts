@@ -3,6 +3,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 
 interface WebhookEvent {
@@ -26,6 +27,9 @@ export interface Load {
   stop(): Promise<Map<string, string[]>>
 }
 
+// Between two requests of a worker. Without it they take the whole machine, for the minutes that some tests last.
+const pauseMs = 30
+
 /**
  * Each worker has a licence of its own that it suspends and reactivates in turn, and calls of every service between.
  *
@@ -45,6 +49,7 @@ export async function startLoad(stack: Stack, workers = 4): Promise<Load> {
     send: (api: Stack['api']) => Promise<ApiAnswer<Body>>,
     expected: number,
   ): Promise<Body | undefined> => {
+    await pause(pauseMs)
     const usable = rotation.filter(({ url }) => !out.has(url))
     const gateway = usable[turn++ % usable.length]!
     gateway.open++

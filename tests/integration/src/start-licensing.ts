@@ -57,6 +57,7 @@ export async function startLicensing(options: LicensingOptions = {}): Promise<Ru
   const on = options.on ?? ((await imagesThere(version)) ? 'containers' : 'processes')
   const environment = {
     WEBHOOK_ALLOWED_CIDRS: privateNetworks,
+    PROCESSOR_CLAIM: 'direct',
     ...options.environment,
     BOOTSTRAP_API_KEY: newApiKey(),
   }

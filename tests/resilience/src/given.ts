@@ -1,6 +1,7 @@
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 
 interface Body {
@@ -28,18 +29,22 @@ export interface Done {
   slowestMs: number
 }
 
+// Between two requests of a worker. Without it they take the whole machine, for the minutes that some tests last.
+const pauseMs = 30
+
 /**
- * Vendors at work: each lane issues a licence and takes it through its lifecycle, over and over, until stopped. Only
+ * Vendors at work: each worker issues a licence and takes it through its lifecycle, over and over, until stopped. Only
  * what was answered counts as done. A verb whose answer was lost may have happened: its licence is left alone then.
  */
 export function startLoad(
   stack: Stack,
   planId: string,
-  lanes: number,
+  workers: number,
 ): { stop(): Promise<Done>; done: Done } {
   const done: Done = { verbs: new Map(), refused: new Map(), requests: 0, slowestMs: 0 }
   const state = { running: true, next: 0 }
   const call = async (path: string, request: object = {}) => {
+    await pause(pauseMs)
     const startedMs = performance.now()
     const answer = await stack.api.post<Body>(path, request).catch(() => undefined)
     done.requests += 1
@@ -48,7 +53,7 @@ export function startLoad(
     if (status >= 300 || status === 0) done.refused.set(status, (done.refused.get(status) ?? 0) + 1)
     return status >= 200 && status < 300 ? answer : undefined
   }
-  const lane = async () => {
+  const worker = async () => {
     while (state.running) {
       const number = state.next++
       const licence = await call(`/v1/apps/${stack.appId}/licences`, {
@@ -64,7 +69,7 @@ export function startLoad(
       }
     }
   }
-  const running = Promise.all(Array.from({ length: lanes }, lane))
+  const running = Promise.all(Array.from({ length: workers }, worker))
   return {
     done,
     stop: async () => {

@@ -1,5 +1,6 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { connect } from '@licensing/database/connect'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
@@ -17,7 +18,7 @@ async function admin(stack: Stack, ...args: string[]): Promise<Record<string, un
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [`${CHECKOUT}/services/catalog/src/admin/licensing-admin.ts`, ...args],
-    { env: { PATH: process.env['PATH'] ?? '', ...catalog!.environment } },
+    { env: { ...commandEnvironment(), ...catalog!.environment } },
   )
   return stdout
     .split('\n')

@@ -3,12 +3,24 @@ import { locks } from '@licensing/database/locks'
 import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
+import type { PostgresServer } from '@licensing/local-servers/postgres'
 import type { TestProcess } from '@licensing/test-support/test-process'
 import { startRecoveringPostgres } from '@licensing/test-support/recovering-postgres'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+let server: PostgresServer
+let stack: Stack
+beforeAll(async () => {
+  server = await startOwnPostgres()
+  stack = await startStack({ postgresUrl: server.url() })
+})
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await server[Symbol.asyncDispose]()
+})
 
 interface Line {
   level: string
@@ -25,6 +37,12 @@ function services(stack: Stack): { name: (typeof names)[number]; service: TestPr
   return names.map((name) => ({ name, service: stack.processes[name][0]! }))
 }
 
+/** What an earlier test may have changed. */
+const usual = (name: (typeof names)[number]) => ({
+  DATABASE_URL: stack.databaseUrls[name],
+  START_LIMIT_SECONDS: '30',
+})
+
 /** Reads what a process logs from now on. */
 async function logFromNow(service: TestProcess): Promise<() => Promise<Line[]>> {
   const from = (await service.log()).length
@@ -39,7 +57,9 @@ async function startAll(stack: Stack, changes: (name: (typeof names)[number]) =>
   await Promise.all(services(stack).map(({ service }) => service.stop()))
   const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
   // Rejects when a process ends before it is ready.
-  const started = Promise.all(services(stack).map(({ name, service }) => service.start(changes(name))))
+  const started = Promise.all(
+    services(stack).map(({ name, service }) => service.start({ ...usual(name), ...changes(name) })),
+  )
   started.catch(() => {})
   return { started, logs }
 }
@@ -70,8 +90,6 @@ function through(url: string, port: number): string {
 }
 
 test('services that start while PostgreSQL is down or recovers stay alive, log one line, and serve within 10 s of its return', async () => {
-  await using server = await startOwnPostgres()
-  await using stack = await startStack({ postgresUrl: server.url() })
   await server.kill()
   const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '4' }))
   for (const { service } of services(stack)) await expectWaiting(service)
@@ -88,9 +106,7 @@ test('services that start while PostgreSQL is down or recovers stay alive, log o
 }, 90_000)
 
 test('services whose first connection is refused by a PostgreSQL that recovers start, with one line', async () => {
-  await using server = await startOwnPostgres()
   await using recovering = await startRecoveringPostgres(new URL(server.url()).host)
-  await using stack = await startStack({ postgresUrl: server.url() })
   recovering.recover()
   const { started, logs } = await startAll(stack, (name) => ({
     DATABASE_URL: through(stack.databaseUrls[name], recovering.port),
@@ -104,9 +120,7 @@ test('services whose first connection is refused by a PostgreSQL that recovers s
 }, 90_000)
 
 test('a start whose connection stalls in the middle fails /healthz and ends within its limit, and the next one serves', async () => {
-  await using server = await startOwnPostgres()
   await using proxy = await startFaultyProxy(new URL(server.url()).host)
-  await using stack = await startStack({ postgresUrl: server.url() })
   const service = stack.processes.catalog[0]!
   const url = stack.databaseUrls.catalog
   const others = connect(url, { name: 'others', max: 2 })
@@ -143,11 +157,9 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
 }, 90_000)
 
 test('an outage of PostgreSQL under running services is no error, and each background work logs it once', async () => {
-  await using server = await startOwnPostgres()
-  await using stack = await startStack({
-    postgresUrl: server.url(),
-    environment: { SWEEP_INTERVAL_SECONDS: '1' },
-  })
+  await (
+    await startAll(stack, () => ({ SWEEP_INTERVAL_SECONDS: '1' }))
+  ).started
   const logs = await Promise.all(services(stack).map(({ service }) => logFromNow(service)))
   await server.kill()
   // The time itself is what is tested: many tries of all that runs in the background.

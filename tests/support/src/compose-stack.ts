@@ -43,6 +43,7 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
   const operator = {
     WEBHOOK_ALLOWED_CIDRS: `${await hostAddress()}/32`,
     STRIPE_WEBHOOK_SECRET: 'whsec_of_the_test',
+    PROCESSOR_CLAIM: 'direct',
     ...(options.receiver && { WEBHOOK_CA_FILE: options.receiver.caFile }),
     ...simulator?.environment,
     ...options.environment,

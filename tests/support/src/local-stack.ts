@@ -4,6 +4,7 @@ import {
   isRunning,
   type ProcessIdentity,
 } from '@licensing/local-servers/process-table'
+import { COMPILE_CACHE } from '@licensing/local-servers/node-process'
 import { dropDatabases } from '@licensing/local-servers/databases'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { CHECKOUT } from '@licensing/local-servers/services'
@@ -46,7 +47,14 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
     : [process.execPath, ['deploy/local/src/start.ts']]
   const child = spawn(command, args, {
     cwd: CHECKOUT,
-    env: { PATH, HOME, GATEWAY_PORT: '0', DATA_DIR: options.dataDir, ...options.environment },
+    env: {
+      PATH,
+      HOME,
+      ...COMPILE_CACHE,
+      GATEWAY_PORT: '0',
+      DATA_DIR: options.dataDir,
+      ...options.environment,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let [stdout, stderr] = ['', '']
@@ -65,7 +73,8 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
     get stderr() {
       return stderr
     },
-    ready: async (timeoutMs = 120_000) => {
+    // The launcher gives up after 120 s, and says what its programs printed last.
+    ready: async (timeoutMs = 150_000) => {
       const line = await eventually(
         () => {
           const found = /^ready (.*)$/m.exec(stdout)?.[1]

@@ -3,9 +3,11 @@ import { freePort } from '@licensing/local-servers/ports'
 import { startServerProcess } from '@licensing/local-servers/server-process'
 import { startFaultyProxy, type FaultyProxy } from './faulty-proxy.ts'
 import { eventually } from './poll.ts'
+import { writeFile } from 'node:fs/promises'
+import { natsTestConfiguration } from './nats-users.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-/** Three NATS servers that replicate their streams. */
+/** Three NATS servers that replicate their streams, with the accounts of production. */
 export interface NatsCluster extends AsyncDisposable {
   readonly urls: string[]
   /** Past the proxies. */
@@ -44,6 +46,8 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
     servers.push({ port: await freePort(), route: await freePort(), monitor: await freePort() })
   }
   const routes = servers.map(({ route }) => `nats://127.0.0.1:${route}`).join(',')
+  const configuration = `${folder.path}/accounts.conf`
+  await writeFile(configuration, natsTestConfiguration)
   const proxies: FaultyProxy[] = []
   for (const [at, { port, route, monitor }] of servers.entries()) {
     const proxy = proxied ? started.use(await startFaultyProxy(`127.0.0.1:${port}`)) : undefined
@@ -59,6 +63,8 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
         ...(proxy ? ['--client_advertise', proxy.address] : []),
         '-n',
         name,
+        '-c',
+        configuration,
         '-js',
         '-sd',
         `${folder.path}/${name}`,

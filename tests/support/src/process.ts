@@ -2,12 +2,13 @@ import { startNode, untilReady, type NodeProcess } from '@licensing/local-server
 import { mainOf, type ServiceName } from '@licensing/local-servers/services'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { bundleEnvironment, mainIn } from './bundles.ts'
 import { startServiceContainer } from './service-container.ts'
 import type { ServiceOptions, TestProcess } from './test-process.ts'
 
 /**
- * Starts a service and returns when it is ready: its sources, or with TEST_IMAGES (a tag, such as
- * `local`) its image.
+ * Starts a service and returns when it is ready: its sources; in a run of all tests the bundle of which its image is
+ * made; with TEST_IMAGES (a tag, such as `local`) its image.
  *
  * @param environment all of it, as the service's config describes it
  * @param folder where its log goes
@@ -18,16 +19,21 @@ export async function startService(
   folder: string,
   options: ServiceOptions = {},
 ): Promise<TestProcess> {
+  // A service that a test starts by itself has no peers whose keys it could have.
+  environment = { CALLER_CHECK: 'off', ...environment }
   const tag = process.env['TEST_IMAGES']
   if (tag) return startServiceContainer(service, tag, environment, folder, options)
   const { waitMs = 30_000, name = service } = options
   let current = environment
-  let release = options.release
+  let release = options.release ?? process.env['TEST_RELEASE']
   const operationsUrl = () =>
     `http://${(service === 'gateway' ? current['HTTP_ADDRESS'] : undefined) ?? current['METRICS_ADDRESS']}`
   const logFile = join(folder, `${name}.log`)
-  const main = () => (release === undefined ? mainOf(service) : join(release, service, 'dist/src/main.mjs'))
-  const launch = () => startNode(name, main(), { PATH: process.env['PATH'] ?? '', ...current }, logFile)
+  const launch = () => {
+    const main = release === undefined ? mainOf(service) : mainIn(release, service)
+    const own = { PATH: process.env['PATH'] ?? '', ...(release && bundleEnvironment(release)) }
+    return startNode(name, main, { ...own, ...current }, logFile)
+  }
   let node: NodeProcess = await launch()
   const ready = async (timeoutMs: number) => untilReady(node, `${operationsUrl()}/readyz`, timeoutMs)
   try {

@@ -5,12 +5,17 @@ import { promisify } from 'node:util'
 import { parseCLI, startVitest, type Vitest } from 'vitest/node'
 
 // `npm test`: all projects, or those that the arguments name (as vitest takes them). The last line that it prints
-// is `N passed, N failed`; it exits 0 when nothing failed.
+// is `N passed, N failed`; it exits 0 when nothing failed. Without the name of a file among the arguments, services run as
+// the bundles of which images are made; TEST_BUNDLES= (empty) runs their sources, as for a file that is named.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 Object.assign(process.env, await containerEnvironment())
+if (![process.env['CHROMIUM'], '/usr/bin/chromium'].some((path) => path && existsSync(path))) {
+  process.stdout.write('no Chromium is installed (or named by CHROMIUM): tests in a browser are skipped\n')
+}
 
 const { filter, options } = parseCLI(['vitest', 'run', ...process.argv.slice(2)])
+if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
 const vitest = await startVitest('test', filter, {
   ...options,
   root,

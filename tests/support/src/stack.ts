@@ -8,6 +8,7 @@ import {
   type StackAddresses,
 } from '@licensing/local-servers/stack-environment'
 import { randomBytes } from 'node:crypto'
+import { newCallerKeys } from './caller-keys.ts'
 import { apiClient } from './api-client.ts'
 import { startComposeStack } from './compose-stack.ts'
 import { demoAccount } from './demo-account.ts'
@@ -18,6 +19,7 @@ import type { Stack, StackOptions } from './stack-shape.ts'
 import { sharedPostgresUrl } from './shared-servers.ts'
 import { startSimulator } from './stripe-simulator.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
+import type { TestProcess } from './test-process.ts'
 
 /**
  * Starts a stack on free ports and returns when the gateway is ready and the demo account is there. With TEST_COMPOSE
@@ -45,6 +47,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
   const nats = started.use(await startOwnNats())
   const databaseUrls = await ownDatabases(options.postgresUrl ?? sharedPostgresUrl(), started)
   const apiKey = newApiKey()
+  const callerKeys = newCallerKeys()
   const replicas = await replicaAddresses(options.replicas ?? {})
   const simulator = options.simulator
     ? started.use(await startSimulator(`http://${replicas[0].gateway}`, folder.path))
@@ -53,14 +56,20 @@ async function tryStack(options: StackOptions): Promise<Stack> {
     ...serviceEnvironment(service, {
       addresses,
       databaseUrls,
-      natsUrl: nats.url,
-      encryptionKey: ENCRYPTION_KEY,
+      // A release may be one that had no users yet, or create its streams otherwise.
+      natsUrl: options.release === undefined && service !== 'gateway' ? nats.urlOf(service) : nats.url,
+      encryptionKeys: ENCRYPTION_KEYS,
       bootstrapKey: apiKey,
+      portalSessionKey: PORTAL_SESSION_KEY,
       operator: {
         WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8,::1/128',
         WEBHOOK_CA_FILE: options.receiver?.caFile,
         STRIPE_WEBHOOK_SECRET: 'whsec_of_the_test',
+        // A call that its caller may not make fails the test; what tests call themselves names no caller.
+        CALLER_CHECK: 'accept',
+        ...callerKeys[service],
         ...simulator?.environment,
+        ...(options.release !== undefined && { PLAN_EVENTS: 'copies' }),
         ...options.environment,
       },
     }),
@@ -86,6 +95,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
     startAll('notifier'),
     startAll('gateway'),
   ])
+  started.defer(() => refuseUndeclaredCodes(gateway))
   const gatewayUrls = gateway.map(({ operationsUrl }) => operationsUrl)
   const gatewayUrl = gatewayUrls[0] as string
   const api = apiClient(gatewayUrl, apiKey)
@@ -106,7 +116,15 @@ async function tryStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-const ENCRYPTION_KEY = newEncryptionKey()
+const ENCRYPTION_KEYS = { licensing: newEncryptionKey(), notifier: newEncryptionKey() }
+const PORTAL_SESSION_KEY = newEncryptionKey()
+
+/** A client reads in the OpenAPI document which errors a route has: no test may pass that saw another. */
+async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
+  const logs = await Promise.all(gateway.map((each) => each.log()))
+  const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('does not declare'))
+  if (lines.length > 0) throw new Error(`the gateway answered with undeclared errors:\n${lines.join('\n')}`)
+}
 
 async function ownDatabases(
   serverUrl: string,

@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { expect, test } from 'vitest'
+import { longFiles } from './longest-first.ts'
 
 interface Manifest {
   name: string
@@ -18,16 +19,16 @@ const packages = find('{*,*/*}/package.json').map((file) => ({
   folder: file.slice(0, -'/package.json'.length),
   manifest: JSON.parse(read(file)) as Manifest,
 }))
-// The integration suite's own package is for suites outside of the workspace.
-const forOthers = ['@licensing/testing']
 
 test('a package exports modules by name, each of which is there and is imported by another package', () => {
-  const files = find('{proto,packages,gateway,services,sdk,deploy,tests}/**/*.{ts,mjs}').map((file) => ({
-    file,
-    text: read(file),
-  }))
+  const files = find('{proto,packages,gateway,portal,services,sdk,cli,deploy,tests}/**/*.{ts,tsx,mjs}').map(
+    (file) => ({
+      file,
+      text: read(file),
+    }),
+  )
   const wrong = packages
-    .filter(({ manifest }) => manifest.private && !forOthers.includes(manifest.name))
+    .filter(({ manifest }) => manifest.private)
     .flatMap(({ folder, manifest: { name, exports = {} } }) =>
       Object.entries(exports).flatMap(([key, target]) => {
         if (key.includes('*') || !existsSync(join(CHECKOUT, folder, target))) return [`${name} ${key}`]
@@ -49,6 +50,10 @@ test('a package has a test script, for its own project, exactly where it has tes
     return [folder, hasTests ? `vitest run --root ${root} --project ${project}` : undefined]
   })
   expect(scripts).toEqual(expected)
+})
+
+test('each of the files that a run of all tests begins with is there', () => {
+  expect(Object.keys(longFiles).filter((file) => !existsSync(join(CHECKOUT, file)))).toEqual([])
 })
 
 test('development, suites, compose, the trial overlay and the documents name one major version of PostgreSQL', () => {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ApiDocument, Operation, Schema } from '../document.ts'
+import type { ApiDocument, DocumentedOperation, Operation, Schema } from '../document.ts'
 import type { FuzzRequest } from './requests.ts'
 import type { FuzzAnswer } from './send.ts'
 
@@ -38,8 +38,11 @@ export class Judge {
     return fits.includes(status) ? [] : [`has the status ${status} to ${method}, which is not known there`]
   }
 
-  #at({ path }: Operation, method: string) {
-    return this.#document.paths[path]?.[method]
+  /** Of the path itself, or of one that it is also a case of, as /v1/api-keys/self is of /v1/api-keys/{key_id}. */
+  #at({ path }: Operation, method: string): DocumentedOperation | undefined {
+    const { paths } = this.#document
+    const others = Object.keys(paths).filter((other) => isCaseOf(path, other))
+    return [path, ...others].map((each) => paths[each]?.[method]).find((found) => found !== undefined)
   }
 
   #requestId(request: FuzzRequest, { headers }: FuzzAnswer): string[] {
@@ -60,7 +63,7 @@ export class Judge {
     if (!/^application\/json\b/.test(headers['content-type'] ?? '')) return ['is no application/json']
     const parsed = parse(body)
     if (parsed === undefined) return ['is not JSON']
-    const result = this.#zod(`${operation.operationId} ${status}`, schema).safeParse(parsed)
+    const result = this.#zod(`${method} ${operation.path} ${status}`, schema).safeParse(parsed)
     return result.success ? [] : [`does not fit its schema: ${z.prettifyError(result.error).slice(0, 300)}`]
   }
 
@@ -120,4 +123,14 @@ function parse(text: string): unknown {
   } catch {
     return undefined
   }
+}
+
+function isCaseOf(path: string, template: string): boolean {
+  const [parts, wanted] = [path.split('/'), template.split('/')]
+  return (
+    parts.length === wanted.length &&
+    parts.every(
+      (part, index) => part === wanted[index] || (wanted[index]!.startsWith('{') && !part.startsWith('{')),
+    )
+  )
 }

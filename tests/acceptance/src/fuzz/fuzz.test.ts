@@ -13,7 +13,7 @@ import { send } from './send.ts'
 import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
 import { World } from './world.ts'
 
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? 60)
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? 30)
 const seed = Number(process.env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const lanes = 4
 const mostFailures = 25
@@ -110,11 +110,15 @@ test(
         }
       }),
     ])
-    process.stdout.write(`fuzz: ${findings.cases} requests\n`)
+    const { cases, succeeded } = findings
+    process.stdout.write(
+      `fuzz: ${cases} requests, ${succeeded.size} of ${operations.length} operations did what they are for\n`,
+    )
     expect([...findings.kinds.values()].join('\n\n'), `FUZZ_SEED=${seed}`).toBe('')
-    expect(findings.cases).toBeGreaterThan(seconds * 10)
+    expect(cases).toBeGreaterThan(seconds * 20)
     // It reaches what lies behind the checks of a request, and is not only refused.
-    if (seconds >= 60) expect(findings.succeeded.size).toBeGreaterThan(operations.length * 0.8)
+    const reached = seconds < 60 ? 0.75 : 0.8
+    if (seconds >= 30) expect(succeeded.size).toBeGreaterThan(operations.length * reached)
     expect((await fetch(`${stack.gatewayUrl}/readyz`)).status).toBe(200)
     const vendor = await givenVendor(stack)
     expect(await vendor.issue((await vendor.plan()).id)).toMatchObject({ status: 'active' })

@@ -6,31 +6,32 @@ import type { Bed, Vendor } from './bed.ts'
 
 const claimed = 32
 
-/** Makes `count` deliveries due to the vendor's only endpoint, of one event. @returns the endpoint's id */
+/** Makes `count` deliveries due to the vendor's endpoints, of one event. @returns the id of the first endpoint */
 export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Promise<string> {
   const { sql } = bed
   const { accountId, applicationId } = vendor
   const eventId = `evt_${randomUUID()}`
-  const [endpoint] = await sql<{ id: string }[]>`
-    select id from endpoints where application_id = ${applicationId} limit 1`
-  const endpointId = endpoint!.id
+  const endpoints = await sql<{ id: string }[]>`
+    select id from endpoints where application_id = ${applicationId} order by id`
+  const endpointIds = endpoints.map(({ id }) => id)
   await sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body)
     values (date_trunc('second', now()), ${accountId}, 1, ${applicationId}, ${eventId}, '{"type":"licence.suspended"}')`
   await sql`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
       created_at, retry_at, due_at)
-    select 'dlv_0' || lpad(n::text, 25, '0'), ${accountId}, ${applicationId}, ${endpointId}, ${eventId},
+    select 'dlv_0' || lpad(n::text, 25, '0'), ${accountId}, ${applicationId},
+      (${endpointIds}::text[])[1 + n % ${endpointIds.length}::int], ${eventId},
       'licence.suspended', e.recorded_at, 1, now(), at, at
     from generate_series(1, ${count}::bigint) n
     cross join lateral (select now() - interval '1 hour' + n * interval '1 millisecond' as at) due
     cross join (select recorded_at from events where account_id = ${accountId} and id = ${eventId}) e`
   await sql`
     insert into waiting_endpoints (endpoint_id, look_at)
-    select endpoint_id, min(due_at) from deliveries where endpoint_id = ${endpointId} group by 1
+    select endpoint_id, min(due_at) from deliveries where endpoint_id = any(${endpointIds}) group by 1
     on conflict (endpoint_id) do update set look_at = excluded.look_at`
   await sql`vacuum analyze deliveries`
-  return endpointId
+  return endpointIds[0]!
 }
 
 /** Milliseconds that a claim of this endpoint's deliveries takes, the median of `times`, while nobody else claims. */

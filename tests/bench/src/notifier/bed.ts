@@ -1,10 +1,12 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
 import { connect as openDatabase } from '@licensing/database/connect'
 import { connectTo } from '@licensing/grpc/client'
 import { startNats } from '@licensing/local-servers/nats'
 import { freePort } from '@licensing/local-servers/ports'
 import { startPostgres } from '@licensing/local-servers/postgres'
+import { streamOf, subjectsOf } from '@licensing/proto/event-streams'
 import { EventSchema } from '@licensing/proto/events'
 import { NotifierService } from '@licensing/proto/notifier'
 import { startService } from '@licensing/test-support/process'
@@ -53,6 +55,8 @@ export async function startBed(environment: Record<string, string> = {}) {
   started.defer(() => channel.close())
   const nats = await connect({ servers: natsServer.url })
   started.defer(() => nats.close())
+  const manager = await nats.jetstreamManager()
+  await manager.streams.add({ name: streamOf('licensing'), subjects: [subjectsOf('licensing')] })
   const jetstream = nats.jetstream()
 
   const running = started.move()
@@ -62,8 +66,11 @@ export async function startBed(environment: Record<string, string> = {}) {
     databaseUrl: server.url(),
     postgresPid: server.pid,
     natsPid: natsServer.pid,
+    natsUrl: natsServer.url,
     authority: receiver.authority,
     url: receiver.url,
+    /** The notifier's RPCs. */
+    calls: channel.calls,
     /** A vendor with endpoints at these paths. */
     async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
       const of = { accountId: `acct_${randomUUID()}`, applicationId: `app_${randomUUID()}` }
@@ -74,7 +81,7 @@ export async function startBed(environment: Record<string, string> = {}) {
     },
     /** Publishes one event as licensing would. @returns its id */
     async publish({ partition, ...of }: Vendor): Promise<string> {
-      const id = `evt_${randomUUID()}`
+      const id = newId('evt')
       const value = { licenceId: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' }
       const event = create(EventSchema, {
         ...of,

@@ -26,13 +26,13 @@ export async function givenInstallations({ api }: Stack, count: number): Promise
   }
   // Numbers that end in 1 and 2 are all active; in order of their numbers they are far apart.
   let at = 0
-  const lane = async () => {
+  const worker = async () => {
     while (at < count) {
       const n = at++
       await activate(10 + 10 * Math.floor(n / 2) + (n % 2) + 1)
     }
   }
-  await Promise.all(Array.from({ length: 16 }, lane))
+  await Promise.all(Array.from({ length: 16 }, worker))
   return installations
 }
 

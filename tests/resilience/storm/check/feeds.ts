@@ -26,7 +26,7 @@ const ofLicences = new Set([
   'licence.downgraded',
 ])
 
-const silent = new Set(['issued', 'imported', 'renewed', 'migrated'])
+const silent = new Set(['issued', 'imported', 'renewed', 'migrated', 'changed', 'activation_freed'])
 
 function emitted({ type, from, to }: HistoryEntry): string[] {
   if (silent.has(type)) return []

@@ -19,8 +19,9 @@ const legal: Record<string, { from: readonly (string | null)[]; to: readonly str
   imported: { from: [null], to: ['active'] },
   created: { from: [null], to: ['active'] },
   plan_changed: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['active', 'suspended'] },
-  suspended: { from: ['active', 'suspended'], to: ['suspended'] },
-  reactivated: { from: ['suspended'], to: ['active'] },
+  suspended: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['suspended'] },
+  // By a verb and a payment from `suspended`, by a renewal and a new end from the others.
+  reactivated: { from: ['suspended', 'expired', 'downgraded'], to: ['active'] },
   revoked: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['revoked'] },
   retired: { from: anyButRetired, to: ['retired'] },
   expired: { from: ['active', 'suspended', 'downgraded'], to: ['expired'] },
@@ -30,6 +31,11 @@ const legal: Record<string, { from: readonly (string | null)[]; to: readonly str
     to: ['active', 'suspended', 'expired', 'downgraded'],
   },
   migrated: { from: [...anyButRetired, 'retired'], to: [...anyButRetired, 'retired'] },
+  changed: {
+    from: ['active', 'suspended', 'expired', 'downgraded'],
+    to: ['active', 'suspended', 'expired', 'downgraded'],
+  },
+  activation_freed: { from: [...anyButRetired, 'retired'], to: [...anyButRetired, 'retired'] },
 }
 
 /** Entries by licence, oldest first. */

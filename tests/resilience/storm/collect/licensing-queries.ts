@@ -37,6 +37,34 @@ export function listPlanRows(sql: StormSql): Promise<{ id: string; status: strin
 
 export function countLicensing(sql: StormSql): Promise<Counter[]> {
   return sql<Counter[]>`
+    with day as (
+      select application_id, issued, imported, suspended, active_change, activations_new - activations_freed as held
+      from application_days
+      union all
+      select application_id, issued, imported, suspended, active_change, activations_new - activations_freed
+      from application_day_changes
+      union all
+      select application_id, issued, imported, suspended, active_change, -activations_freed
+      from days_of_history(false)
+    )
+    select 'active licences by the days of ' || application_id as name, sum(active_change)::float8 as kept,
+      (select count(*) from licences l where l.application_id = day.application_id and status = 'active')::float8
+        as counted
+    from day group by application_id
+    union all
+    select 'activations by the days of ' || application_id, sum(held)::float8,
+      (select count(*) from activations a where a.application_id = day.application_id)::float8
+    from day group by application_id
+    union all
+    select 'licences issued by the days', coalesce(sum(issued), 0)::float8,
+      (select count(*) from licence_history where type = 'issued')::float8 from day
+    union all
+    select 'licences imported by the days', coalesce(sum(imported), 0)::float8,
+      (select count(*) from licence_history where type = 'imported')::float8 from day
+    union all
+    select 'licences suspended by the days', coalesce(sum(suspended), 0)::float8,
+      (select count(*) from licence_history where type = 'suspended')::float8 from day
+    union all
     select 'active licences of ' || p.id as name,
       coalesce((select sum(active) from plan_counts c where c.plan_id = p.id), 0)::float8 as kept,
       (select count(*) from licences l where l.plan_id = p.id and l.status = 'active')::float8 as counted

@@ -14,6 +14,9 @@ export async function unsettled(stack: StormStack, databases: Databases): Promis
   for (const { name, count } of await countUnhandled(databases.of.billing)) add(name, count)
   for (const { consumer, behind } of (await readStreams(stack.nats.url, databases)).lags)
     add(consumer, behind)
+  const [deferred] = await databases.of.notifier<{ count: number }[]>`
+    select count(*)::float8 as count from deferred_events`
+  add('events in line', deferred!.count)
   const [pending] = await databases.of.notifier<{ count: number }[]>`
     select count(*)::float8 as count from deliveries d
     where status = 'pending' and exists (

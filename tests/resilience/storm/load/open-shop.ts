@@ -41,7 +41,7 @@ export async function openShop(
   const priced = async (mode: 'payment' | 'subscription', amount: number) => {
     const planId = await plan(mode)
     const priceId = `price_${mode}_${number}`
-    await atProcessor({ stack } as World, 'prices', {
+    await atProcessor({ stack } as World, 'set-price', {
       id: priceId,
       account: merchant,
       unit_amount: amount,

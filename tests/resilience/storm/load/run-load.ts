@@ -37,7 +37,7 @@ const longestPauseMs = 250
 
 /** Starts the concurrent clients; `stop` returns when the last of them has its answer. */
 export function startLoad(world: World, seed: number): { stop(): Promise<void> } {
-  const lane = async (number: number, act?: Action, pauseMs?: number) => {
+  const worker = async (number: number, act?: Action, pauseMs?: number) => {
     const random = randomOf(seed * 1_000 + number)
     const client = clientOf(world, world.shops[number % world.shops.length]!, random)
     while (world.running) {
@@ -45,13 +45,13 @@ export function startLoad(world: World, seed: number): { stop(): Promise<void> }
       await sleep(pauseMs ?? random.between(shortestPauseMs, longestPauseMs))
     }
   }
-  const lanes = [
-    ...Array.from({ length: clientCount }, (_, number) => lane(number)),
+  const workers = [
+    ...Array.from({ length: clientCount }, (_, number) => worker(number)),
     // One alone changes the plans of a vendor, and one its cap: what they leave behind is then known.
-    ...world.shops.map((_, number) => lane(number + 3 * clientCount, changePlan, 2_500)),
-    lane(world.shops.length - 1 + 6 * clientCount, setCap, 4_000),
+    ...world.shops.map((_, number) => worker(number + 3 * clientCount, changePlan, 2_500)),
+    worker(world.shops.length - 1 + 6 * clientCount, setCap, 4_000),
   ]
-  const running = Promise.all(lanes)
+  const running = Promise.all(workers)
   return {
     stop: async () => {
       world.running = false

@@ -13,7 +13,7 @@ import {
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
-import { startOwnNats } from '@licensing/test-support/nats'
+import { startOwnNats, type OwnNats } from '@licensing/test-support/nats'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { join } from 'node:path'
 import { linkNames, receiverNames, replicas, services, startLinks, type ReceiverName } from './links.ts'
@@ -97,7 +97,7 @@ async function tryToStart(folder: string): Promise<StormStack> {
     const own = addresses[Number(replica) - 1]!
     return service === 'gateway' ? own.gateway : own.grpc[service]
   }, started)
-  const environmentOf = environments({ addresses, links, databaseUrls, processorAddress, receiver })
+  const environmentOf = environments({ nats, addresses, links, databaseUrls, processorAddress, receiver })
   const processor = await startNode(
     'processor',
     SIMULATOR_MAIN,
@@ -152,6 +152,7 @@ async function tryToStart(folder: string): Promise<StormStack> {
 }
 
 interface Parts {
+  nats: OwnNats
   addresses: StackAddresses[]
   links: Map<string, FaultyProxy>
   databaseUrls: Record<DatabaseService, string>
@@ -159,18 +160,20 @@ interface Parts {
   receiver: HttpsReceiver
 }
 
-function environments({ addresses, links, databaseUrls, processorAddress, receiver }: Parts) {
-  const encryptionKey = newEncryptionKey()
+function environments({ nats, addresses, links, databaseUrls, processorAddress, receiver }: Parts) {
+  const encryptionKeys = { licensing: newEncryptionKey(), notifier: newEncryptionKey() }
   const bootstrapKey = newApiKey()
+  const portalSessionKey = newEncryptionKey()
   return (service: ServiceName, replica: number): Record<string, string> => {
     const self = `${service}-${replica}`
     const link = (to: string) => links.get(`${self}>${to}`)?.address
     const own = serviceEnvironment(service, {
       addresses: addresses[replica - 1]!,
       databaseUrls,
-      natsUrl: `nats://${link('nats') ?? ''}`,
-      encryptionKey,
+      natsUrl: service === 'gateway' ? '' : nats.urlOf(service, link('nats')),
+      encryptionKeys,
       bootstrapKey,
+      portalSessionKey,
       operator: {
         ...operator,
         ...simulatorSettings(link('processor') ?? processorAddress, webhookSecret),

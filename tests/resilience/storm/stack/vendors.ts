@@ -1,5 +1,6 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
 import { apiClient, type ApiClient } from '@licensing/test-support/api-client'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -22,7 +23,7 @@ export async function makeVendor(
   environment: Record<string, string>,
 ): Promise<Vendor> {
   const { stdout } = await run(process.execPath, [admin, 'create-account', '--name', name], {
-    env: { PATH: process.env['PATH'], ...environment },
+    env: { ...commandEnvironment(), ...environment },
   })
   const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
   return {

@@ -1,0 +1,105 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { readCsv } from '@licensing/csv/csv-reader'
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtempDisposable, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { blocksOf, documents, runElsewhere, scripts } from './documents.ts'
+import type { Block } from './documents.ts'
+
+const run = promisify(execFile)
+const here = new URL('..', import.meta.url).pathname
+
+/** For the reader alone: neither run nor checked. A block without a language is a drawing or what was printed. */
+const forReaders = ['', 'text', 'mermaid']
+const checked = ['ts', 'tsx']
+const parsed: Readonly<Record<string, (code: string) => unknown>> = {
+  json: (code) => JSON.parse(code) as unknown,
+  yaml: (code) => parse(code) as unknown,
+  csv: (code) => expect([...readCsv(code)].filter(({ flaw }) => flaw !== undefined)).toEqual([]),
+}
+
+function isTried(document: string, { language }: Block): boolean {
+  if (forReaders.includes(language) || checked.includes(language) || language in parsed) return true
+  if (['sh', 'js'].includes(language)) return scripts.includes(document)
+  return runElsewhere[document]?.includes(language) ?? false
+}
+
+test('every block of code in a document is run or checked by a test, or says that it is text', () => {
+  const all = documents().flatMap((document) => blocksOf(document).map((block) => ({ document, block })))
+  expect(all.length).toBeGreaterThan(60)
+  for (const { document, block } of all) {
+    const { language, file, code } = block
+    expect(isTried(document, block), `${document}: \`\`\`${language} is run by no test:\n${code}`).toBe(true)
+    parsed[language]?.(code)
+    if (!scripts.includes(document) || runElsewhere[document]?.includes(language)) continue
+    // A program that no command mentions would never be tried.
+    const others = blocksOf(document).filter((other) => other.code !== code)
+    const isUsed = file === undefined ? language !== 'js' : others.some((other) => other.code.includes(file))
+    expect(isUsed, `${document}: no command uses ${file ?? code}`).toBe(true)
+  }
+})
+
+test('a fence that is not read as a block is found', async () => {
+  for (const document of documents()) {
+    const text = await readFile(join(CHECKOUT, document), 'utf8')
+    const fences = text.match(/^\s*(?:```|~~~)/gm) ?? []
+    expect(fences, document).toHaveLength(2 * blocksOf(document).length)
+  }
+})
+
+// What documents use of Electron and has the types of no package here.
+const electron = `declare module 'electron' {
+  export const app: { getPath(name: 'userData'): string; whenReady(): Promise<void>; getVersion(): string }
+  export class BrowserWindow {
+    constructor(options: { webPreferences: { preload: string } })
+    readonly webContents: { send(channel: string, ...args: unknown[]): void }
+    loadFile(path: string): Promise<void>
+    static getAllWindows(): BrowserWindow[]
+  }
+  export const ipcMain: { handle(channel: string, listener: (event: unknown, ...args: unknown[]) => unknown): void }
+  export const ipcRenderer: {
+    invoke(channel: string, ...args: unknown[]): Promise<unknown>
+    on(channel: string, listener: (event: unknown, ...args: unknown[]) => void): unknown
+  }
+  export const contextBridge: { exposeInMainWorld(name: string, api: object): void }
+}
+`
+
+test(
+  'TypeScript in documents compiles, against the types that the packages are published with',
+  { timeout: 120_000 },
+  async () => {
+    await mkdir(join(here, 'node_modules'), { recursive: true })
+    await using folder = await mkdtempDisposable(join(here, 'node_modules/.blocks-'))
+    const files = documents().flatMap((document) =>
+      blocksOf(document)
+        .filter(({ language }) => checked.includes(language))
+        .map(({ language, code }, at) => ({
+          name: `${document.replaceAll('/', '-')}-${at + 1}.${language}`,
+          code,
+        })),
+    )
+    expect(files.length).toBeGreaterThan(8)
+    // A module each, also where a block imports nothing.
+    for (const { name, code } of files) await writeFile(join(folder.path, name), `${code}\nexport {}\n`)
+    await writeFile(join(folder.path, 'electron.d.ts'), electron)
+    await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
+    const compilerOptions = {
+      lib: ['esnext', 'dom'],
+      jsx: 'react-jsx',
+      types: ['node'],
+      noUnusedLocals: false,
+    }
+    const project = { extends: join(CHECKOUT, 'tsconfig.base.json'), compilerOptions, include: ['*'] }
+    await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
+    const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
+    const complaints = await run(compiler, ['-p', folder.path], { cwd: folder.path }).then(
+      () => '',
+      ({ stdout }: { stdout: string }) => stdout,
+    )
+    expect(complaints).toBe('')
+  },
+)

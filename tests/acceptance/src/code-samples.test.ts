@@ -1,0 +1,140 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import { mkdir, mkdtempDisposable, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { givenVendor } from './vendor.ts'
+
+const run = promisify(execFile)
+const here = new URL('..', import.meta.url).pathname
+
+interface Sample {
+  lang: string
+  label: string
+  source: string
+}
+interface Operation {
+  operationId: string
+  'x-codeSamples': Sample[]
+}
+
+interface Runner {
+  readonly file: string
+  /** Succeeds where the language is installed. */
+  readonly probe: readonly [string, ...string[]]
+  readonly build?: readonly [string, ...string[]]
+  readonly run: readonly [string, ...string[]]
+}
+
+// Go is parsed alone: where nothing was compiled before, its HTTP client costs half a minute.
+const labels = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
+
+const runners: Readonly<Record<string, Runner>> = {
+  curl: { file: 'sample.sh', probe: ['curl', '--version'], run: ['bash', 'sample.sh'] },
+  TypeScript: { file: 'sample.ts', probe: [process.execPath, '-v'], run: [process.execPath, 'sample.ts'] },
+  Python: { file: 'sample.py', probe: ['python3', '--version'], run: ['python3', 'sample.py'] },
+  Java: { file: 'Sample.java', probe: ['javac', '-version'], run: ['java', 'Sample.java'] },
+  'C#': {
+    file: 'sample.cs',
+    probe: ['sh', '-c', 'mcs --version && ls /usr/lib/mono/gac/System.Net.Http'],
+    build: ['mcs', '-r:System.Net.Http.dll', 'sample.cs'],
+    run: ['mono', 'sample.exe'],
+  },
+  PHP: { file: 'sample.php', probe: ['php', '--version'], run: ['php', 'sample.php'] },
+  Ruby: { file: 'sample.rb', probe: ['ruby', '--version'], run: ['ruby', 'sample.rb'] },
+}
+
+let stack: Stack
+let operations: Operation[]
+beforeAll(async () => {
+  stack = await startStack()
+  const document = (await (await fetch(`${stack.gatewayUrl}/docs/json`)).json()) as {
+    paths: Record<string, Record<string, Operation>>
+  }
+  operations = Object.values(document.paths).flatMap((methods) => Object.values(methods))
+})
+afterAll(() => stack[Symbol.asyncDispose]())
+
+function sourceOf(id: string, label: string): string {
+  const { 'x-codeSamples': samples } = operations.find(({ operationId }) => operationId === id)!
+  return samples.find((sample) => sample.label === label)!.source
+}
+
+test('the API reference has a sample in every language for every operation', () => {
+  expect(operations.length).toBeGreaterThan(70)
+  for (const { operationId, 'x-codeSamples': samples } of operations) {
+    expect(
+      samples.map(({ label }) => label),
+      operationId,
+    ).toEqual(labels)
+    for (const { source } of samples) expect(source, operationId).not.toMatch(/undefined|\[object/)
+  }
+})
+
+test.each(Object.entries(runners))(
+  'the sample in %s issues a licence as it stands',
+  { timeout: 120_000 },
+  async (label, { file, probe, build, run: command }) => {
+    if (spawnSync(probe[0], probe.slice(1)).status !== 0) {
+      return void process.stdout.write(`skipped: no ${label} for the samples of the API reference\n`)
+    }
+    const vendor = await givenVendor(stack)
+    const { id: planId } = await vendor.plan()
+    await using folder = await makeTemporaryFolder()
+    const cwd = folder.path
+    const source = sourceOf('issueLicence', label)
+      .replaceAll(/app_[a-z0-9]{26}/g, vendor.appId)
+      .replaceAll(/pln_[a-z0-9]{26}/g, planId)
+    await writeFile(join(cwd, file), source)
+    await writeFile(join(cwd, 'package.json'), '{ "type": "module" }')
+    execFileSync('ln', ['-s', join(here, 'node_modules'), join(cwd, 'node_modules')])
+    const env = { ...process.env, LICENSING_URL: stack.gatewayUrl, LICENSING_API_KEY: stack.apiKey }
+    if (build) await run(build[0], build.slice(1), { cwd })
+    const { stdout } = await run(command[0], command.slice(1), { cwd, env })
+    const issued = (
+      await stack.api.get<{ data: { id: string; external_ref: string }[] }>(`${vendor.app}/licences`)
+    ).body
+    expect(issued.data).toHaveLength(1)
+    expect(issued.data[0]).toMatchObject({ external_ref: 'customer-4711' })
+    expect(stdout).toContain(issued.data[0]!.id)
+  },
+)
+
+test(
+  'every sample in TypeScript compiles, and those in curl, Python and Go parse',
+  { timeout: 120_000 },
+  async () => {
+    await mkdir(join(here, 'node_modules'), { recursive: true })
+    await using folder = await mkdtempDisposable(join(here, 'node_modules/.samples-'))
+    const names = operations.map(({ operationId }) => operationId)
+    for (const name of names) {
+      await writeFile(join(folder.path, `${name}.ts`), `${sourceOf(name, 'TypeScript')}\nexport {}\n`)
+      await writeFile(join(folder.path, `${name}.sh`), sourceOf(name, 'curl'))
+      await writeFile(join(folder.path, `${name}.py`), sourceOf(name, 'Python'))
+      await writeFile(join(folder.path, `${name}.go`), sourceOf(name, 'Go'))
+    }
+    await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
+    const project = {
+      extends: join(CHECKOUT, 'tsconfig.base.json'),
+      compilerOptions: { types: ['node'] },
+      include: ['*'],
+    }
+    await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
+    const complaints = await run(join(CHECKOUT, 'node_modules/.bin/tsc'), ['-p', folder.path], {
+      cwd: folder.path,
+    }).then(
+      () => '',
+      ({ stdout }: { stdout: string }) => stdout,
+    )
+    expect(complaints).toBe('')
+    await run('sh', ['-c', 'for file in *.sh; do bash -n "$file" || exit 1; done'], { cwd: folder.path })
+    await run('python3', ['-m', 'compileall', '-q', '.'], { cwd: folder.path })
+    if (spawnSync('gofmt', ['-h']).error === undefined)
+      await run('sh', ['-c', 'gofmt -e *.go >/dev/null'], { cwd: folder.path })
+    else process.stdout.write('skipped: no gofmt for the samples of the API reference\n')
+  },
+)

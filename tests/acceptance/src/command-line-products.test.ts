@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runCommand, settingsOf } from './command-line.ts'
+import { allRows, givenVendor } from './vendor.ts'
+import type { Licence, Plan, Vendor } from './vendor.ts'
+
+let stack: Stack
+let folder: TemporaryFolder
+
+beforeAll(async () => {
+  folder = await makeTemporaryFolder()
+  stack = await startStack()
+})
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await folder[Symbol.asyncDispose]()
+})
+
+const cli = ({ appId }: Vendor, ...args: string[]) => runCommand(settingsOf({ ...stack, appId }), ...args)
+const apply = async (vendor: Vendor, text: string, ...more: string[]) => {
+  const file = `${folder.path}/${randomUUID()}-licensing.yaml`
+  await writeFile(file, text)
+  return cli(vendor, 'apply', file, ...more)
+}
+const plansOf = (vendor: Vendor) => allRows<Plan>(stack.api, `${vendor.app}/plans`)
+const definitionsOf = (vendor: Vendor) =>
+  allRows<{ key: string; default: string }>(stack.api, `${vendor.app}/entitlement-defs`)
+
+const file = `entitlements:
+  - key: export_pdf
+    kind: feature
+    display_name: Export to PDF
+    default: "false"
+  - key: seats
+    kind: limit
+    display_name: Seats
+    default: "3"
+plans:
+  - code: basic
+    name: Basic
+    status: active
+    values: {}
+  - code: pro
+    name: Pro
+    status: active
+    values:
+      export_pdf: "true"
+      seats: "10"
+`
+
+test('a file is applied once, shown first, and exported as it was', async () => {
+  const vendor = await givenVendor(stack)
+  const dry = await apply(vendor, file, '--dry-run')
+  expect(dry).toMatchObject({
+    code: 0,
+    stdout: '+ entitlement export_pdf\n+ entitlement seats\n+ plan basic\n+ plan pro\n',
+  })
+  expect(await plansOf(vendor)).toEqual([])
+  expect((await apply(vendor, file)).stdout).toBe(dry.stdout)
+  expect(await cli(vendor, 'export')).toEqual({ code: 0, stdout: file, stderr: '' })
+  expect(await apply(vendor, file)).toEqual({ code: 0, stdout: '', stderr: 'nothing to change\n' })
+})
+
+test('a left out value goes back to the default, and what the file does not name stays', async () => {
+  const vendor = await givenVendor(stack)
+  await apply(vendor, file)
+  const changed = await apply(vendor, 'plans:\n  - code: pro\n    values: { seats: 20 }\n', '--json')
+  expect(changed.code).toBe(0)
+  const exported = JSON.parse((await cli(vendor, 'export', '--json')).stdout) as object
+  expect(exported).toMatchObject({
+    entitlements: [{ key: 'export_pdf' }, { key: 'seats' }],
+    plans: [
+      { code: 'basic', status: 'active' },
+      { code: 'pro', name: 'Pro', values: { seats: '20' } },
+    ],
+  })
+  expect(exported).not.toHaveProperty('plans.1.values.export_pdf')
+})
+
+test('a plan is retired and a definition deleted only where the file says so', async () => {
+  const vendor = await givenVendor(stack)
+  await apply(vendor, file)
+  const last = 'entitlements: [{ key: seats, deleted: true }]\nplans: [{ code: basic, status: retired }]\n'
+  expect((await apply(vendor, last)).stdout).toBe('~ plan basic: archive\n- entitlement seats\n')
+  expect((await definitionsOf(vendor)).map(({ key }) => key)).toEqual(['export_pdf'])
+  expect((await plansOf(vendor)).find(({ code }) => code === 'basic')?.status).toBe('retired')
+  expect((await apply(vendor, last)).stderr).toBe('nothing to change\n')
+})
+
+test('a wrong file is refused whole, with each line that is wrong', async () => {
+  const vendor = await givenVendor(stack)
+  const wrong = `entitlements:
+  - key: fine
+    kind: feature
+  - key: Not Fine
+    kind: colour
+plans:
+  - code: pro
+    price: 3
+`
+  const misused = `entitlements:
+  - { key: fine, kind: feature }
+plans:
+  - code: pro
+    values:
+      fine: 3
+      other: 1
+`
+  const [refused, unknown, broken] = await Promise.all([
+    apply(vendor, wrong),
+    apply(vendor, misused, '--json'),
+    apply(vendor, 'plans: [\n'),
+  ])
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  for (const line of [4, 5, 8]) expect(refused.stderr).toContain(`licensing.yaml:${line}: `)
+  expect(unknown.code).toBe(1)
+  expect(JSON.parse(unknown.stdout)).toMatchObject({
+    code: 'invalid_file',
+    errors: [
+      { line: 6, message: expect.stringContaining('true or false') },
+      { line: 7, message: expect.stringContaining('other') },
+    ],
+  })
+  expect(broken.code).toBe(1)
+  expect(broken.stderr).toMatch(/licensing\.yaml:\d+: /)
+  expect(await definitionsOf(vendor)).toEqual([])
+  expect(await plansOf(vendor)).toEqual([])
+})
+
+const importFile = async (vendor: Vendor, text: string, ...more: string[]) => {
+  const path = `${folder.path}/${randomUUID()}.csv`
+  await writeFile(path, text)
+  const finished = await cli(vendor, 'import', path, ...more)
+  return { ...finished, stderr: finished.stderr.replaceAll(`${path}:`, 'line ') }
+}
+
+test('a file of more rows than one call takes is imported, and again finds all of it', async () => {
+  const vendor = await givenVendor(stack)
+  await vendor.plan({ code: 'pro' })
+  const rows = Array.from({ length: 501 }, (_, at) => `pro,"customer ""${at}""",old-${at}`)
+  const text = `\uFEFFplan_code,external_ref,legacy_key\r\n${rows.join('\r\n')}`
+  const first = await importFile(vendor, text, '--json')
+  expect(first).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse(first.stdout)).toEqual({ created: 501, existing: 0, failed: 0 })
+  const licences = await allRows<Licence>(stack.api, `${vendor.app}/licences`)
+  expect(licences).toHaveLength(501)
+  expect(licences.map((licence) => licence.external_ref)).toContain('customer "500"')
+  const again = await importFile(vendor, text)
+  expect(again).toEqual({ code: 0, stdout: '0 created, 501 existing, 0 failed\n', stderr: '' })
+})
+
+test('each bad row is named with its line and reason, and all others are imported', async () => {
+  const vendor = await givenVendor(stack)
+  await vendor.plan({ code: 'pro' })
+  const retired = await vendor.plan({ code: 'old' })
+  await stack.api.post(`${vendor.app}/plans/${retired.id}/archive`)
+  const finished = await importFile(
+    vendor,
+    `legacy_key,external_ref,plan_code,note
+k1,c1,pro,
+k2,c2,gone,
+k3,c3,old,
+
+,c4,pro,
+k5,${'x'.repeat(3000)},pro,
+k6,c6
+k7,c"7,pro,
+"k8",c8,pro,"two
+lines"
+k9,c9,gone,
+`,
+  )
+  expect(finished).toMatchObject({ code: 1, stdout: '2 created, 0 existing, 7 failed\n' })
+  const reasons = new Map(
+    finished.stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => [Number(/^line (\d+): /.exec(line)![1]), line]),
+  )
+  expect([...reasons.keys()].toSorted((a, b) => a - b)).toEqual([3, 4, 6, 7, 8, 9, 12])
+  expect(reasons.get(3)).toBe('line 3: no plan has the code gone')
+  expect(reasons.get(8)).toBe('line 8: has 2 values where the first line has 4')
+  const licences = await allRows<Licence>(stack.api, `${vendor.app}/licences`)
+  expect(licences.map((licence) => licence.external_ref).toSorted()).toEqual(['c1', 'c8'])
+  const known = await importFile(vendor, 'legacy_key,external_ref,plan_code\nk1,c1,gone\n')
+  expect(known).toMatchObject({ code: 0, stdout: '0 created, 1 existing, 0 failed\n' })
+})
+
+test('a file without the columns, or none, imports nothing', async () => {
+  const vendor = await givenVendor(stack)
+  const wrong = await importFile(vendor, 'legacy_key,customer\na,b\n', '--json')
+  expect(wrong.code).toBe(1)
+  expect(JSON.parse(wrong.stdout)).toMatchObject({ code: 'invalid_file' })
+  const missing = await cli(vendor, 'import', `${folder.path}/none.csv`)
+  expect(missing).toMatchObject({ code: 1, stdout: '' })
+  expect(missing.stderr).toContain('cannot be read (ENOENT)')
+  expect((await importFile(vendor, 'legacy_key;external_ref;plan_code\n')).code).toBe(0)
+})

@@ -1,0 +1,62 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
+import type { Stack } from '@licensing/test-support/stack-shape'
+
+const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
+
+export interface Finished {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** A command that runs, as `npm run cli` starts it. */
+export interface RunningCommand extends AsyncDisposable {
+  /** What it printed so far. */
+  readonly stdout: () => string
+  readonly stderr: () => string
+  readonly finished: Promise<Finished>
+  stop(): Promise<Finished>
+}
+
+export function settingsOf({ gatewayUrl, apiKey, appId }: Pick<Stack, 'gatewayUrl' | 'apiKey' | 'appId'>) {
+  return { LICENSING_URL: gatewayUrl, LICENSING_API_KEY: apiKey, LICENSING_APP: appId }
+}
+
+/** With these variables and none of the caller's. */
+export function startCommand(environment: Record<string, string>, ...args: string[]): RunningCommand {
+  const child = spawn(process.execPath, [program, ...args], {
+    env: { ...commandEnvironment(), ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+  const finished = once(child, 'close').then(([code]: (number | null)[]) => ({
+    code: code ?? null,
+    stdout,
+    stderr,
+  }))
+  const stop = () => {
+    child.kill('SIGINT')
+    return finished
+  }
+  return {
+    stdout: () => stdout,
+    stderr: () => stderr,
+    finished,
+    stop,
+    [Symbol.asyncDispose]: async () => {
+      child.kill('SIGKILL')
+      await finished
+    },
+  }
+}
+
+export async function runCommand(environment: Record<string, string>, ...args: string[]): Promise<Finished> {
+  await using command = startCommand(environment, ...args)
+  return await command.finished
+}

@@ -1,0 +1,46 @@
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** A fenced block of a document. */
+export interface Block {
+  readonly language: string
+  /** The file that it is put into: ```` ```js server.mjs ````. */
+  readonly file: string | undefined
+  readonly code: string
+}
+
+/** What `guides.test.ts` runs, each document as one script. */
+export const scripts = [
+  ...['quickstart', 'entitlements', 'payments', 'products', 'offline'].map(guide),
+  ...['import', 'testing', 'cli', 'production'].map(guide),
+  'README.md',
+  'cli/README.md',
+]
+
+/** Languages of a document whose every block another test runs. */
+export const runElsewhere: Readonly<Record<string, readonly string[]>> = {
+  // sdk/test/webhook-recipes.test.ts
+  [guide('webhooks')]: ['ts', 'python', 'go', 'java', 'csharp', 'php', 'ruby'],
+  // tests/integration/src/development-image.test.ts
+  [guide('testing')]: ['ts', 'python'],
+}
+
+function guide(name: string): string {
+  return `docs/guides/${name}.md`
+}
+
+/** All documents of the repository, from its root. */
+export function documents(): string[] {
+  const listed = execFileSync('git', ['ls-files', '*.md'], { cwd: CHECKOUT, encoding: 'utf8' })
+  return listed.split('\n').filter((file) => file !== '' && existsSync(join(CHECKOUT, file)))
+}
+
+const fence = /^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm
+
+/** The blocks of a document, in order. */
+export function blocksOf(document: string): Block[] {
+  const text = readFileSync(join(CHECKOUT, document), 'utf8')
+  return [...text.matchAll(fence)].map(([, language = '', file, code = '']) => ({ language, file, code }))
+}

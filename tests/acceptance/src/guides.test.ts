@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, cp, mkdir, realpath, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ensurePacked } from '@licensing/downloads/build'
+import { commandEnvironment } from '@licensing/test-support/command-environment'
+import { freeAddress } from '@licensing/test-support/free-address'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { blocksOf, scripts } from './documents.ts'
+import type { Block } from './documents.ts'
+import { givenVendor } from './vendor.ts'
+
+const program = new URL('../../../cli/src/main.ts', import.meta.url).pathname
+const modules = new URL('../node_modules', import.meta.url).pathname
+const libraries = new URL('../../../sdk/node_modules/', import.meta.url).pathname
+
+/** Those that install the packages themselves, from the gateway, as a reader does. */
+const installing = ['docs/guides/quickstart.md', 'docs/guides/testing.md']
+
+let stack: Stack
+let folder: TemporaryFolder
+
+beforeAll(async () => {
+  await ensurePacked(() => undefined)
+  folder = await makeTemporaryFolder()
+  stack = await startStack({ simulator: true, environment: { SWEEP_INTERVAL_SECONDS: '1' } })
+  const bin = join(folder.path, 'bin')
+  await mkdir(bin)
+  await writeFile(join(bin, 'licensing'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
+  await chmod(join(bin, 'licensing'), 0o755)
+}, 120_000)
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await folder[Symbol.asyncDispose]()
+})
+
+test.each(scripts)('the commands of %s work as they stand', { timeout: 180_000 }, async (document) => {
+  const vendor = await givenVendor(stack)
+  const cwd = join(folder.path, document.replaceAll('/', '-'))
+  const installed = join(cwd, '.global/bin')
+  await mkdir(cwd)
+  const isInstalling = installing.includes(document)
+  if (isInstalling) await givePublicLibraries(cwd)
+  else await symlink(modules, join(cwd, 'node_modules'))
+  const environment: Record<string, string> = {
+    ...commandEnvironment(),
+    PATH: [
+      isInstalling ? installed : join(folder.path, 'bin'),
+      join(process.execPath, '..'),
+      process.env['PATH'],
+    ].join(':'),
+    HOME: cwd,
+    npm_config_prefix: join(cwd, '.global'),
+    // Nothing is fetched from elsewhere.
+    npm_config_registry: 'http://127.0.0.1:9',
+    npm_config_fetch_retries: '0',
+    npm_config_audit: 'false',
+    LICENSING_URL: stack.gatewayUrl,
+    LICENSING_API_KEY: stack.apiKey,
+    LICENSING_APP: vendor.appId,
+    LICENSING_SIMULATOR_URL: stack.simulator!.url,
+    ROOT_KEY: vendor.rootKey,
+    PORT: (await freeAddress()).split(':')[1]!,
+  }
+  if (/(?:products|offline)\.md$/.test(document)) {
+    environment['LICENCE_KEY'] = (await vendor.issue((await vendor.plan()).id)).key
+  }
+  if (document.endsWith('guides/cli.md')) {
+    await vendor.plan({ code: 'pro' })
+    environment['LICENCE'] = (await vendor.issue((await vendor.plan()).id)).id
+  }
+  const { code, output } = await runScript(scriptOf(blocksOf(document)), cwd, environment)
+  expect(code, output.slice(-3_000)).toBe(0)
+})
+
+/** What the SDK needs of the public registry is there already, so that nothing is fetched from elsewhere. */
+async function givePublicLibraries(cwd: string): Promise<void> {
+  for (const name of ['jose', '@noble/ed25519']) {
+    await cp(await realpath(join(libraries, name)), join(cwd, 'node_modules', name), { recursive: true })
+  }
+}
+
+/** All of a document as one script: files are written where they stand, commands run one after the other. */
+function scriptOf(blocks: readonly Block[]): string {
+  const steps = blocks.flatMap(({ language, file, code }) => {
+    if (file !== undefined) {
+      const end = `END_${randomUUID()}`
+      return [`cat > '${file}' <<'${end}'\n${code}${end}`]
+    }
+    return language === 'sh' ? [code] : []
+  })
+  return ['set -eu -o pipefail', ...steps].join('\n')
+}
+
+async function runScript(script: string, cwd: string, env: Record<string, string>) {
+  // In a group of its own: what the script leaves in the background ends with it.
+  const child = spawn('bash', ['-c', script], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  }
+  const [code] = (await once(child, 'exit')) as [number | null]
+  try {
+    process.kill(-child.pid!, 'SIGKILL')
+  } catch {
+    // Nothing of it was left.
+  }
+  return { code, output }
+}

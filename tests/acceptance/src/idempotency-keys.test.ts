@@ -1,0 +1,165 @@
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { ApiAnswer } from '@licensing/test-support/api-client'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { allRows, expectProblem, givenVendor } from './vendor.ts'
+import type { Vendor } from './vendor.ts'
+
+let stack: Stack
+let receiver: HttpsReceiver
+
+beforeAll(async () => {
+  receiver = await startHttpsReceiver()
+  stack = await startStack({ receiver, simulator: true })
+  const body = { processor: 'stripe', connected_account: 'acct_1Keys' }
+  expect((await stack.api.put('/v1/processor', { body })).status).toBe(200)
+}, 120_000)
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+interface Post {
+  path: string
+  body?: Record<string, unknown>
+  /** Shown by the first answer alone. */
+  secret?: string
+}
+
+/** A call of each kind of POST that creates or triggers something, each able to succeed once. */
+async function everyPost(vendor: Vendor): Promise<Record<string, Post>> {
+  const { api, app, plan, issue } = vendor
+  const sold = await plan()
+  const price = { price_id: `price_${randomUUID()}`, amount: 4_900, currency: 'eur', mode: 'payment' }
+  expect((await api.put(`${app}/plans/${sold.id}/price`, { body: price })).status).toBe(200)
+  const licences = await Promise.all([1, 2, 3, 4, 5].map(() => issue(sold.id)))
+  const [suspended, reactivated, revoked, retired, installed] = licences.map(({ id }) => id)
+  await api.post(`/v1/licences/${reactivated}/suspend`)
+  const endpoint = { url: receiver.url(`/${randomUUID()}`), subscribed_events: '*' }
+  const hook = await api.post<{ id: string }>(`${app}/webhook-endpoints`, { body: endpoint })
+  const archived = await plan()
+  expect((await api.post(`${app}/plans/${archived.id}/archive`)).status).toBe(200)
+  return {
+    'an application': { path: '/v1/apps', body: { name: 'Keys' } },
+    'an API key': { path: '/v1/api-keys', body: { name: 'Keys', scopes: ['read'] }, secret: 'key' },
+    'a definition': { path: `${app}/entitlement-defs`, body: { key: 'keys', kind: 'feature' } },
+    'a plan': { path: `${app}/plans`, body: { name: 'Keys', code: 'keys' } },
+    'an archive': { path: `${app}/plans/${(await plan()).id}/archive` },
+    'a restore': { path: `${app}/plans/${archived.id}/restore` },
+    'an import': {
+      path: `${app}/licences/import`,
+      body: { items: [{ legacy_key: randomUUID(), external_ref: 'x', plan_id: sold.id }] },
+    },
+    'a suspension': { path: `/v1/licences/${suspended}/suspend` },
+    'a reactivation': { path: `/v1/licences/${reactivated}/reactivate` },
+    'a revocation': { path: `/v1/licences/${revoked}/revoke` },
+    'a retirement': { path: `/v1/licences/${retired}/retire` },
+    'an offline activation': {
+      path: `${app}/offline-activations`,
+      body: {
+        licence_key: licences.find(({ id }) => id === installed)!.key,
+        fingerprint: 'machine',
+        host: 'a.example.com',
+        product_version: '1',
+        days: 30,
+      },
+    },
+    'an endpoint': {
+      path: `${app}/webhook-endpoints`,
+      body: { url: receiver.url(`/${randomUUID()}`), subscribed_events: 'licence.retired' },
+      secret: 'secret',
+    },
+    'a new secret': { path: `${app}/webhook-endpoints/${hook.body.id}/rotate-secret`, secret: 'secret' },
+    'a test event': { path: `${app}/webhook-endpoints/${hook.body.id}/test` },
+    'a checkout': {
+      path: `${app}/checkout-sessions`,
+      body: {
+        plan_id: sold.id,
+        external_ref: 'x',
+        success_url: 'https://example.com/ok',
+        cancel_url: 'https://example.com/no',
+      },
+    },
+    'an authorization at the processor': { path: '/v1/processor/authorizations' },
+    'a sale': {
+      path: `${app}/sale-events`,
+      body: {
+        sale_id: randomUUID(),
+        external_ref: randomUUID(),
+        plan_id: sold.id,
+        amount: 100,
+        currency: 'eur',
+        occurred_at: new Date().toISOString(),
+      },
+    },
+  }
+}
+
+const send = ({ path, body }: Post, key: string) =>
+  stack.api.post(path, { headers: { 'idempotency-key': key }, ...(body && { body }) })
+
+const isReplay = ({ headers }: ApiAnswer<unknown>) => headers.get('idempotent-replayed') === 'true'
+
+test('the same key answers what the first call answered, once each, and a secret is not shown again', async () => {
+  const posts = await everyPost(await givenVendor(stack))
+  for (const [what, post] of Object.entries(posts)) {
+    const key = randomUUID()
+    const first = await send(post, key)
+    expect(first.status, `${what}: ${JSON.stringify(first.body)}`).toBeLessThan(300)
+    expect(isReplay(first), what).toBe(false)
+    if (post.secret) expect(first.body[post.secret], what).toEqual(expect.any(String))
+    const again = await send(post, key)
+    expect(isReplay(again), what).toBe(true)
+    const body = post.secret ? { ...first.body, [post.secret]: null } : first.body
+    expect({ status: again.status, body: again.body }, what).toEqual({ status: first.status, body })
+  }
+})
+
+test('another body under the same key is refused and changes nothing', async () => {
+  const { api, app } = await givenVendor(stack)
+  const key = randomUUID()
+  const path = `${app}/plans`
+  expect((await send({ path, body: { name: 'One', code: 'one' } }, key)).status).toBe(201)
+  const other = await send({ path, body: { name: 'Two', code: 'two' } }, key)
+  expectProblem(other, 409, 'idempotency_mismatch')
+  expect(await allRows(api, path)).toHaveLength(1)
+})
+
+test('of calls at once one makes the change, and the others answer with it', async () => {
+  const { api, app } = await givenVendor(stack)
+  const path = `${app}/plans`
+  const key = randomUUID()
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => send({ path, body: { name: 'Once', code: 'once' } }, key)),
+  )
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
+  expect(new Set(answers.map(({ body }) => body['id'])).size).toBe(1)
+  expect(answers.filter((answer) => !isReplay(answer))).toHaveLength(1)
+  expect(await allRows(api, path)).toHaveLength(1)
+})
+
+test('a refused call leaves the key unused, and so do a dry run and a key of another path', async () => {
+  const { app, plan } = await givenVendor(stack)
+  const key = randomUUID()
+  const path = `${app}/entitlement-defs`
+  expectProblem(await send({ path, body: { key: 'No!', kind: 'feature' } }, key), 422, 'validation_failed')
+  expect(isReplay(await send({ path, body: { key: 'yes', kind: 'feature' } }, key))).toBe(false)
+  const elsewhere = await send({ path: `${app}/plans`, body: { name: 'Yes', code: 'yes' } }, key)
+  expect([elsewhere.status, isReplay(elsewhere)]).toEqual([201, false])
+
+  const items = [{ legacy_key: randomUUID(), external_ref: 'x', plan_id: (await plan()).id }]
+  const imports = { path: `${app}/licences/import`, body: { items } }
+  const dryKey = randomUUID()
+  const dry = await send({ ...imports, body: { items, dry_run: true } }, dryKey)
+  expect(dry.body).toMatchObject({ summary: { created: 1 } })
+  const real = await send(imports, dryKey)
+  expect([real.status, isReplay(real)]).toEqual([200, false])
+})
+
+test.each(['', 'x'.repeat(256)])('a key of %# that is none is refused', async (key) => {
+  const answer = await send({ path: '/v1/apps', body: { name: 'None' } }, key)
+  expectProblem(answer, 400, 'bad_request')
+})

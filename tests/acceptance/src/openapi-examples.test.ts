@@ -1,0 +1,105 @@
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { operationsOf, readDocument } from './document.ts'
+import { givenVendor } from './vendor.ts'
+
+let receiver: HttpsReceiver
+let stack: Stack
+
+beforeAll(async () => {
+  receiver = await startHttpsReceiver()
+  stack = await startStack({ receiver, simulator: true })
+})
+afterAll(async () => {
+  await stack[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+/** Operations whose example is sent, each after those that make what it needs. */
+const order = [
+  'createApplication',
+  'createApiKey',
+  'updateAccount',
+  'createEntitlementDefinition',
+  'updateEntitlementDefinition',
+  'createPlan',
+  'updatePlan',
+  'createWebhookEndpoint',
+  'issueLicence',
+  'activate',
+  'refreshActivation',
+  'recordCallHome',
+  'activateOffline',
+  'updateLicence',
+  'importLicences',
+  'migrateLegacyKey',
+  'connectProcessor',
+  'setPrice',
+  'setSpendCap',
+  'createCheckoutSession',
+  'recordSaleEvent',
+  'recoverWebhookEndpoint',
+  'replayWebhookDelivery',
+]
+
+test('the document’s example of each request is accepted as it stands, but for the ids in it', async () => {
+  const operations = operationsOf(await readDocument(stack.gatewayUrl))
+  const withExample = operations.filter(({ requestBody }) => requestBody?.content['application/json'].example)
+  expect(withExample.map(({ operationId }) => operationId).toSorted()).toEqual(order.toSorted())
+  const { appId } = await givenVendor(stack)
+  // What an example's id, key or address stands for here; what is made joins it.
+  const actual = new Map([
+    ['app_', appId],
+    ['{app_id}', appId],
+    ['https://backend.example.com/', receiver.url()],
+  ])
+  let token = ''
+  const learn: Readonly<Record<string, (answer: Record<string, string>) => Promise<void> | void>> = {
+    createEntitlementDefinition: ({ id }) => void actual.set('{ent_id}', id!),
+    createPlan: ({ id }) => void actual.set('pln_', id!).set('{plan_id}', id!),
+    createWebhookEndpoint: ({ id }) => void actual.set('whe_', id!).set('{endpoint_id}', id!),
+    issueLicence: ({ id, key }) => void actual.set('{licence_id}', id!).set('7K3QX', key!),
+    activate: (answer) => {
+      actual.set('{activation_id}', answer['activation_id']!)
+      token = answer['token']!
+    },
+    recoverWebhookEndpoint: async () => {
+      const path = `/v1/apps/${appId}/webhook-endpoints/${actual.get('{endpoint_id}')}/test`
+      const { event_id: event } = (await stack.api.post<{ event_id: string }>(path)).body
+      const delivery = await eventually(async () => {
+        const page = await stack.api.get<{ data: { id: string }[] }>(
+          `/v1/apps/${appId}/webhook-deliveries?event=${event}`,
+        )
+        expect(page.body.data).toHaveLength(1)
+        return page.body.data[0]!
+      })
+      actual.set('{delivery_id}', delivery.id)
+    },
+  }
+  const substitute = (value: unknown): unknown =>
+    typeof value === 'string'
+      ? ([...actual].find(([example]) => value.startsWith(example))?.[1] ?? value)
+      : Array.isArray(value)
+        ? value.map(substitute)
+        : typeof value === 'object' && value !== null
+          ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, substitute(inner)]))
+          : value
+  for (const operationId of order) {
+    const operation = withExample.find((each) => each.operationId === operationId)!
+    const path = operation.path.replaceAll(/\{\w+\}/g, (name) => actual.get(name)!)
+    const call = stack.api[operation.method.toLowerCase() as 'post' | 'put' | 'patch']
+    const answer = await call<Record<string, string>>(path, {
+      body: substitute(operation.requestBody!.content['application/json'].example),
+      headers: { 'idempotency-key': operationId },
+      ...(operation.security.some((way) => 'activationToken' in way) && { key: token }),
+      ...(operation.security.length === 0 && { key: null }),
+    })
+    const succeeds = Object.keys(operation.responses).filter((status) => status.startsWith('2'))
+    expect(succeeds, `${operationId}: ${JSON.stringify(answer.body)}`).toContain(String(answer.status))
+    await learn[operationId]?.(answer.body)
+  }
+})

@@ -1,0 +1,94 @@
+import { findNatsProgram } from '@licensing/local-servers/nats-program'
+import { freePort } from '@licensing/local-servers/ports'
+import { startServerProcess } from '@licensing/local-servers/server-process'
+import { startNats } from '@licensing/local-servers/nats'
+import { eventually } from '@licensing/test-support/poll'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile } from 'node:child_process'
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { connect } from 'nats'
+import { expect, test } from 'vitest'
+
+const compose = fileURLToPath(new URL('../../../deploy/compose', import.meta.url))
+const program = await findNatsProgram()
+const components = ['postgres', 'catalog', 'licensing', 'billing', 'notifier', 'gateway', 'nats']
+
+/** What make-secrets writes for a component. */
+async function secretsOf(folder: string, component: string): Promise<Record<string, string>> {
+  const text = await readFile(join(folder, component, 'env'), 'utf8')
+  const pairs = text.split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string])
+  return Object.fromEntries(pairs.filter(([name]) => name !== ''))
+}
+
+/** Runs make-secrets on a folder in place of /secrets. */
+async function makeSecrets(folder: string): Promise<void> {
+  for (const component of components) await mkdir(join(folder, component), { recursive: true })
+  const text = await readFile(join(compose, 'make-secrets'), 'utf8')
+  const script = join(folder, 'make-secrets')
+  await writeFile(script, text.replace('cd /secrets', `cd ${folder}`).replace(/^chown .*$/m, ''))
+  await promisify(execFile)('bash', [script])
+}
+
+test.skipIf(program.kind === 'docker')(
+  'NATS as compose starts it has the streams of one that had no users, and lets each service in with its secret',
+  async () => {
+    await using folder = await makeTemporaryFolder()
+    const store = join(folder.path, 'store')
+    const secrets = join(folder.path, 'secrets')
+    await makeSecrets(secrets)
+    const first = await secretsOf(secrets, 'notifier')
+    await makeSecrets(secrets)
+    expect(await secretsOf(secrets, 'notifier')).toEqual(first)
+
+    // As an earlier release had it.
+    const before = await startNats({ dataDir: folder.path, durable: false })
+    const anonymous = await connect({ servers: `127.0.0.1:${before.port}` })
+    const jsm = await anonymous.jetstreamManager()
+    await jsm.streams.add({ name: 'LICENSING_EVENTS', subjects: ['events.licensing.>'] })
+    await anonymous.jetstream().publish('events.licensing.0.licence_revoked', 'kept')
+    const { created } = await jsm.streams.info('LICENSING_EVENTS')
+    await anonymous.close()
+    await before.stop()
+
+    const port = await freePort()
+    const configuration = join(folder.path, 'nats.conf')
+    const text = await readFile(join(compose, 'nats.conf'), 'utf8')
+    await writeFile(configuration, text.replace('/data', store).replace(/^http_port.*$/m, ''))
+    await copyFile(join(compose, 'nats-accounts.conf'), join(folder.path, 'nats-accounts.conf'))
+    await using server = await startServerProcess({
+      command: join(compose, 'start-nats'),
+      args: ['--config', configuration, '-a', '127.0.0.1', '-p', String(port)],
+      env: {
+        PATH: `${program.kind === 'program' ? dirname(program.path) : ''}:${process.env['PATH']}`,
+        STORE: store,
+        ...(await secretsOf(secrets, 'nats')),
+      },
+      logFile: join(folder.path, 'nats.log'),
+      stopSignal: 'SIGTERM',
+    }).then((started) => ({ ...started, [Symbol.asyncDispose]: () => started.stop() }))
+    const enter = async (user: string) =>
+      connect({
+        servers: `127.0.0.1:${port}`,
+        user,
+        pass: (await secretsOf(secrets, user))['NATS_PASSWORD']!,
+        reconnect: false,
+      })
+    const notifier = await eventually(() => enter('notifier'))
+    const kept = await (await notifier.jetstreamManager()).streams.getMessage('LICENSING_EVENTS', { seq: 1 })
+    expect(new TextDecoder().decode(kept.data)).toBe('kept')
+    // Positions in the databases are bound to it.
+    expect((await (await notifier.jetstreamManager()).streams.info('LICENSING_EVENTS')).created).toBe(created)
+    await expect(notifier.request('events.licensing.0.licence_revoked', '')).rejects.toMatchObject({
+      code: 'PERMISSIONS_VIOLATION',
+    })
+    await notifier.close()
+    for (const user of ['catalog', 'licensing', 'billing']) await (await enter(user)).close()
+    await expect(connect({ servers: `127.0.0.1:${port}`, reconnect: false })).rejects.toMatchObject({
+      code: 'AUTHORIZATION_VIOLATION',
+    })
+    expect(server.endedBy()).toBeUndefined()
+  },
+)

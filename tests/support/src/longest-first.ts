@@ -1,0 +1,32 @@
+import { relative } from 'node:path'
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { BaseSequencer } from 'vitest/node'
+import type { TestSpecification } from 'vitest/node'
+
+/** What a run of all tests awaits longest outside of tests/: seconds on two cores. */
+export const longFiles: Readonly<Record<string, number>> = {
+  'services/notifier/src/engine/crash.pg.test.ts': 83,
+  'services/billing/src/outages.pg.test.ts': 60,
+  'packages/events/src/lying-connections.pg.test.ts': 55,
+  'services/notifier/src/endpoints/recover-crash.pg.test.ts': 28,
+  'services/notifier/src/engine/isolation.pg.test.ts': 26,
+}
+
+const wholeStackSeconds = 1_000
+
+/**
+ * Starts with the suites that run the whole stack, then with the longest of the others: one of them started last would be
+ * awaited with the other workers idle.
+ */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    return sorted.toSorted((one, other) => secondsOf(other) - secondsOf(one))
+  }
+}
+
+function secondsOf({ project, moduleId }: TestSpecification): number {
+  return project.name.startsWith('tests-')
+    ? wholeStackSeconds
+    : (longFiles[relative(CHECKOUT, moduleId)] ?? 0)
+}

@@ -1,0 +1,80 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CHECKOUT } from '@licensing/local-servers/services'
+import { expect, test } from 'vitest'
+
+/** Files that hold SQL and are no `…-queries.ts`, each with the reason. */
+const exceptions: [RegExp, string][] = [
+  [/^packages\/database\/src\/(?:migrate|prepare)\.ts$/, 'they prepare the database that queries run on'],
+  [/^packages\/local-servers\/src\/databases\.ts$/, 'it makes databases and roles, and reads no table'],
+]
+
+const isQueries = (file: string) => file.endsWith('-queries.ts')
+const isForTests = (file: string) => file.endsWith('.test.ts') || file.includes('/testing/')
+
+// Tags that are not SQL: pages, and texts as they are.
+const otherTags = ['html', 'raw']
+
+/** Statements of a source, by their first words: tagged templates, and texts given to `unsafe`. */
+function statementsIn(source: string): string[] {
+  const found = [...source.matchAll(/\.unsafe\(.{0,30}/g)].map(([call]) => call)
+  const other = /\/\/.*|\/\*[\s\S]*?\*\/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[\s\S]/y
+  /** Reads code up to the brace that closes it, templates in it too. @returns where it ends */
+  const readCode = (from: number): number => {
+    for (let at = from, open = 0; at < source.length; at = other.lastIndex) {
+      other.lastIndex = at
+      const [token] = other.exec(source)!
+      if (token === '`') other.lastIndex = readTemplate(at)
+      else if (token === '{') open += 1
+      else if (token === '}' && open === 0) return at + 1
+      else if (token === '}') open -= 1
+    }
+    return source.length
+  }
+  const readTemplate = (from: number): number => {
+    // A tag stands directly before its template, or its type arguments do.
+    const [, tag] = /([\w$]+)(?:<[^`;]*>)?$/.exec(source.slice(Math.max(0, from - 300), from)) ?? []
+    if (tag !== undefined && !otherTags.includes(tag)) found.push(source.slice(from, from + 40))
+    for (let at = from + 1; at < source.length; at += 1) {
+      if (source[at] === '\\') at += 1
+      else if (source[at] === '`') return at + 1
+      else if (source.startsWith('${', at)) at = readCode(at + 2) - 1
+    }
+    return source.length
+  }
+  readCode(0)
+  return found
+}
+
+test('SQL is written in files of queries alone', () => {
+  const files = execFileSync(
+    'git',
+    ['ls-files', 'services/*/src/*.ts', 'packages/*/src/*.ts', 'gateway/src/*.ts'],
+    {
+      cwd: CHECKOUT,
+      encoding: 'utf8',
+    },
+  )
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(join(CHECKOUT, file)) && !isForTests(file))
+  const holding = files
+    .map((file) => ({ file, statements: statementsIn(readFileSync(join(CHECKOUT, file), 'utf8')) }))
+    .filter(({ statements }) => statements.length > 0)
+  const outside = holding.filter(({ file }) => !isQueries(file))
+  expect(holding.filter(({ file }) => isQueries(file)).length).toBeGreaterThan(30)
+  expect(outside.filter(({ file }) => !exceptions.some(([exempt]) => exempt.test(file)))).toEqual([])
+  // An exception that excuses nothing is not one.
+  for (const [exempt] of exceptions) {
+    expect({ exempt, used: outside.some(({ file }) => exempt.test(file)) }).toEqual({ exempt, used: true })
+  }
+})
+
+test('a statement is found whatever its tag is called, and texts and comments are not taken for one', () => {
+  expect(statementsIn('await connection<{ id: string }[]>`select id from licences`')).toHaveLength(1)
+  expect(statementsIn('const order = tx`l.id`')).toHaveLength(1)
+  expect(statementsIn("await tx.unsafe('drop table x')")).toHaveLength(1)
+  expect(statementsIn('log.info(`it is ${name}`) // sql`select 1`\nconst text = `plain`')).toEqual([])
+  expect(statementsIn('const page = html`${names.map((name) => `${name}`)}` // `it`')).toEqual([])
+  expect(statementsIn('const page = `${await sql`select 1`}`')).toHaveLength(1)
+})
