@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-// buf lint, buf breaking against main, and whether gen/ is what the .proto files say.
+// buf lint, buf breaking against main (on main: against the commit before), and whether gen/ is what the .proto files say.
 const root = new URL('..', import.meta.url).pathname
 const env = { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH ?? ''}` }
 const run = (args: string[]) => execFileSync('buf', args, { cwd: root, env, stdio: 'inherit' })
@@ -16,17 +16,19 @@ upToDate()
 console.log('proto: lint, breaking and generated code are fine')
 
 function breaking(): void {
-  const base = process.env.BREAKING_AGAINST ?? mainWithProto()
+  const base = process.env.BREAKING_AGAINST ?? earlierContracts()
   if (base) run(['breaking', '--against', base])
   else console.log('proto: no earlier main to compare with, buf breaking has nothing to do')
 }
 
-/** The main branch of this repository, where it holds the contracts already. */
-function mainWithProto(): string | undefined {
-  for (const ref of ['origin/main', 'main']) {
+/** The main branch of this repository, or the commit before where this is main itself. */
+function earlierContracts(): string | undefined {
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' })
+  for (const ref of ['origin/main', 'main', 'HEAD~1']) {
     try {
-      execFileSync('git', ['cat-file', '-e', `${ref}:proto/buf.yaml`], { cwd: root, stdio: 'ignore' })
-      const commit = execFileSync('git', ['rev-parse', ref], { cwd: root, encoding: 'utf8' }).trim()
+      const commit = git('rev-parse', '--verify', '--quiet', ref).trim()
+      if (commit === git('rev-parse', 'HEAD').trim()) continue
+      git('cat-file', '-e', `${commit}:proto/buf.yaml`)
       return `../.git#ref=${commit},subdir=proto`
     } catch {
       continue
