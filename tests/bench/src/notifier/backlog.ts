@@ -45,7 +45,7 @@ export async function claimCost(bed: Bed, endpointId: string, times: number): Pr
     const { claimed: got } = await claimDue(sql, {
       now: new Date(),
       except: others.map(({ id }) => id),
-      room: () => claimed,
+      capacity: () => claimed,
       most: claimed,
       claimId: randomUUID(),
       leaseMs: 600_000,
