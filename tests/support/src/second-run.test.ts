@@ -1,0 +1,61 @@
+import { symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import type { Outcome } from './second-run.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+const failsAtFirst = `
+  import { existsSync, writeFileSync } from 'node:fs'
+  import { expect, test } from 'vitest'
+  test('sound', () => {})
+  test('busy', () => {
+    const ran = existsSync('ran')
+    writeFileSync('ran', '')
+    expect(ran).toBe(true)
+  })`
+const fails = `import { expect, test } from 'vitest'; test('wrong', () => expect(1).toBe(2))`
+const doesNotLoad = `import './missing.ts'`
+const raises = `
+  import { test } from 'vitest'
+  test('raises later', () => { void Promise.reject(new Error('nobody awaits this')) })`
+
+test('what passes alone is flaky and has passed; what fails twice or does not load has failed', async () => {
+  expect(await run({ failsAtFirst, fails, doesNotLoad })).toEqual({
+    passed: 2,
+    failed: 2,
+    flaky: ['failsAtFirst.test.ts > busy'],
+  })
+})
+
+test('an error outside of any test is not forgiven', async () => {
+  expect(await run({ raises, failsAtFirst })).toMatchObject({ failed: 2, flaky: [] })
+})
+
+test('where more than three files fail nothing runs again', async () => {
+  const outcome = await run({ failsAtFirst, one: fails, two: fails, three: fails })
+  expect(outcome).toEqual({ passed: 1, failed: 4, flaky: [] })
+})
+
+/** Runs these files, by name, in a process of its own. */
+async function run(files: Record<string, string>): Promise<Outcome> {
+  await using folder = await makeTemporaryFolder()
+  await symlink(join(import.meta.dirname, '../node_modules'), join(folder.path, 'node_modules'))
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(folder.path, `${name}.test.ts`), content)
+  }
+  const program = `
+    import { startVitest } from ${JSON.stringify(import.meta.resolve('vitest/node'))}
+    import { runFailedAgain } from ${JSON.stringify(import.meta.resolve('./second-run.ts'))}
+    const vitest = await startVitest('test', [], { root: ${JSON.stringify(folder.path)}, config: false, watch: false })
+    const outcome = await runFailedAgain(vitest)
+    await vitest.close()
+    console.log('\\n' + JSON.stringify(outcome))
+    process.exit(0)`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], {
+    cwd: folder.path,
+    env: { ...process.env, VITEST: undefined },
+  })
+  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Outcome
+}
