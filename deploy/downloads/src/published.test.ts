@@ -45,7 +45,7 @@ beforeAll(async () => {
   }
   // The SDK is packed so in a test of its own (sdk/test/package.test.ts): two at once would build into one folder.
   await Promise.all([pack('cli'), pack('testing')])
-}, 120_000)
+})
 afterAll(() => folder[Symbol.asyncDispose]())
 
 const manifestIn = async (path: string) =>

@@ -33,4 +33,4 @@ test('a connection that takes no bytes any more is given up, and another is made
   expect(nats.connected()).toBe(true)
   await nats.connection.flush()
   await nats.close()
-}, 60_000)
+})

@@ -73,24 +73,19 @@ test('consumers killed between effect and acknowledgement take every event in on
   const workers = [await start(), await start()]
   for (let round = 0; round < 4; round += 1) {
     const before = (await effectsOf(given.sql)).length
-    await eventually(
-      async () => {
-        const { length } = await effectsOf(given.sql)
-        return length > before || length === accounts.length * each
-      },
-      { timeoutMs: 20_000 },
-    )
+    await eventually(async () => {
+      const { length } = await effectsOf(given.sql)
+      return length > before || length === accounts.length * each
+    })
     await workers[round % 2]!.kill()
     workers[round % 2] = await start()
   }
   await changes
-  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each, {
-    timeoutMs: 25_000,
-  })
+  await eventually(async () => (await effectsOf(given.sql)).length === accounts.length * each)
   await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()))
   const taken = byAccount(await effectsOf(given.sql))
   for (const account of accounts) expect(taken[account]).toEqual(upTo(each))
-}, 60_000)
+})
 
 test('a poison message goes to the dead-letter stream and what follows it flows on', async () => {
   await using given = await givenSender()
@@ -105,7 +100,7 @@ test('a poison message goes to the dead-letter stream and what follows it flows 
   await whenChanged(given.sql, 'acct_a', 6, 10)
   await whenChanged(given.sql, 'acct_b', 1, 3)
   const consumer = given.consumer()
-  await eventually(async () => (await effectsOf(given.sql)).length === 13, { timeoutMs: 20_000 })
+  await eventually(async () => (await effectsOf(given.sql)).length === 13)
   expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(10), acct_b: upTo(3) })
   const jsm = await given.nats.connection.jetstreamManager()
   const letters = await jsm.streams.info('DEAD_LETTERS')
@@ -189,7 +184,7 @@ test('a stream that was lost and recreated is read from its start', async () => 
   await jsm.streams.delete('LICENSING_EVENTS')
   await whenChanged(given.sql, 'acct_a', 4, 5)
   const after = given.consumer()
-  await eventually(async () => (await effectsOf(given.sql)).length === 5, { timeoutMs: 20_000 })
+  await eventually(async () => (await effectsOf(given.sql)).length === 5)
   expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(5) })
   await after.stop()
 })

@@ -67,6 +67,6 @@ test('deliveries lost at the end of a burst are read again though nothing follow
     await eventually(async () => expect(given.stolen() + (await effectsOf(sql)).length).toBe(number))
   }
   const arrived = (await effectsOf(sql)).length
-  await eventually(async () => expect(await effectsOf(sql)).toHaveLength(arrived + 1), { timeoutMs: 20_000 })
+  await eventually(async () => expect(await effectsOf(sql)).toHaveLength(arrived + 1))
   expect(byAccount(await effectsOf(sql))).toEqual({ [account]: upTo(arrived + 1) })
 })

@@ -127,7 +127,7 @@ test('a missed event whose handling fails stays on the list with the reason, and
   await whenChanged(given.sql, account, 2, 3)
   await given.published(4)
   const first = given.consume(false)
-  await eventually(async () => expect(await given.numbers()).toEqual(upTo(3)), { timeoutMs: 20_000 })
+  await eventually(async () => expect(await given.numbers()).toEqual(upTo(3)))
   await first.stop()
   // As if all had been passed.
   await given.sql`truncate consumed_events, effects, dead_lettered_events`
@@ -165,7 +165,7 @@ test('second copies, copies published by hand and dead letters are not missed', 
     }),
   )
   await whenChanged(given.sql, account, 4, 4)
-  await eventually(async () => expect(await given.numbers()).toEqual(upTo(4)), { timeoutMs: 20_000 })
+  await eventually(async () => expect(await given.numbers()).toEqual(upTo(4)))
   await eventually(async () => {
     const [row] = await given.sql<
       { audited: bigint }[]
@@ -184,9 +184,7 @@ test('a stream that was recreated is compared from its start, and what its forme
   await (await given.manager()).streams.delete('LICENSING_EVENTS')
   await whenChanged(given.sql, account, 11, 12)
   const after = given.consume()
-  await eventually(async () => expect(await given.numbers()).toEqual([1, 2, 3, 4, 5, 9, 10, 11, 12]), {
-    timeoutMs: 20_000,
-  })
+  await eventually(async () => expect(await given.numbers()).toEqual([1, 2, 3, 4, 5, 9, 10, 11, 12]))
   await eventually(async () => {
     const [row] = await given.sql<
       { audited: bigint }[]

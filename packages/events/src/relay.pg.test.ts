@@ -58,7 +58,7 @@ test('two relays killed again and again between publish and delete lose nothing,
     relays[round % 2] = await start()
   }
   await changes
-  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  await eventually(() => emptied(given.sql))
   await Promise.all(relays.map((relay) => relay[Symbol.asyncDispose]()))
   const contents = byAccount(await streamContents(given.server.url))
   for (const account of accounts) expect(contents[account]).toEqual(upTo(each))
@@ -76,7 +76,7 @@ test('while NATS is unavailable changes go on, and all of them arrive once it is
   expect(performance.now() - startedMs).toBeLessThan(4_000)
   expect(await emptied(given.sql)).toBe(false)
   await given.server.start()
-  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  await eventually(() => emptied(given.sql))
   expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: upTo(150) })
   await relay.stop()
   await nats.close()
@@ -89,7 +89,7 @@ test('a process starts while NATS is unavailable, and publishes when it comes', 
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
   await whenChanged(given.sql, 'acct_a', 1, 3)
   await given.server.start()
-  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  await eventually(() => emptied(given.sql))
   expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: [1, 2, 3] })
   await relay.stop()
   await nats.close()
@@ -116,7 +116,7 @@ test('a stream that is full makes events wait, and once it may hold more all of 
 
   // As after a restart with another STREAM_MAX_BYTES.
   const large = start(1024 * 1024)
-  await eventually(() => emptied(given.sql), { timeoutMs: 20_000 })
+  await eventually(() => emptied(given.sql))
   expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_a: upTo(300) })
   await large.stop()
   await nats.close()

@@ -11,7 +11,7 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
-import { eventually as poll } from '@licensing/test-support/poll'
+import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -19,10 +19,6 @@ import { connect as connectNats } from 'nats'
 import { expect, test } from 'vitest'
 import { planCopy, startCatalogStandIn } from './testing/harness.ts'
 import { actor } from './testing/makers.ts'
-
-// A process starts in a second, and in many of them on a machine that is busy.
-const eventually = <T>(attempt: () => T | Promise<T>) => poll(attempt, { timeoutMs: 40_000 })
-const limitMs = 120_000
 
 const vendor = { accountId: newId('acct'), applicationId: newId('app') }
 const archived = (plan: PlanCopy) =>
@@ -52,7 +48,8 @@ async function givenSurroundings(postgresUrl?: string) {
     catalog,
     environment,
     calls: licensing.calls,
-    start: (waitMs = limitMs) => startService('licensing', environment, folder.path, { waitMs }),
+    start: (waitMs?: number) =>
+      startService('licensing', environment, folder.path, { ...(waitMs !== undefined && { waitMs }) }),
     issueOn: (plan: PlanCopy, key: string = newId('evt')) =>
       licensing.calls.issueLicence({
         ...vendor,
@@ -84,147 +81,123 @@ const readiness = async (operationsUrl: string) => {
   return { status: answer.status, body: await answer.text() }
 }
 
-test(
-  'it takes over all of catalog’s plans before it is ready, however many pages they are',
-  async () => {
-    await using around = await givenSurroundings()
-    const plans = Array.from({ length: 450 }, () => planCopy(vendor))
-    for (const plan of plans) around.catalog.state.copies.set(plan.id, plan)
-    await using service = await around.start()
-    around.catalog.state.unavailable = true
-    for (const plan of [plans[0]!, plans[199]!, plans[200]!, plans[449]!]) {
-      expect(await around.issueOn(plan)).toMatchObject({ replayed: false })
+test('it takes over all of catalog’s plans before it is ready, however many pages they are', async () => {
+  await using around = await givenSurroundings()
+  const plans = Array.from({ length: 450 }, () => planCopy(vendor))
+  for (const plan of plans) around.catalog.state.copies.set(plan.id, plan)
+  await using service = await around.start()
+  around.catalog.state.unavailable = true
+  for (const plan of [plans[0]!, plans[199]!, plans[200]!, plans[449]!]) {
+    expect(await around.issueOn(plan)).toMatchObject({ replayed: false })
+  }
+  expect(await service.stop()).toBe('exit code 0')
+})
+
+test('with catalog unavailable it is ready once it has consumed what catalog had published', async () => {
+  await using around = await givenSurroundings()
+  around.catalog.state.unavailable = true
+  const plans = Array.from({ length: 20 }, () => planCopy(vendor))
+  for (const plan of plans) await around.publish([plan])
+  await around.publish([archived(plans[3]!)])
+  await using _ = await around.start()
+  expect(await around.issueOn(plans[19]!)).toMatchObject({ replayed: false })
+  await expect(around.issueOn(plans[3]!)).rejects.toMatchObject({ code: 'plan_archived' })
+})
+
+test('with catalog and NATS unavailable it is not ready, and says what is missing; it is when NATS is there', async () => {
+  await using around = await givenSurroundings()
+  around.catalog.state.unavailable = true
+  await around.nats.stop()
+  await using service = await around.start(0)
+  await eventually(async () => {
+    const { status, body } = await readiness(service.operationsUrl)
+    expect(status).toBe(503)
+    expect(body).toContain('plan copies are not complete yet')
+  })
+  await around.nats.start()
+  await service.untilReady()
+})
+
+test('an archive that comes by event alone suspends, and its events are published', async () => {
+  await using around = await givenSurroundings()
+  const plan = planCopy(vendor)
+  around.catalog.state.copies.set(plan.id, plan)
+  await using _ = await around.start()
+  const { licence } = await around.issueOn(plan)
+  await around.publish([archived(plan)])
+  const scope = { accountId: vendor.accountId, licenceId: licence!.id }
+  await eventually(async () => {
+    const detail = await around.calls.getLicence(scope)
+    expect(detail.licence).toMatchObject({ status: 'suspended', statusReason: 'plan_archived' })
+  })
+  expect(await around.calls.archivePlan({ plan: archived(plan) })).toMatchObject({ suspendedLicences: 1n })
+
+  const connection = await connectNats({ servers: around.nats.url })
+  const subject = subjectOf('licensing', partitionOf(vendor.accountId), 'licence_suspended')
+  const jsm = await connection.jetstreamManager()
+  const message = await eventually(() =>
+    jsm.streams.getMessage(streamOf('licensing'), { last_by_subj: subject }),
+  )
+  expect(fromBinary(EventSchema, message.data)).toMatchObject({
+    ...vendor,
+    payload: { value: { licenceId: licence!.id, status: 'suspended', reason: 'plan_archived' } },
+  })
+  await connection.close()
+})
+
+test('it sweeps by itself', async () => {
+  await using around = await givenSurroundings()
+  const plan = planCopy(vendor)
+  around.catalog.state.copies.set(plan.id, plan)
+  await using _ = await around.start()
+  const { licence } = await around.calls.provisionLicence({
+    ...vendor,
+    paymentRef: 'cs_1',
+    planId: plan.id,
+    externalRef: 'buyer',
+    expiresOn: timestampFromMs(Math.ceil(Date.now() / 1000 + 1) * 1000),
+  })
+  const scope = { accountId: vendor.accountId, licenceId: licence!.id }
+  await eventually(async () => {
+    expect((await around.calls.getLicence(scope)).licence!.status).toBe('expired')
+  })
+})
+
+test('it recovers by itself when PostgreSQL comes back, and what was answered is kept', async () => {
+  await using postgres = await startOwnPostgres()
+  await using around = await givenSurroundings(postgres.url())
+  const plan = planCopy(vendor)
+  around.catalog.state.copies.set(plan.id, plan)
+  await using service = await around.start()
+  const answered = new Map<string, string>()
+  const refusals = new Set<string>()
+  const stopped = new AbortController()
+  const load = Array.from({ length: 8 }, async (_, caller) => {
+    for (let at = 0; !stopped.signal.aborted; at += 1) {
+      const key = `${caller}-${at}`
+      const answer = await around.issueOn(plan, key).catch((error: { code: string }) => error)
+      if ('code' in answer) refusals.add(answer.code)
+      else answered.set(key, answer.licence!.id)
     }
-    expect(await service.stop()).toBe('exit code 0')
-  },
-  limitMs,
-)
-
-test(
-  'with catalog unavailable it is ready once it has consumed what catalog had published',
-  async () => {
-    await using around = await givenSurroundings()
-    around.catalog.state.unavailable = true
-    const plans = Array.from({ length: 20 }, () => planCopy(vendor))
-    for (const plan of plans) await around.publish([plan])
-    await around.publish([archived(plans[3]!)])
-    await using _ = await around.start()
-    expect(await around.issueOn(plans[19]!)).toMatchObject({ replayed: false })
-    await expect(around.issueOn(plans[3]!)).rejects.toMatchObject({ code: 'plan_archived' })
-  },
-  limitMs,
-)
-
-test(
-  'with catalog and NATS unavailable it is not ready, and says what is missing; it is when NATS is there',
-  async () => {
-    await using around = await givenSurroundings()
-    around.catalog.state.unavailable = true
-    await around.nats.stop()
-    await using service = await around.start(0)
-    await eventually(async () => {
-      const { status, body } = await readiness(service.operationsUrl)
-      expect(status).toBe(503)
-      expect(body).toContain('plan copies are not complete yet')
-    })
-    await around.nats.start()
-    await service.untilReady(limitMs)
-  },
-  limitMs,
-)
-
-test(
-  'an archive that comes by event alone suspends, and its events are published',
-  async () => {
-    await using around = await givenSurroundings()
-    const plan = planCopy(vendor)
-    around.catalog.state.copies.set(plan.id, plan)
-    await using _ = await around.start()
-    const { licence } = await around.issueOn(plan)
-    await around.publish([archived(plan)])
-    const scope = { accountId: vendor.accountId, licenceId: licence!.id }
-    await eventually(async () => {
-      const detail = await around.calls.getLicence(scope)
-      expect(detail.licence).toMatchObject({ status: 'suspended', statusReason: 'plan_archived' })
-    })
-    expect(await around.calls.archivePlan({ plan: archived(plan) })).toMatchObject({ suspendedLicences: 1n })
-
-    const connection = await connectNats({ servers: around.nats.url })
-    const subject = subjectOf('licensing', partitionOf(vendor.accountId), 'licence_suspended')
-    const jsm = await connection.jetstreamManager()
-    const message = await eventually(() =>
-      jsm.streams.getMessage(streamOf('licensing'), { last_by_subj: subject }),
-    )
-    expect(fromBinary(EventSchema, message.data)).toMatchObject({
-      ...vendor,
-      payload: { value: { licenceId: licence!.id, status: 'suspended', reason: 'plan_archived' } },
-    })
-    await connection.close()
-  },
-  limitMs,
-)
-
-test(
-  'it sweeps by itself',
-  async () => {
-    await using around = await givenSurroundings()
-    const plan = planCopy(vendor)
-    around.catalog.state.copies.set(plan.id, plan)
-    await using _ = await around.start()
-    const { licence } = await around.calls.provisionLicence({
-      ...vendor,
-      paymentRef: 'cs_1',
-      planId: plan.id,
-      externalRef: 'buyer',
-      expiresOn: timestampFromMs(Math.ceil(Date.now() / 1000 + 1) * 1000),
-    })
-    const scope = { accountId: vendor.accountId, licenceId: licence!.id }
-    await eventually(async () => {
-      expect((await around.calls.getLicence(scope)).licence!.status).toBe('expired')
-    })
-  },
-  limitMs,
-)
-
-test(
-  'it recovers by itself when PostgreSQL comes back, and what was answered is kept',
-  async () => {
-    await using postgres = await startOwnPostgres()
-    await using around = await givenSurroundings(postgres.url())
-    const plan = planCopy(vendor)
-    around.catalog.state.copies.set(plan.id, plan)
-    await using service = await around.start()
-    const answered = new Map<string, string>()
-    const refusals = new Set<string>()
-    const stopped = new AbortController()
-    const load = Array.from({ length: 8 }, async (_, caller) => {
-      for (let at = 0; !stopped.signal.aborted; at += 1) {
-        const key = `${caller}-${at}`
-        const answer = await around.issueOn(plan, key).catch((error: { code: string }) => error)
-        if ('code' in answer) refusals.add(answer.code)
-        else answered.set(key, answer.licence!.id)
-      }
-    })
-    const goesOn = async () => {
-      const before = answered.size
-      await eventually(() => answered.size > before + 20)
-    }
-    for (const end of [() => postgres.kill(), () => postgres.stop()]) {
-      await goesOn()
-      await end()
-      expect((await readiness(service.operationsUrl)).status).toBe(503)
-      await postgres.start()
-      await goesOn()
-    }
-    stopped.abort()
-    await Promise.all(load)
-    expect([...refusals].filter((code) => code !== 'unavailable')).toEqual([])
-    for (const [key, id] of answered) {
-      expect(await around.issueOn(plan, key)).toMatchObject({ replayed: true, licence: { id } })
-    }
-    const { counts } = await around.calls.countActiveLicences({ planIds: [plan.id] })
-    expect(counts[0]).toBeGreaterThanOrEqual(BigInt(answered.size))
-    expect(await service.stop()).toBe('exit code 0')
-  },
-  limitMs,
-)
+  })
+  const goesOn = async () => {
+    const before = answered.size
+    await eventually(() => answered.size > before + 20)
+  }
+  for (const end of [() => postgres.kill(), () => postgres.stop()]) {
+    await goesOn()
+    await end()
+    expect((await readiness(service.operationsUrl)).status).toBe(503)
+    await postgres.start()
+    await goesOn()
+  }
+  stopped.abort()
+  await Promise.all(load)
+  expect([...refusals].filter((code) => code !== 'unavailable')).toEqual([])
+  for (const [key, id] of answered) {
+    expect(await around.issueOn(plan, key)).toMatchObject({ replayed: true, licence: { id } })
+  }
+  const { counts } = await around.calls.countActiveLicences({ planIds: [plan.id] })
+  expect(counts[0]).toBeGreaterThanOrEqual(BigInt(answered.size))
+  expect(await service.stop()).toBe('exit code 0')
+})

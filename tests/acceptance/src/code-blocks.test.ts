@@ -68,38 +68,34 @@ const electron = `declare module 'electron' {
 }
 `
 
-test(
-  'TypeScript in documents compiles, against the types that the packages are published with',
-  { timeout: 120_000 },
-  async () => {
-    await mkdir(join(here, 'node_modules'), { recursive: true })
-    await using folder = await mkdtempDisposable(join(here, 'node_modules/.blocks-'))
-    const files = documents().flatMap((document) =>
-      blocksOf(document)
-        .filter(({ language }) => checked.includes(language))
-        .map(({ language, code }, at) => ({
-          name: `${document.replaceAll('/', '-')}-${at + 1}.${language}`,
-          code,
-        })),
-    )
-    expect(files.length).toBeGreaterThan(8)
-    // A module each, also where a block imports nothing.
-    for (const { name, code } of files) await writeFile(join(folder.path, name), `${code}\nexport {}\n`)
-    await writeFile(join(folder.path, 'electron.d.ts'), electron)
-    await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
-    const compilerOptions = {
-      lib: ['esnext', 'dom'],
-      jsx: 'react-jsx',
-      types: ['node'],
-      noUnusedLocals: false,
-    }
-    const project = { extends: join(CHECKOUT, 'tsconfig.base.json'), compilerOptions, include: ['*'] }
-    await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
-    const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
-    const complaints = await run(compiler, ['-p', folder.path], { cwd: folder.path }).then(
-      () => '',
-      ({ stdout }: { stdout: string }) => stdout,
-    )
-    expect(complaints).toBe('')
-  },
-)
+test('TypeScript in documents compiles, against the types that the packages are published with', async () => {
+  await mkdir(join(here, 'node_modules'), { recursive: true })
+  await using folder = await mkdtempDisposable(join(here, 'node_modules/.blocks-'))
+  const files = documents().flatMap((document) =>
+    blocksOf(document)
+      .filter(({ language }) => checked.includes(language))
+      .map(({ language, code }, at) => ({
+        name: `${document.replaceAll('/', '-')}-${at + 1}.${language}`,
+        code,
+      })),
+  )
+  expect(files.length).toBeGreaterThan(8)
+  // A module each, also where a block imports nothing.
+  for (const { name, code } of files) await writeFile(join(folder.path, name), `${code}\nexport {}\n`)
+  await writeFile(join(folder.path, 'electron.d.ts'), electron)
+  await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
+  const compilerOptions = {
+    lib: ['esnext', 'dom'],
+    jsx: 'react-jsx',
+    types: ['node'],
+    noUnusedLocals: false,
+  }
+  const project = { extends: join(CHECKOUT, 'tsconfig.base.json'), compilerOptions, include: ['*'] }
+  await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
+  const compiler = join(CHECKOUT, 'node_modules/.bin/tsc')
+  const complaints = await run(compiler, ['-p', folder.path], { cwd: folder.path }).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+  expect(complaints).toBe('')
+})

@@ -77,7 +77,6 @@ test('the API reference has a sample in every language for every operation', () 
 
 test.each(Object.entries(runners))(
   'the sample in %s issues a licence as it stands',
-  { timeout: 120_000 },
   async (label, { file, probe, build, run: command }) => {
     if (spawnSync(probe[0], probe.slice(1)).status !== 0) {
       return void process.stdout.write(`skipped: no ${label} for the samples of the API reference\n`)
@@ -104,37 +103,33 @@ test.each(Object.entries(runners))(
   },
 )
 
-test(
-  'every sample in TypeScript compiles, and those in curl, Python and Go parse',
-  { timeout: 120_000 },
-  async () => {
-    await mkdir(join(here, 'node_modules'), { recursive: true })
-    await using folder = await mkdtempDisposable(join(here, 'node_modules/.samples-'))
-    const names = operations.map(({ operationId }) => operationId)
-    for (const name of names) {
-      await writeFile(join(folder.path, `${name}.ts`), `${sourceOf(name, 'TypeScript')}\nexport {}\n`)
-      await writeFile(join(folder.path, `${name}.sh`), sourceOf(name, 'curl'))
-      await writeFile(join(folder.path, `${name}.py`), sourceOf(name, 'Python'))
-      await writeFile(join(folder.path, `${name}.go`), sourceOf(name, 'Go'))
-    }
-    await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
-    const project = {
-      extends: join(CHECKOUT, 'tsconfig.base.json'),
-      compilerOptions: { types: ['node'] },
-      include: ['*'],
-    }
-    await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
-    const complaints = await run(join(CHECKOUT, 'node_modules/.bin/tsc'), ['-p', folder.path], {
-      cwd: folder.path,
-    }).then(
-      () => '',
-      ({ stdout }: { stdout: string }) => stdout,
-    )
-    expect(complaints).toBe('')
-    await run('sh', ['-c', 'for file in *.sh; do bash -n "$file" || exit 1; done'], { cwd: folder.path })
-    await run('python3', ['-m', 'compileall', '-q', '.'], { cwd: folder.path })
-    if (spawnSync('gofmt', ['-h']).error === undefined)
-      await run('sh', ['-c', 'gofmt -e *.go >/dev/null'], { cwd: folder.path })
-    else process.stdout.write('skipped: no gofmt for the samples of the API reference\n')
-  },
-)
+test('every sample in TypeScript compiles, and those in curl, Python and Go parse', async () => {
+  await mkdir(join(here, 'node_modules'), { recursive: true })
+  await using folder = await mkdtempDisposable(join(here, 'node_modules/.samples-'))
+  const names = operations.map(({ operationId }) => operationId)
+  for (const name of names) {
+    await writeFile(join(folder.path, `${name}.ts`), `${sourceOf(name, 'TypeScript')}\nexport {}\n`)
+    await writeFile(join(folder.path, `${name}.sh`), sourceOf(name, 'curl'))
+    await writeFile(join(folder.path, `${name}.py`), sourceOf(name, 'Python'))
+    await writeFile(join(folder.path, `${name}.go`), sourceOf(name, 'Go'))
+  }
+  await writeFile(join(folder.path, 'package.json'), '{ "type": "module" }')
+  const project = {
+    extends: join(CHECKOUT, 'tsconfig.base.json'),
+    compilerOptions: { types: ['node'] },
+    include: ['*'],
+  }
+  await writeFile(join(folder.path, 'tsconfig.json'), JSON.stringify(project))
+  const complaints = await run(join(CHECKOUT, 'node_modules/.bin/tsc'), ['-p', folder.path], {
+    cwd: folder.path,
+  }).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+  expect(complaints).toBe('')
+  await run('sh', ['-c', 'for file in *.sh; do bash -n "$file" || exit 1; done'], { cwd: folder.path })
+  await run('python3', ['-m', 'compileall', '-q', '.'], { cwd: folder.path })
+  if (spawnSync('gofmt', ['-h']).error === undefined)
+    await run('sh', ['-c', 'gofmt -e *.go >/dev/null'], { cwd: folder.path })
+  else process.stdout.write('skipped: no gofmt for the samples of the API reference\n')
+})

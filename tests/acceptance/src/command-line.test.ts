@@ -164,7 +164,7 @@ test('trigger makes each event happen that can be, on a licence of its own, and 
   const text = await runCommand(simulated, 'trigger', 'licence.suspended')
   expect(text.stdout).toMatch(/^evt_\w{26}\n$/)
   expect((await stack.api.get<Licence>(`/v1/licences/${customer.id}`)).body.status).toBe('active')
-}, 120_000)
+})
 
 test('what cannot be made to happen is refused, a payment without the simulator too; an unknown event is wrong use', async () => {
   for (const [type, code] of [

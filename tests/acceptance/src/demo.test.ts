@@ -21,7 +21,7 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
   ]) {
     expect(output).toContain(seen)
   }
-}, 120_000)
+})
 
 test('npm run demo works against what npm start runs, and again', async () => {
   await using folder = await makeTemporaryFolder()
@@ -33,7 +33,7 @@ test('npm run demo works against what npm start runs, and again', async () => {
     expect(output.match(/⇒ webhook/g)).toHaveLength(7)
     expect(output).not.toContain('signature WRONG')
   }
-}, 180_000)
+})
 
 /** What it printed, once it has ended well. */
 async function runDemo(dataDir: string): Promise<string> {

@@ -175,4 +175,4 @@ test('events of a processor whose API answers nothing still provision, downgrade
       expect.objectContaining({ licence_id: licenceId, amount: 3000, lane: 'full_refund' }),
     ]),
   )
-}, 90_000)
+})

@@ -33,13 +33,13 @@ beforeAll(async () => {
   await mkdir(bin)
   await writeFile(join(bin, 'licensing'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
   await chmod(join(bin, 'licensing'), 0o755)
-}, 120_000)
+})
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()
   await folder[Symbol.asyncDispose]()
 })
 
-test.each(scripts)('the commands of %s work as they stand', { timeout: 180_000 }, async (document) => {
+test.each(scripts)('the commands of %s work as they stand', async (document) => {
   const vendor = await givenVendor(stack)
   const cwd = join(folder.path, document.replaceAll('/', '-'))
   const installed = join(cwd, '.global/bin')

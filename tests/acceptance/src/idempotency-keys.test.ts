@@ -16,7 +16,7 @@ beforeAll(async () => {
   stack = await startStack({ receiver, simulator: true })
   const body = { processor: 'stripe', connected_account: 'acct_1Keys' }
   expect((await stack.api.put('/v1/processor', { body })).status).toBe(200)
-}, 120_000)
+})
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()
   await receiver[Symbol.asyncDispose]()

@@ -242,13 +242,10 @@ test('a paid checkout is provisioned whatever characters its reference has', asy
     body: JSON.stringify({ session: new URL(session.body.url).pathname.split('/').at(-1) }),
   })
   expect(paid.status).toBe(200)
-  await eventually(
-    async () => {
-      const { body } = await vendor.api.get(`${vendor.app}/checkout-sessions/${session.body.id}`)
-      expect(body).toMatchObject({ status: 'provisioned', external_ref: reference })
-    },
-    { timeoutMs: 15_000 },
-  )
+  await eventually(async () => {
+    const { body } = await vendor.api.get(`${vendor.app}/checkout-sessions/${session.body.id}`)
+    expect(body).toMatchObject({ status: 'provisioned', external_ref: reference })
+  })
   const query = `external_ref=${encodeURIComponent(reference)}`
   const found = await vendor.api.get<{ data: Licence[] }>(`${vendor.app}/licences?${query}`)
   expect(found.body.data).not.toEqual([])

@@ -21,7 +21,7 @@ beforeAll(async () => {
   stack = await startStack({ environment })
   vendor = await givenVendor(stack)
   await vendor.define('export_pdf', 'feature', 'true')
-}, 120_000)
+})
 afterAll(() => stack[Symbol.asyncDispose]())
 
 interface OfflineActivation {

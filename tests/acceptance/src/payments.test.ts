@@ -107,7 +107,7 @@ async function givenShop() {
   }
   const session = async (id: string) => (await api.get<Session>(`${app}/checkout-sessions/${id}`)).body
   const reaches = (id: string, status: string) =>
-    eventually(async () => expect((await session(id)).status).toBe(status), { timeoutMs: 15_000 })
+    eventually(async () => expect((await session(id)).status).toBe(status))
   const licencesOf = (externalRef: string) =>
     allRows<Licence>(api, `${app}/licences?external_ref=${encodeURIComponent(externalRef)}`)
   /** Pays, and answers the licence. */
@@ -118,16 +118,13 @@ async function givenShop() {
     return { session: opened, licence: (await licencesOf(externalRef))[0]! }
   }
   const becomes = (licenceId: string, status: string) =>
-    eventually(
-      async () => {
-        const { body } = await api.get<Licence>(`/v1/licences/${licenceId}`)
-        expect(body.status).toBe(status)
-        return body
-      },
-      { timeoutMs: 15_000 },
-    )
+    eventually(async () => {
+      const { body } = await api.get<Licence>(`/v1/licences/${licenceId}`)
+      expect(body.status).toBe(status)
+      return body
+    })
   const hears = (expected: string[]) =>
-    eventually(() => expect(types().toSorted()).toEqual(expected.toSorted()), { timeoutMs: 15_000 })
+    eventually(() => expect(types().toSorted()).toEqual(expected.toSorted()))
   const fees = async () =>
     (await allRows<Fee>(api, '/v1/fees')).filter((fee) => fee.application_id === vendor.appId)
   return {

@@ -11,7 +11,7 @@ let stack: Stack
 beforeAll(async () => {
   const environment = { PRODUCT_RATE_PER_MINUTE: '100000', RATE_LIMIT_PER_MINUTE: '100000' }
   stack = await startStack({ environment, replicas: { licensing: 2, gateway: 2 } })
-}, 120_000)
+})
 afterAll(() => stack[Symbol.asyncDispose]())
 
 interface Application {
@@ -109,7 +109,7 @@ test('a root key is rotated by the operator, and the former one is retired 180 d
   }, effective)
   const unknown = await runAdmin(stack, 'rotate-root-key', '--app', appId.replace(/.$/, '0'))
   expect(unknown.code).toBe(1)
-}, 150_000)
+})
 
 test('while licensing is unavailable no application is made, and afterwards the request can be repeated', async () => {
   const name = 'Made once'
@@ -126,4 +126,4 @@ test('while licensing is unavailable no application is made, and afterwards the 
   expect(await named()).toEqual([])
   expect((await stack.api.post('/v1/apps', { body: { name } })).status).toBe(201)
   expect(await named()).toHaveLength(1)
-}, 60_000)
+})

@@ -21,7 +21,7 @@ beforeAll(async () => {
   vendor = await givenVendor(stack)
   await vendor.define('export_pdf', 'feature')
   await vendor.define('max_projects', 'limit', '3')
-}, 120_000)
+})
 afterAll(() => stack[Symbol.asyncDispose]())
 
 async function givenLicence(fields: Record<string, unknown> = {}): Promise<Licence> {

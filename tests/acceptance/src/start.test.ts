@@ -60,7 +60,7 @@ test('one command brings up a stack that can be used as it says, and a second on
   expect(await fetch(`${again.gateway}/portal`)).toMatchObject({ status: 200 })
   const after = await apiClient(again.gateway, second.apiKey()).get(`/v1/apps/${ready.app_id}/plans`)
   expect(after.body).toEqual(plans.body)
-}, 240_000)
+})
 
 describe('a stack that runs', () => {
   let folder: TemporaryFolder
@@ -77,7 +77,7 @@ describe('a stack that runs', () => {
     second = startLocalStack({ dataDir: join(folder.path, 'second') })
     const [ready] = await Promise.all([stack.ready(), second.ready()])
     ;({ gateway, app_id, account_id } = ready)
-  }, 240_000)
+  })
   afterAll(async () => {
     await Promise.all([stack[Symbol.asyncDispose](), second[Symbol.asyncDispose]()])
     await folder[Symbol.asyncDispose]()
@@ -100,7 +100,7 @@ describe('a stack that runs', () => {
     expect(await fourth.ended).toBe(1)
     expect(fourth.stderr).toContain(`port ${new URL(gateway).port} is taken`)
     expect(await apiClient(gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
-  }, 240_000)
+  })
 
   test('has another account when an administrator makes it, whose key works', async () => {
     const adminOf = async (dataDir: string) =>
@@ -118,7 +118,7 @@ describe('a stack that runs', () => {
     const api = apiClient(gateway, made.key)
     expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
     expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
-  }, 240_000)
+  })
 
   test('starts services and servers again that crash', async () => {
     const noted: { name: string; pid: number }[] = JSON.parse(
@@ -130,14 +130,11 @@ describe('a stack that runs', () => {
       await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
     }
     const api = apiClient(gateway, stack.apiKey())
-    await eventually(
-      async () => expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
-      { timeoutMs: 30_000 },
+    await eventually(async () =>
+      expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
     )
-    await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }), {
-      timeoutMs: 30_000,
-    })
-  }, 240_000)
+    await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }))
+  })
 })
 
 test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
@@ -156,7 +153,7 @@ test('after kill -9 of the launcher nothing goes on running, and the next start 
   expect(await stillRunning(family)).toEqual([])
   const plans = await apiClient(ready.gateway, next.apiKey()).get(`/v1/apps/${app_id}/plans`)
   expect(plans.body).toMatchObject({ data: [{ id: plan.body['id'] }] })
-}, 240_000)
+})
 
 test('a signal before it is up stops it as well', async () => {
   const dataDir = await givenDataDir()
@@ -166,7 +163,7 @@ test('a signal before it is up stops it as well', async () => {
   expect(await stack.end('SIGINT')).toBe(0)
   expect(stack.stdout).not.toContain('ready')
   expect(await stillRunning(family)).toEqual([])
-}, 240_000)
+})
 
 test('with the operator’s own servers and key, nothing is embedded', async () => {
   const dataDir = await givenDataDir()
@@ -187,4 +184,4 @@ test('with the operator’s own servers and key, nothing is embedded', async () 
     'notifier',
     'stripe-simulator',
   ])
-}, 240_000)
+})

@@ -71,14 +71,11 @@ async function givenShop() {
   }
   const session = async (id: string) => (await api.get<Session>(`${app}/checkout-sessions/${id}`)).body
   const reaches = (id: string, status: string) =>
-    eventually(
-      async () => {
-        const found = await session(id)
-        expect(found.status).toBe(status)
-        return found
-      },
-      { timeoutMs: 15_000 },
-    )
+    eventually(async () => {
+      const found = await session(id)
+      expect(found.status).toBe(status)
+      return found
+    })
   const pay = ({ url }: Session) => atProcessor('pay', { session: new URL(url).pathname.split('/').at(-1)! })
   const buy = async (externalRef: string) => {
     const opened = await open(externalRef)
@@ -166,14 +163,11 @@ test('payments and refunds are listed by time, licence and charge', async () => 
   await atProcessor('refund', { charge: older!.charge_ref, amount: 100 })
   const refunds = (query = '') =>
     allRows<{ id: string; licence_id: string; charge_ref: string }>(api, `${app}/refunds${query}`, 1)
-  const [refund] = await eventually(
-    async () => {
-      const rows = await refunds()
-      expect(rows).toHaveLength(1)
-      return rows
-    },
-    { timeoutMs: 15_000 },
-  )
+  const [refund] = await eventually(async () => {
+    const rows = await refunds()
+    expect(rows).toHaveLength(1)
+    return rows
+  })
   expect(refund).toMatchObject({ licence_id: first.licence_id, charge_ref: older!.charge_ref })
   expect(
     await refunds(`?licence=${first.licence_id}&charge_ref=${older!.charge_ref}&since=${ago(hourMs)}`),
@@ -300,25 +294,22 @@ test('metrics have a point for every step, and within 10 seconds what happened i
     downgraded: 0,
     active: 0,
   }
-  await eventually(
-    async () => {
-      expect(await read('licences', yesterday, tomorrow)).toEqual({
-        metric: 'licences',
-        step: 'day',
-        from: yesterday,
-        to: tomorrow,
-        points: [
-          { at: `${yesterday}T00:00:00.000Z`, values: none },
-          {
-            at: `${today}T00:00:00.000Z`,
-            values: { ...none, issued: 2, created: 1, suspended: 1, downgraded: 1, active: 1 },
-          },
-          { at: `${tomorrow}T00:00:00.000Z`, values: none },
-        ],
-      })
-    },
-    { timeoutMs: 15_000 },
-  )
+  await eventually(async () => {
+    expect(await read('licences', yesterday, tomorrow)).toEqual({
+      metric: 'licences',
+      step: 'day',
+      from: yesterday,
+      to: tomorrow,
+      points: [
+        { at: `${yesterday}T00:00:00.000Z`, values: none },
+        {
+          at: `${today}T00:00:00.000Z`,
+          values: { ...none, issued: 2, created: 1, suspended: 1, downgraded: 1, active: 1 },
+        },
+        { at: `${tomorrow}T00:00:00.000Z`, values: none },
+      ],
+    })
+  })
   expect((await read('activations', today, today)).points).toEqual([
     { at: `${today}T00:00:00.000Z`, values: { new: 1, freed: 1, seen: 1 } },
   ])

@@ -36,7 +36,7 @@ let receiver: HttpsReceiver
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
   stack = await startStack({ receiver, environment: { WEBHOOK_BACKOFF_SECONDS: '600' } })
-}, 120_000)
+})
 afterEach(() => receiver.answerWith({}))
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()

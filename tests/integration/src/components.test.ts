@@ -138,7 +138,7 @@ test(
         subjectOf('licensing', partitionOf(accountId), 'licence.suspended'),
         toBinary(EventSchema, event),
       )
-    const [delivery] = await receiver.received(1, 30_000)
+    const [delivery] = await receiver.received(1)
     expect(delivery!.headers['webhook-id']).toBe(event.id)
     const { envelopes } = await calls.listEvents({ accountId, after: 0n, limit: 10 })
     expect(envelopes.map((text) => (JSON.parse(text) as { id: string }).id)).toContain(event.id)

@@ -21,58 +21,54 @@ describe.skipIf(!withContainers)('the development image', () => {
     })
   }, 600_000)
 
-  test(
-    'one container holds all of it: a subscription is declined, paid, renewed and disputed',
-    { timeout: 240_000 },
-    async () => {
-      const licensing = await startLicensing({ image })
-      const { url, apiKey, appId, simulator, events } = licensing
-      const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
-        const response = await fetch(`${url}${path}`, {
-          method,
-          headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-          ...(body && { body: JSON.stringify(body) }),
-        })
-        expect(response.ok, `${method} ${path} ${response.status}`).toBe(true)
-        return (await response.json()) as Answer
-      }
-      const app = `/v1/apps/${appId}`
-      const plan = await call<{ id: string }>('POST', `${app}/plans`, { name: 'Pro', code: 'pro' })
-      const price = {
-        price_id: 'price_1',
-        amount: 4900,
-        currency: 'eur',
-        mode: 'subscription',
-        period_months: 1,
-      }
-      await call('PUT', `${app}/plans/${plan.id}/price`, price)
-      const session = await call<{ url: string }>('POST', `${app}/checkout-sessions`, {
-        plan_id: plan.id,
-        external_ref: 'customer-1',
-        success_url: 'https://shop.example.com/thanks',
-        cancel_url: 'https://shop.example.com/cart',
+  test('one container holds all of it: a subscription is declined, paid, renewed and disputed', async () => {
+    const licensing = await startLicensing({ image })
+    const { url, apiKey, appId, simulator, events } = licensing
+    const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
+      const response = await fetch(`${url}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        ...(body && { body: JSON.stringify(body) }),
       })
-      await simulator.fail(session.url)
-      expect(await events.all()).toEqual([])
-      await simulator.pay(session.url)
-      const created = await events.next('licence.created')
-      const path = `/v1/licences/${String(created.data.object['licence_id'])}`
-      const before = await call<{ expires_on: string }>('GET', path)
-      await simulator.renew(session.url)
-      await eventually(async () => {
-        const { expires_on: end } = await call<{ expires_on: string }>('GET', path)
-        expect(Date.parse(end)).toBeGreaterThan(Date.parse(before.expires_on))
-      })
-      await simulator.dispute(session.url)
-      expect((await events.next('licence.revoked')).data.object['licence_id']).toBe(
-        created.data.object['licence_id'],
-      )
-      await licensing.stop()
-      await expect(fetch(url)).rejects.toThrow()
-    },
-  )
+      expect(response.ok, `${method} ${path} ${response.status}`).toBe(true)
+      return (await response.json()) as Answer
+    }
+    const app = `/v1/apps/${appId}`
+    const plan = await call<{ id: string }>('POST', `${app}/plans`, { name: 'Pro', code: 'pro' })
+    const price = {
+      price_id: 'price_1',
+      amount: 4900,
+      currency: 'eur',
+      mode: 'subscription',
+      period_months: 1,
+    }
+    await call('PUT', `${app}/plans/${plan.id}/price`, price)
+    const session = await call<{ url: string }>('POST', `${app}/checkout-sessions`, {
+      plan_id: plan.id,
+      external_ref: 'customer-1',
+      success_url: 'https://shop.example.com/thanks',
+      cancel_url: 'https://shop.example.com/cart',
+    })
+    await simulator.fail(session.url)
+    expect(await events.all()).toEqual([])
+    await simulator.pay(session.url)
+    const created = await events.next('licence.created')
+    const path = `/v1/licences/${String(created.data.object['licence_id'])}`
+    const before = await call<{ expires_on: string }>('GET', path)
+    await simulator.renew(session.url)
+    await eventually(async () => {
+      const { expires_on: end } = await call<{ expires_on: string }>('GET', path)
+      expect(Date.parse(end)).toBeGreaterThan(Date.parse(before.expires_on))
+    })
+    await simulator.dispute(session.url)
+    expect((await events.next('licence.revoked')).data.object['licence_id']).toBe(
+      created.data.object['licence_id'],
+    )
+    await licensing.stop()
+    await expect(fetch(url)).rejects.toThrow()
+  })
 
-  test('the samples of the guide start it with Testcontainers', { timeout: 240_000 }, async () => {
+  test('the samples of the guide start it with Testcontainers', async () => {
     await using folder = await makeTemporaryFolder()
     const cwd = folder.path
     await symlink(new URL('../node_modules', import.meta.url).pathname, join(cwd, 'node_modules'))

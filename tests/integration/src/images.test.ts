@@ -49,5 +49,5 @@ describe.skipIf(!withContainers)('images', () => {
   test('the commands of operators are inside', async () => {
     expect(await inImage('catalog', 'licensing-admin', '--help')).toContain('create-account')
     expect(await inImage('licensing', 'rotate-signing-keys', '--help')).toContain('--re-encrypt')
-  }, 60_000)
+  })
 })

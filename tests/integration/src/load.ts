@@ -140,7 +140,7 @@ export async function expectEveryEvent(
       expect(all.map(({ sequence }) => sequence)).toEqual(all.map((_, at) => at + 1))
       return ours
     },
-    { timeoutMs: 30_000, intervalMs: 250 },
+    { intervalMs: 250 },
   )
   for (const [licence, done] of changes) {
     const seen = events.filter(({ data }) => data.object.licence_id === licence)
@@ -151,7 +151,7 @@ export async function expectEveryEvent(
       const delivered = new Set(receiver.requests.map(({ headers }) => headers['webhook-id']))
       expect(events.filter(({ id }) => !delivered.has(id))).toEqual([])
     },
-    { timeoutMs: 30_000, intervalMs: 250 },
+    { intervalMs: 250 },
   )
 }
 

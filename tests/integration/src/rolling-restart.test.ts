@@ -23,4 +23,4 @@ test('every component is restarted one by one under load: no request fails, no e
   const changes = await load.stop()
   expect(load.failures).toEqual([])
   await expectEveryEvent(stack, receiver, changes)
-}, 180_000)
+})

@@ -74,11 +74,11 @@ export function asTextTests(world: () => World): void {
     page.on('response', (response) => {
       if (response.url().includes('/webhook-deliveries')) reads += 1
     })
-    await eventually(() => expect(reads).toBeGreaterThan(0), { timeoutMs: 30_000 })
+    await eventually(() => expect(reads).toBeGreaterThan(0))
     const before = await where()
     const seen = reads
-    await eventually(() => expect(reads).toBeGreaterThan(seen + 1), { timeoutMs: 30_000 })
+    await eventually(() => expect(reads).toBeGreaterThan(seen + 1))
     expect(await where()).toEqual(before)
     expect(await rows.count()).toBe(31)
-  }, 90_000)
+  })
 }

@@ -35,7 +35,7 @@ export function everyPageTests(world: () => World): void {
     }
     // That no processor is connected is asked by a call, which the browser reports.
     expect(window.complaints.filter((text) => !text.includes('status of 404'))).toEqual([])
-  }, 120_000)
+  })
 
   test('the sign-in form is seen by everybody, in light, dark and on a phone', async () => {
     await using window = await world().open({ key: null, bypassCSP: true })

@@ -209,7 +209,7 @@ export function licencesTests(world: () => World): void {
     const asked = page.getByRole('alertdialog', { name: 'Suspend' })
     const confirming = asked.getByRole('button', { name: 'Suspend' })
     await confirming.click()
-    await asked.locator('[aria-busy=true]').waitFor({ timeout: 1_000 })
+    await asked.locator('[aria-busy=true]').waitFor()
     await confirming.click({ force: true })
     expect(await button('Reactivate').count()).toBe(0)
     released.resolve()

@@ -37,16 +37,13 @@ export function overviewTests(world: () => World): void {
       const { body } = await stack.api.get<{ data: { endpoint_id: string }[] }>('/v1/alerts')
       expect(body.data.some((alert) => alert.endpoint_id === endpointId)).toBe(true)
     })
-    await eventually(
-      async () => {
-        const today = new Date().toISOString().slice(0, 10)
-        const { body } = await stack.api.get<{ points: { values: { active: number } }[] }>(
-          `${app}/metrics?metric=licences&from=${today}&to=${today}&step=day`,
-        )
-        expect(body.points[0]?.values.active).toBe(5)
-      },
-      { timeoutMs: 15_000 },
-    )
+    await eventually(async () => {
+      const today = new Date().toISOString().slice(0, 10)
+      const { body } = await stack.api.get<{ points: { values: { active: number } }[] }>(
+        `${app}/metrics?metric=licences&from=${today}&to=${today}&step=day`,
+      )
+      expect(body.points[0]?.values.active).toBe(5)
+    })
 
     await using window = await open({ at: at('') })
     const { page, region, button, table } = window
@@ -58,9 +55,7 @@ export function overviewTests(world: () => World): void {
     const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date())
     expect(await today('Active licences')).toEqual([day, '5'])
     expect(await today('New licences')).toEqual([day, '5', '2', '0', '3'])
-    await eventually(async () => expect(await region('Revenue').textContent()).toContain('¥1,500'), {
-      timeoutMs: 15_000,
-    })
+    await eventually(async () => expect(await region('Revenue').textContent()).toContain('¥1,500'))
     expect(await today('Revenue')).toEqual([day, '€68.00', '¥1,500'])
     expect((await today('Webhook deliveries')).slice(0, 2)).toEqual([day, '0'])
     expect(await table('Webhook deliveries').getByRole('row').count()).toBe(31)

@@ -5,8 +5,6 @@ import { expectEveryLook } from './looks.ts'
 import { connectProcessor } from './processor.ts'
 import type { Vendor, World } from './world.ts'
 
-const limitMs = 20_000
-
 /** What happens at the processor. */
 async function atProcessor({ stack }: World, action: string, body: object): Promise<void> {
   const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
@@ -46,7 +44,7 @@ async function givenShop(world: World) {
     (await api.get<Checkout>(`${one.app}/checkout-sessions/${id}`)).body.status
   const pay = async (session: Checkout, becomes = 'provisioned') => {
     await atProcessor(world, 'pay', { session: new URL(session.url).pathname.split('/').at(-1) })
-    await eventually(async () => expect(await status(session.id)).toBe(becomes), { timeoutMs: limitMs })
+    await eventually(async () => expect(await status(session.id)).toBe(becomes))
   }
   return { ...one, planId, open, pay, status }
 }
@@ -65,25 +63,22 @@ export function paymentsTests(world: () => World): void {
     await shop.pay(session)
     // The tables refresh by themselves.
     const paid = window.table('Payments').getByRole('row', { name: 'customer-1' })
-    await paid.getByText('€49.00').waitFor({ timeout: limitMs })
+    await paid.getByText('€49.00').waitFor()
     await paid.getByText('€0.49').waitFor()
     const checkouts = window.table('Checkouts')
     await checkouts.getByRole('row', { name: 'customer-1' }).getByText('provisioned').waitFor()
     await checkouts.getByRole('row', { name: 'customer-2' }).getByText('open').waitFor()
     const fees = window.table('Fees').getByRole('row', { name: shop.name })
-    await fees.getByText('€0.49').waitFor({ timeout: limitMs })
+    await fees.getByText('€0.49').waitFor()
 
     const { body } = await stack.api.get<{ data: { charge_ref: string }[] }>(`${shop.app}/payments`)
     await atProcessor(world(), 'refund', { charge: body.data[0]!.charge_ref })
-    await eventually(
-      async () => {
-        const { body: refunds } = await stack.api.get<{ data: object[] }>(`${shop.app}/refunds`)
-        expect(refunds.data).toMatchObject([{ status: 'succeeded' }])
-        const { body: credited } = await stack.api.get<{ data: { kind: string }[] }>('/v1/fees?limit=1')
-        expect(credited.data).toMatchObject([{ kind: 'credit' }])
-      },
-      { timeoutMs: limitMs },
-    )
+    await eventually(async () => {
+      const { body: refunds } = await stack.api.get<{ data: object[] }>(`${shop.app}/refunds`)
+      expect(refunds.data).toMatchObject([{ status: 'succeeded' }])
+      const { body: credited } = await stack.api.get<{ data: { kind: string }[] }>('/v1/fees?limit=1')
+      expect(credited.data).toMatchObject([{ kind: 'credit' }])
+    })
     await window.page.reload()
     const refund = window.table('Refunds').getByRole('row', { name: 'full refund' })
     await refund.getByText('€49.00').waitFor()
@@ -96,7 +91,7 @@ export function paymentsTests(world: () => World): void {
     await window.heading('customer-1').waitFor()
     const ofLicence = window.region('Payments').getByRole('row', { name: body.data[0]!.charge_ref })
     await ofLicence.getByText('€49.00').first().waitFor()
-  }, 90_000)
+  })
 
   test('a checkout that failed says why and has Replay, which provisions once the cause is gone', async () => {
     const shop = await givenShop(world())
@@ -117,7 +112,7 @@ export function paymentsTests(world: () => World): void {
     expect(await shop.status(session.id)).toBe('provisioned')
     expect(await window.button('Replay', row).count()).toBe(0)
     expect(await shop.licences()).toMatchObject([{ external_ref: 'customer-1', status: 'active' }])
-  }, 90_000)
+  })
 
   test('the spend cap is a meter; it is changed in main units, and removed', async () => {
     const { stack, open } = world()

@@ -27,7 +27,7 @@ describe.skipIf(!chromium)('the portal', () => {
   let world: World
   beforeAll(async () => {
     world = await startWorld()
-  }, 120_000)
+  })
   afterEach(() => world.receiver.answerWith({}))
   afterAll(() => world[Symbol.asyncDispose]())
 

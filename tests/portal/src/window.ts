@@ -75,7 +75,7 @@ async function newPage(browser: Browser, bypassCSP: boolean): Promise<Page> {
   const context = await browser.newContext({ bypassCSP, reducedMotion: 'reduce' })
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
-  page.setDefaultTimeout(10_000)
+  page.setDefaultTimeout(60_000)
   return page
 }
 
@@ -85,7 +85,7 @@ async function leave(page: Page): Promise<boolean> {
     for (const event of ['console', 'pageerror', 'request', 'dialog']) page.removeAllListeners(event)
     await page.unrouteAll({ behavior: 'ignoreErrors' })
     await page.context().clearCookies()
-    await page.goto('about:blank', { timeout: 2000 })
+    await page.goto('about:blank', { timeout: 10_000 })
     return true
   } catch {
     return false

@@ -14,7 +14,7 @@ test('NATS down for 20 s under load: requests are answered all the while, events
   await using stack = await startStack({ receiver, environment })
   const { planId } = await givenShop(stack, receiver)
   const load = startLoad(stack, planId, 4)
-  await eventually(() => receiver.requests.length > 20, { timeoutMs: 20_000 })
+  await eventually(() => receiver.requests.length > 20)
   await stack.nats.kill()
   const before = load.done.requests
   // The time itself is what is tested: 20 s without NATS.
@@ -24,7 +24,7 @@ test('NATS down for 20 s under load: requests are answered all the while, events
   const done = await load.stop()
   expect([...done.refused]).toEqual([])
   await expectNothingLost(stack, receiver, done)
-}, 180_000)
+})
 
 test('PostgreSQL killed and restarted under load: every service recovers by itself, what was answered stands', async () => {
   await using postgres = await startOwnPostgres()
@@ -34,16 +34,16 @@ test('PostgreSQL killed and restarted under load: every service recovers by itse
   const load = startLoad(stack, planId, 4)
   for (const how of ['kill', 'stop', 'kill'] as const) {
     const before = receiver.requests.length
-    await eventually(() => receiver.requests.length > before + 20, { timeoutMs: 30_000 })
+    await eventually(() => receiver.requests.length > before + 20)
     await postgres[how]()
     await postgres.start()
   }
   const before = receiver.requests.length
-  await eventually(() => receiver.requests.length > before + 20, { timeoutMs: 30_000 })
+  await eventually(() => receiver.requests.length > before + 20)
   const done = await load.stop()
   expect([...done.refused.keys()].filter((status) => status !== 503)).toEqual([])
   await expectNothingLost(stack, receiver, done)
   for (const process of Object.values(stack.processes).flat()) {
     expect((await fetch(`${process.operationsUrl}/readyz`)).status, process.name).toBe(200)
   }
-}, 180_000)
+})

@@ -103,7 +103,7 @@ test('services that start while PostgreSQL is down or recovers stay alive, log o
   await started
   expect(performance.now() - returnedAt).toBeLessThan(10_000)
   for (const log of logs) expectOneLine(await log())
-}, 90_000)
+})
 
 test('services whose first connection is refused by a PostgreSQL that recovers start, with one line', async () => {
   await using recovering = await startRecoveringPostgres(new URL(server.url()).host)
@@ -117,7 +117,7 @@ test('services whose first connection is refused by a PostgreSQL that recovers s
   await started
   expect(performance.now() - returnedAt).toBeLessThan(10_000)
   for (const log of logs) expectOneLine(await log())
-}, 90_000)
+})
 
 test('a start whose connection stalls in the middle fails /healthz and ends within its limit, and the next one serves', async () => {
   await using proxy = await startFaultyProxy(new URL(server.url()).host)
@@ -154,7 +154,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
   await others.end({ timeout: 1 })
   await service.start()
   expect((await fetch(`${service.operationsUrl}/readyz`)).status).toBe(200)
-}, 90_000)
+})
 
 test('an outage of PostgreSQL under running services is no error, and each background work logs it once', async () => {
   await (
@@ -175,4 +175,4 @@ test('an outage of PostgreSQL under running services is no error, and each backg
     const counts = Map.groupBy(works, ({ msg, part }) => `${msg} ${part ?? ''}`)
     expect([...counts].filter(([, same]) => same.length > 1).map(([work]) => work)).toEqual([])
   }
-}, 90_000)
+})

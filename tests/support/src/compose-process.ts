@@ -20,7 +20,7 @@ export async function composeProcess(
   // Another one each time that it starts.
   let address = await addressOf(container)
   const isRunning = async () => (await inspect(container, '{{.State.Running}}')) === 'true'
-  const untilReady = async (timeoutMs = 30_000) => {
+  const untilReady = async (timeoutMs = 120_000) => {
     await eventually(
       async () => {
         const response = await fetch(`http://${address}:${operationsPort}/readyz`).catch(() => undefined)

@@ -50,7 +50,7 @@ export interface HttpsReceiver extends AsyncDisposable {
   readonly connections: number
   /** From now on every request, or every one that the function is asked about, is answered so. */
   answerWith(answer: Answer | ((request: ReceivedRequest, index: number) => Answer)): void
-  /** The requests, once there are at least `count` of them; throws when there are not within `timeoutMs` (10 s). */
+  /** The requests, once there are at least `count` of them; throws when there are not within `timeoutMs` (a minute). */
   received(count: number, timeoutMs?: number): Promise<ReceivedRequest[]>
   /** Refuses connections until `resume`; what is open is cut. */
   pause(): Promise<void>
@@ -115,7 +115,7 @@ export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): 
     answerWith: (next) => {
       choose = typeof next === 'function' ? next : () => next
     },
-    received: (count, timeoutMs = 10_000) =>
+    received: (count, timeoutMs = 60_000) =>
       eventually(
         () => {
           if (requests.length >= count) return requests

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /**
  * Calls `attempt` until it neither throws nor answers false, and returns what it answered.
  *
- * @param options.timeoutMs how long to keep trying (10 s when absent)
+ * @param options.timeoutMs how long to keep trying (a minute when absent)
  * @param options.intervalMs pause between tries (25 ms when absent)
  * @throws the last failure of `attempt` when the time is up
  * @example
@@ -13,7 +13,7 @@ export async function eventually<Result>(
   attempt: () => Result | Promise<Result>,
   options: { timeoutMs?: number; intervalMs?: number } = {},
 ): Promise<Awaited<Result>> {
-  const { timeoutMs = 10_000, intervalMs = 25 } = options
+  const { timeoutMs = 60_000, intervalMs = 25 } = options
   const until = Date.now() + timeoutMs
   for (;;) {
     let failure: unknown

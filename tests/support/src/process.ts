@@ -23,7 +23,7 @@ export async function startService(
   environment = { CALLER_CHECK: 'off', ...environment }
   const tag = process.env['TEST_IMAGES']
   if (tag) return startServiceContainer(service, tag, environment, folder, options)
-  const { waitMs = 30_000, name = service } = options
+  const { waitMs = 120_000, name = service } = options
   let current = environment
   let release = options.release ?? process.env['TEST_RELEASE']
   const operationsUrl = () =>
@@ -68,7 +68,7 @@ export async function startService(
       node = await launch()
       if (waitMs > 0) await ready(waitMs)
     },
-    untilReady: (timeoutMs = 30_000) => ready(timeoutMs),
+    untilReady: (timeoutMs = 120_000) => ready(timeoutMs),
     [Symbol.asyncDispose]: async () => {
       // A frozen one would not hear the signal.
       if (node.server.endedBy() === undefined) process.kill(node.server.pid, 'SIGCONT')

@@ -6,7 +6,7 @@ import { parseCLI, startVitest } from 'vitest/node'
 import { runFailedAgain } from './second-run.ts'
 
 // `npm test`: all projects, or those that the arguments name (as vitest takes them). The last line that it prints
-// is `N passed, N failed`; it exits 0 when nothing failed. Up to three files that failed run once more, alone; what passes
+// is `N passed, N failed`; it exits 0 when nothing failed. Up to five files that failed run once more, alone; what passes
 // then is printed as flaky, and is a defect to be mended. Without the name of a file among the arguments, services run as
 // the bundles of which images are made; TEST_BUNDLES= (empty) runs their sources, as for a file that is named.
 

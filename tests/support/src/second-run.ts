@@ -10,7 +10,7 @@ export interface Outcome {
 }
 
 /** More files than these that fail are no accident of a busy machine. */
-const mostFiles = 3
+const mostFiles = 5
 
 /**
  * The outcome of a finished run after its failed files, if they are few, ran once more, one at a time. A test that fails

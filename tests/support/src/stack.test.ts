@@ -37,7 +37,7 @@ test('a stack delivers webhooks, and its services can be killed and started agai
     expect(await api.get(`/v1/apps/${appId}/licences`)).toMatchObject({ status: 200 }),
   )
   expect(await licensing?.stop()).toBe('exit code 0')
-}, 120_000)
+})
 
 test('the Stripe simulator of a stack is there when it is asked for', async () => {
   await using stack = await startStack({ simulator: true })
@@ -46,4 +46,4 @@ test('the Stripe simulator of a stack is there when it is asked for', async () =
     body: { processor: 'stripe', connected_account: 'acct_1TestOfTheStack' },
   })
   expect(connected.status).toBe(200)
-}, 120_000)
+})

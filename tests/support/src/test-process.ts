@@ -17,7 +17,7 @@ export interface TestProcess extends AsyncDisposable {
   resume(): void
   /** Starts it again, with changes to its environment or another release, and returns when it is ready. */
   start(changes?: Record<string, string>, release?: string): Promise<void>
-  /** Returns when /readyz answers 200; throws when that takes longer than `timeoutMs` (30 s). */
+  /** Returns when /readyz answers 200; throws when that takes longer than `timeoutMs` (two minutes). */
   untilReady(timeoutMs?: number): Promise<void>
 }
 

@@ -155,7 +155,7 @@ describe('the spend cap', () => {
       await eventually(() => expect(reached(vendor)).toHaveLength(1))
       expect(reached(vendor)).toMatchObject([{ cap_minor: 1000, spent_minor: 1225 }])
     }
-  }, 120_000)
+  })
 })
 
 describe('the ledger', () => {

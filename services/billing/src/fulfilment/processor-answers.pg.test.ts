@@ -163,7 +163,6 @@ test('a merchant whose questions hang delays no other’s sale', async () => {
   const startedMs = performance.now()
   await pay(harness, session)
   await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(['charge 245']), {
-    timeoutMs: 20_000,
     intervalMs: 20,
   })
   expect(performance.now() - startedMs).toBeLessThan(4_000)
@@ -178,9 +177,8 @@ test('refunds take effect among many fresh sales', async () => {
   )
   const paying = Promise.all(sessions.map((session) => pay(harness, session)))
   await harness.simulator.control('refund', { charge })
-  await eventually(
-    async () => expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' }),
-    { timeoutMs: 10_000 },
+  await eventually(async () =>
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' }),
   )
   await paying
   await handled(harness)

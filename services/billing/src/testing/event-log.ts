@@ -53,7 +53,7 @@ export function startEventLog(nats: Nats): EventLog {
       const { streams } = await managing()
       for (const source of next.keys()) {
         const last = (await streams.info(streamOf(source)).catch(() => undefined))?.state.last_seq ?? 0
-        await eventually(() => next.get(source)! > last, { timeoutMs: 30_000 })
+        await eventually(() => next.get(source)! > last)
       }
     },
     of: (accountId) =>

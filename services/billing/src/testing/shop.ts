@@ -110,17 +110,14 @@ export function sentTypes({ events }: Pick<Harness, 'events'>, { accountId }: Ve
 /** Resolves when billing has no processor event left to handle, then gives the events a moment to be sent. */
 export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
   await simulator.settled()
-  await eventually(
-    async () => {
-      const [row] = await sql<{ waiting: number }[]>`
+  await eventually(async () => {
+    const [row] = await sql<{ waiting: number }[]>`
         select (select count(*) from processor_events where handled_at is null and not parked)::int
           + (select count(*) from fulfilments where due_at is not null or carry_at is not null)::int
           + (select count(*) from processor_questions where next_at is not null and attempts < 3)::int
           + (select count(*) from outbox)::int as waiting`
-      expect(row!.waiting).toBe(0)
-    },
-    { timeoutMs: 20_000 },
-  )
+    expect(row!.waiting).toBe(0)
+  })
 }
 
 export function scope({ accountId, applicationId }: Vendor) {

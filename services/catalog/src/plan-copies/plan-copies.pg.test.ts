@@ -118,8 +118,9 @@ test('an event of a plan is as small with 500 definitions as with one, and names
     expect(catalog.licensing.copies.get(plan.id)?.version).toBe(4n)
     return sizesOf(events)
   }
-  const sizes = await live(large)
-  expect(sizes).toEqual(await live(small))
+  const [sizes, others] = [await live(large), await live(small)]
+  // A time takes a few bytes more or less.
+  sizes.forEach((size, at) => expect(Math.abs(size - others[at]!)).toBeLessThan(10))
   expect(Math.max(...sizes)).toBeLessThan(250)
 
   // A change of a definition names every plan, and not what each of them resolves to.

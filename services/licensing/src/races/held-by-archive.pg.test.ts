@@ -72,7 +72,7 @@ test('verbs, activations and issues that wait for an archive leave the connectio
   }
   await licensing.revokeLicence(verbOn(harness, licences[0]!))
   expect(await statusOf(harness, licences[0]!)).toBe('revoked')
-}, 60_000)
+})
 
 test('what waits longer than four seconds is unavailable, and nothing was changed', async () => {
   const plan = await givenPlan(harness)
@@ -86,4 +86,4 @@ test('what waits longer than four seconds is unavailable, and nothing was change
     await held.end()
   }
   expect(await statusOf(harness, licence)).toBe('active')
-}, 60_000)
+})

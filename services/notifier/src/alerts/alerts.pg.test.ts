@@ -67,9 +67,9 @@ test('an endpoint that exhausts its retries has one mail sent to the address of 
   })
   const { id } = await notifier.register(receiver.url())
   const events = await notifier.happen(3)
-  await eventually(() => expect(mailbox.mails.length).toBeGreaterThan(0), { timeoutMs: 20_000 })
+  await eventually(() => expect(mailbox.mails.length).toBeGreaterThan(0))
   const disabled = () => mailbox.mails.filter(({ text }) => text.includes('Webhook endpoint disabled'))
-  await eventually(() => expect(disabled()).toHaveLength(1), { timeoutMs: 20_000 })
+  await eventually(() => expect(disabled()).toHaveLength(1))
   const [mail] = disabled()
   expect(mail!.to).toEqual([`${notifier.of.accountId}@vendor.example`])
   expect(mail!.text).toContain('From: alerts@licensing.example')
@@ -79,7 +79,7 @@ test('an endpoint that exhausts its retries has one mail sent to the address of 
   expect(events.some((event) => mail!.text.includes(event.id))).toBe(true)
 
   // Its sixth failure had made one of its own.
-  await eventually(async () => expect(await mailed(notifier)).toHaveLength(2), { timeoutMs: 20_000 })
+  await eventually(async () => expect(await mailed(notifier)).toHaveLength(2))
   const kinds = (await alertsOf(notifier)).map(({ kind }) => kind)
   expect(kinds.toSorted()).toEqual(['endpoint_disabled', 'endpoint_failing'])
   expect(mailbox.mails).toHaveLength(2)
@@ -128,7 +128,7 @@ test('an alert is tried again until the mail server takes it and the address can
     await notifier.sql`update alerts set next_try_at = now() where sent_at is null and tries > 0`
     expect(mailbox.mails).toHaveLength(1)
   }
-  await eventually(soon, { timeoutMs: 25_000, intervalMs: 500 })
+  await eventually(soon, { intervalMs: 500 })
   expect(asked).toBeGreaterThan(2)
 })
 

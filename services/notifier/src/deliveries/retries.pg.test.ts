@@ -158,14 +158,11 @@ test('the event that exhausts an endpoint takes its other pending deliveries wit
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.05] })
   const { id: endpointId } = await notifier.register(receiver.url())
   await notifier.happen(5)
-  await eventually(
-    async () => {
-      const deliveries = await notifier.deliveries({ endpointId })
-      expect(deliveries).toHaveLength(5)
-      expect(deliveries.every(({ status }) => status === 'failed')).toBe(true)
-    },
-    { timeoutMs: 20_000 },
-  )
+  await eventually(async () => {
+    const deliveries = await notifier.deliveries({ endpointId })
+    expect(deliveries).toHaveLength(5)
+    expect(deliveries.every(({ status }) => status === 'failed')).toBe(true)
+  })
   expect(Math.max(...(await notifier.deliveries()).map(({ attemptCount }) => attemptCount))).toBe(12)
   expect(await notifier.sql`select 1 from alerts where kind = 'endpoint_disabled'`).toHaveLength(1)
   expect(await notifier.sql`select 1 from waiting_endpoints`).toHaveLength(0)
@@ -184,10 +181,8 @@ test('a delivery that succeeds while another exhausts the endpoint is delivered 
   const { id: endpointId } = await notifier.register(receiver.url())
   const [failing] = await notifier.happen()
   receiver.answerWith(({ headers }) => ({ status: headers['webhook-id'] === failing!.id ? 500 : 200 }))
-  const disabled = eventually(
-    async () =>
-      expect((await notifier.calls.getEndpoint({ ...notifier.of, endpointId })).status).toBe('disabled'),
-    { timeoutMs: 20_000 },
+  const disabled = eventually(async () =>
+    expect((await notifier.calls.getEndpoint({ ...notifier.of, endpointId })).status).toBe('disabled'),
   )
   for (let i = 0; i < 40; i += 1) await notifier.happen(3)
   await disabled

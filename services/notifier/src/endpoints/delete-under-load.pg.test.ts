@@ -38,4 +38,4 @@ test('endpoints deleted while two replicas record and send events leave nothing 
       where d.status = 'pending' and e.status = 'disabled' and not e.has_leftovers`
     expect(left.map(({ id }) => id)).toEqual([])
   })
-}, 180_000)
+})

@@ -48,7 +48,7 @@ test('of many events each arrives once, though recovery is asked of two notifier
   await notifiers.register(receiver.url('/other'))
   const askedAt = Date.now()
   await notifiers.happen(50)
-  await eventually(() => expect(arrived('/other')).toHaveLength(50), { timeoutMs: 20_000 })
+  await eventually(() => expect(arrived('/other')).toHaveLength(50))
   const isStillSending = arrived('/recovered').length < manyEvents
   recoverSlowly(0)
   const slowest = Math.max(...arrived('/other').map(({ arrivedAt }) => arrivedAt - askedAt))
@@ -64,7 +64,7 @@ test('of many events each arrives once, though recovery is asked of two notifier
   expect(new Set(ids).size).toBe(manyEvents + 50)
   expect(ids.length - new Set(ids).size).toBeLessThanOrEqual(mostUnrecorded)
   expect(Number((await notifiers.calls.recoverEndpoint(request)).deliveries)).toBe(0)
-}, 240_000)
+})
 
 test('one notifier starts them in order of sequence', async () => {
   await using receiver = await startHttpsReceiver()
@@ -81,7 +81,7 @@ test('one notifier starts them in order of sequence', async () => {
   const times = startedAt.map(({ at }) => at.getTime())
   expect(times).toHaveLength(3_000)
   expect(times).toEqual(times.toSorted((a, b) => a - b))
-}, 120_000)
+})
 
 test('a notifier that is killed while it recovers has made all deliveries or none, and the call can be repeated', async () => {
   await using receiver = await startHttpsReceiver()
@@ -116,4 +116,4 @@ test('a notifier that is killed while it recovers has made all deliveries or non
   const twins = await notifiers.sql`
     select event_id from deliveries group by endpoint_id, event_id having count(*) > 1 limit 1`
   expect(twins).toHaveLength(0)
-}, 240_000)
+})

@@ -32,7 +32,7 @@ test('endpoints that never answer delay nobody else', async () => {
     // Behind a dead one it would wait for a timeout at least.
     expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_000)
   }
-}, 60_000)
+})
 
 test('what is in flight to one endpoint never exceeds 32, and starts at 2', async () => {
   let inFlight = 0
@@ -47,25 +47,25 @@ test('what is in flight to one endpoint never exceeds 32, and starts at 2', asyn
   await using notifier = await startTestNotifier({ receiver, slots: 200 })
   await notifier.register(receiver.url())
   await notifier.happen(600)
-  await receiver.received(600, 30_000)
+  await receiver.received(600)
   expect(Math.max(...seen.slice(0, 2))).toBeLessThanOrEqual(2)
   expect(Math.max(...seen)).toBeLessThanOrEqual(32)
   expect(Math.max(...seen)).toBeGreaterThan(24)
-}, 60_000)
+})
 
 test('far more deliveries than memory holds for an endpoint reach it all the same, none twice', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   await notifier.happen(3_000)
-  await receiver.received(3_000, 30_000)
+  await receiver.received(3_000)
   await eventually(async () => {
     const [row] = await notifier.sql<{ count: number }[]>`
       select count(*)::int as count from deliveries where status = 'delivered'`
     expect(row!.count).toBe(3_000)
   })
   expect(receiver.requests).toHaveLength(3_000)
-}, 60_000)
+})
 
 test('when an endpoint comes back, its retries do not delay new events of others', async () => {
   await using receiver = await startHttpsReceiver()
@@ -74,14 +74,11 @@ test('when an endpoint comes back, its retries do not delay new events of others
   await using notifier = await startTestNotifier({ receiver, slots: 40 })
   const { id } = await notifier.register(receiver.url('/back'))
   await notifier.happen(500)
-  await eventually(
-    async () => {
-      const [row] = await notifier.sql<{ count: number }[]>`
+  await eventually(async () => {
+    const [row] = await notifier.sql<{ count: number }[]>`
         select count(*)::int as count from deliveries where attempt_count = 1`
-      expect(row!.count).toBe(500)
-    },
-    { timeoutMs: 30_000 },
-  )
+    expect(row!.count).toBe(500)
+  })
   await notifier.register(receiver.url('/well'))
   isBack = true
   notifier.clock.advance(60_000)
@@ -95,4 +92,4 @@ test('when an endpoint comes back, its retries do not delay new events of others
     async () => expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).toEqual([]),
     { timeoutMs: 60_000, intervalMs: 200 },
   )
-}, 120_000)
+})

@@ -46,14 +46,12 @@ test('an account that sends thousands of events at once does not delay another o
   // Delivered while thousands that came before it in the stream are not even recorded.
   await eventually(() => expect(receiver.requests.filter(({ path }) => path === '/quiet')).toHaveLength(4), {
     intervalMs: 5,
-    timeoutMs: 30_000,
   })
   expect((await recorded(notifier.of.accountId)).length).toBeLessThan(3_000)
   expect(await recorded(quiet.accountId)).toEqual(own)
 
   // Through the line and past it, what was sent later is later.
   await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_000), {
-    timeoutMs: 60_000,
     intervalMs: 200,
   })
   const last = revoked(notifier.of)
@@ -64,4 +62,4 @@ test('an account that sends thousands of events at once does not delay another o
     select (select max(sequence)::int from events where account_id = ${notifier.of.accountId}) as last,
       (select count(*)::int from deferred_events) as waiting`
   expect(row).toEqual({ last: 4_001, waiting: 0 })
-}, 120_000)
+})

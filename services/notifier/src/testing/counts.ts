@@ -24,6 +24,6 @@ export async function expectExactCounts(sql: Database): Promise<void> {
         from endpoints e left join endpoint_health h on h.endpoint_id = e.id where e.status = 'enabled'`
       expect(pending.filter(({ difference }) => difference !== 0)).toEqual([])
     },
-    { timeoutMs: 10_000, intervalMs: 200 },
+    { intervalMs: 200 },
   )
 }

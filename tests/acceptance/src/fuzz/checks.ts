@@ -3,7 +3,8 @@ import type { ApiDocument, DocumentedOperation, Operation, Schema } from '../doc
 import type { FuzzRequest } from './requests.ts'
 import type { FuzzAnswer } from './send.ts'
 
-const slowMs = 8_000
+// Of a request that holds up, not of a busy machine.
+const slowMs = 20_000
 const mostHeadBytes = 15_000
 
 // What a defect could let out: a stack, SQL, a driver's words, an address behind the gateway.

@@ -10,7 +10,7 @@ export interface FuzzAnswer {
 }
 
 const agent = new Agent({ keepAlive: true })
-const longestWaitMs = 15_000
+const longestWaitMs = 30_000
 
 /** Sends a request as it is: its path is not normalized, its headers are not completed. */
 export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnswer> {
