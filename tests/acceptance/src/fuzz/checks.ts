@@ -3,7 +3,7 @@ import type { ApiDocument, DocumentedOperation, Operation, Schema } from '../doc
 import type { FuzzRequest } from './requests.ts'
 import type { FuzzAnswer } from './send.ts'
 
-// Of a request that holds up, not of a busy machine.
+// Of a request that is stuck, not of a slow machine.
 const slowMs = 20_000
 const mostHeadBytes = 15_000
 
