@@ -6,7 +6,7 @@ import { guesses } from './admission/admit.ts'
 import type { Gate } from './admission/admit.ts'
 import { callerAt } from './admission/client-address.ts'
 import { bodyHash } from './http/canonical-json.ts'
-import { readInput } from './read-input.ts'
+import { readInput, sentIdempotencyKey } from './read-input.ts'
 import { takesIdempotencyKey } from './route.ts'
 import type { Answer, Call, Route } from './route.ts'
 
@@ -48,7 +48,7 @@ export function mount(app: FastifyInstance, route: Route): void {
 }
 
 async function answerOf(route: Route, call: Call): Promise<Answer> {
-  const key = call.header('idempotency-key')
+  const key = sentIdempotencyKey(call)
   if (key === undefined || route.needsIdempotencyKey || !takesIdempotencyKey(route)) return route.handle(call)
   const sent = { path: pathOf(route, call), key, bodyHash: bodyHash(call.sentBody) }
   const { value: answer, replayed } = await withIdempotencyKey(sent, () => route.handle(call))

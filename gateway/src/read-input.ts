@@ -1,5 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { characters, textLimits } from '@licensing/proto/text'
+import { isUtf8 } from 'node:buffer'
 import { parseJson } from './http/json-body.ts'
 import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
@@ -22,8 +23,19 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
   if (route.query) call.query = validate(route.query, query)
 }
 
+/**
+ * The key that came with a call. Node reads each byte of a header as a character, and keys that are short enough so are
+ * known by that reading; a longer one counts by what it is in UTF-8.
+ */
+export function sentIdempotencyKey(call: Pick<Call, 'header'>): string | undefined {
+  const read = call.header('idempotency-key')
+  if (read === undefined || read.length <= longestIdempotencyKey) return read
+  const bytes = Buffer.from(read, 'latin1')
+  return isUtf8(bytes) ? bytes.toString('utf8') : read
+}
+
 function checkIdempotencyKey(call: Call): void {
-  const key = call.header('idempotency-key')
+  const key = sentIdempotencyKey(call)
   if (key !== undefined && !isIdempotencyKey(key)) {
     throw new ServiceError(
       'bad_request',
@@ -38,7 +50,7 @@ function isIdempotencyKey(key: string): boolean {
 
 /** @throws ServiceError `idempotency_key_required` */
 export function idempotencyKeyOf(call: Pick<Call, 'header'>): string {
-  const key = call.header('idempotency-key')
+  const key = sentIdempotencyKey(call)
   if (key === undefined || !isIdempotencyKey(key)) {
     throw new ServiceError(
       'idempotency_key_required',
