@@ -1,5 +1,5 @@
-import { isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
-import type { Node, YAMLMap } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
+import type { Document, Node, Scalar, YAMLMap } from 'yaml'
 
 export interface WantedEntitlement {
   readonly key: string
@@ -37,7 +37,7 @@ const code = {
   pattern: /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/,
   message: 'must match ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$',
 }
-const name = { pattern: /^(?=.*\S)[^\0]{1,200}$/su, message: 'must be 1 to 200 characters' }
+const name = { pattern: /^[^\0\p{Cs}]{1,200}$/u, message: 'must be 1 to 200 characters' }
 const value = {
   pattern: /^(?:true|false|0|-?[1-9][0-9]{0,14})$/,
   message: 'must be true or false, or a whole number',
@@ -57,7 +57,7 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   }))
   const wanted: { entitlements: WantedEntitlement[]; plans: WantedPlan[] } = { entitlements: [], plans: [] }
   if (flaws.length > 0) return { wanted, flaws }
-  const reader = createReader(flaws, lines)
+  const reader = createReader(document, flaws, lines)
   const root = reader.fields(document.contents, ['entitlements', 'plans'])
   for (const item of reader.items(root.get('entitlements'))) {
     const fields = reader.fields(item, ['key', 'kind', 'display_name', 'default', 'deleted'])
@@ -94,16 +94,19 @@ export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   return { wanted, flaws }
 }
 
-function createReader(flaws: Flaw[], lines: LineCounter) {
+function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
   const line = (node: Node | null | undefined) => lines.linePos(node?.range?.[0] ?? 0).line
   const flaw = (node: Node | null | undefined, message: string) =>
     void flaws.push({ line: line(node), message })
   const isEmpty = (node: Node | null | undefined) => !node || (isScalar(node) && node.value === null)
+  /** What stands at a place; an alias stands for what its anchor names. */
+  const at = (node: Node | null | undefined) => (isAlias(node) ? node.resolve(document) : node)
 
-  function fields(node: Node | null | undefined, known?: readonly string[]): Map<string, Node> {
+  function fields(place: Node | null | undefined, known?: readonly string[]): Map<string, Node> {
+    const node = at(place)
     if (isEmpty(node)) return new Map()
     if (!isMap(node)) {
-      flaw(node, 'must be a map of names to values')
+      flaw(place, 'must be a map of names to values')
       return new Map()
     }
     return new Map(
@@ -116,28 +119,35 @@ function createReader(flaws: Flaw[], lines: LineCounter) {
     )
   }
 
-  function items(node: Node | null | undefined): Node[] {
+  function items(place: Node | null | undefined): Node[] {
+    const node = at(place)
     if (isEmpty(node)) return []
     if (isSeq(node)) return node.items as Node[]
-    flaw(node, 'must be a list')
+    flaw(place, 'must be a list')
     return []
   }
 
   /** A scalar as text, as it is written: `default: true` and `default: "true"` are the same. */
   function text(
-    node: Node | undefined,
+    place: Node | undefined,
     rule: Rule,
     needed?: { required: Node; name: string },
   ): string | undefined {
+    const node = at(place)
     if (isEmpty(node)) {
       if (needed) flaw(needed.required, `${needed.name} is missing`)
       return undefined
     }
-    const found = isScalar(node) ? String(node.value) : ''
+    const found = isScalar(node) ? written(node) : ''
     if (rule.pattern.test(found)) return found
-    flaw(node, rule.message)
+    flaw(place, rule.message)
     return undefined
   }
 
   return { line, fields, items, text }
+}
+
+/** The plan 1.10 is not the plan 1.1. */
+function written({ value: read, source }: Scalar): string {
+  return typeof read === 'number' && source !== undefined ? source : String(read)
 }

@@ -66,6 +66,49 @@ test('a file is applied once, shown first, and exported as it was', async () => 
   expect(await apply(vendor, file)).toEqual({ code: 0, stdout: '', stderr: 'nothing to change\n' })
 })
 
+test('what is exported is a right file, whatever names the service takes', async () => {
+  const vendor = await givenVendor(stack)
+  for (const [code, name] of [
+    ['1.10', ' '],
+    ['1e3', 'two\nlines'],
+    ['null', '😀'.repeat(200)],
+  ]) {
+    await vendor.plan({ code, name })
+  }
+  await stack.api.post(`${vendor.app}/entitlement-defs`, {
+    body: { key: 'null', kind: 'limit', default: '-5', display_name: '\u2028' },
+  })
+  const exported = (await cli(vendor, 'export')).stdout
+  expect(await apply(vendor, exported)).toEqual({ code: 0, stdout: '', stderr: 'nothing to change\n' })
+  const another = await givenVendor(stack)
+  expect((await apply(another, exported)).code).toBe(0)
+  expect((await cli(another, 'export')).stdout).toBe(exported)
+})
+
+test('what reads as a number is taken as it is written, and an alias as what it stands for', async () => {
+  const vendor = await givenVendor(stack)
+  const numbers = `entitlements:
+  - { key: seats, kind: &kind limit, default: 3 }
+  - { key: projects, kind: *kind }
+plans:
+  - { code: 1.10, name: 2.0, values: &values { seats: 10 } }
+  - { code: 1.1, values: *values }
+`
+  expect((await apply(vendor, numbers)).code).toBe(0)
+  const plans = await plansOf(vendor)
+  expect(plans.map(({ code, name }) => [code, name])).toEqual([
+    ['1.1', '1.1'],
+    ['1.10', '2.0'],
+  ])
+  for (const { entitlements } of plans) expect(entitlements).toMatchObject([{ value: '10' }])
+  expect((await apply(vendor, numbers)).stderr).toBe('nothing to change\n')
+  for (const value of ['010', '1.0', '1e1', '0x10', '+5']) {
+    const refused = await apply(vendor, `plans:\n  - code: 1.1\n    values: { seats: ${value} }\n`)
+    expect(refused.code, value).toBe(1)
+    expect(refused.stderr, value).toContain('licensing.yaml:3: ')
+  }
+})
+
 test('a left out value goes back to the default, and what the file does not name stays', async () => {
   const vendor = await givenVendor(stack)
   await apply(vendor, file)
