@@ -31,7 +31,7 @@ export class UnknownRoutes {
 
   /** Replies to OPTIONS, and throws for anything else. */
   answer(request: FastifyRequest, reply: FastifyReply): void {
-    const path = request.url.split('?', 1)[0]!
+    const path = pathOf(request.url)
     const known = this.#known.find(({ pattern }) => pattern.test(path))
     if (!known) throw new ServiceError('not_found', 'there is no such route')
     const methods = [...known.methods, 'OPTIONS'].join(', ')
@@ -42,5 +42,16 @@ export class UnknownRoutes {
     }
     if (known.forBrowsers) answerPreflight(reply, methods)
     reply.code(204).send()
+  }
+}
+
+/** As the router reads it: without a scheme and host, which a request line may have, and percent-decoded. */
+function pathOf(url: string): string {
+  const [path = ''] = url.replace(/^[a-z]+:\/\/[^/]*/i, '').split(/[?#]/, 1)
+  try {
+    return decodeURI(path)
+  } catch {
+    // The router reads paths only for methods that it has.
+    return path
   }
 }

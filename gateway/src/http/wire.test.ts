@@ -39,6 +39,21 @@ test('a path that is known answers other methods with 405 and the ones it has', 
   }
 })
 
+test('a path is known however it is spelled', async () => {
+  for (const path of [
+    '/v1/%61pps',
+    `http://127.0.0.1:${gateway.port}/v1/apps`,
+    '/v1/apps#x',
+    '/v1/apps?x=/',
+  ]) {
+    const request = `PUT ${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`
+    expect(await exchange(gateway.port, request), path).toMatch(/^HTTP\/1\.1 405 /)
+  }
+  for (const method of ['PUT', 'PROPFIND']) {
+    expect((await fetch(`${gateway.url}/v1/%zz`, { method })).status, method).toBe(404)
+  }
+})
+
 test('HEAD is GET without the body', async () => {
   const answer = await fetch(`${gateway.url}/v1/apps`, {
     method: 'HEAD',
