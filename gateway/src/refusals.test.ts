@@ -3,6 +3,7 @@ import { errorCatalogue } from '@licensing/proto/errors'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { appId, otherAppId, startGateway, otherAccountAppId } from './testing/gateway.ts'
 import type { TestGateway } from './testing/gateway.ts'
+import { routes } from './routes/table.ts'
 
 let gateway: TestGateway
 
@@ -89,6 +90,35 @@ test.each(inOrder.map((row, index) => [row[0], codes[index]!, row] as const))(
     if (code === 'method_not_allowed') expect(response.headers.get('allow')).toContain('PATCH')
   },
 )
+
+test('what the path names is looked for before the body wherever something is changed', async () => {
+  const changing = routes.filter(({ audience, method }) => audience === 'vendor' && method !== 'GET')
+  for (const { method, path, exists } of changing) {
+    const namesOne = path.replace('{app_id}', '').includes('{')
+    expect(exists !== undefined, `${method} ${path}`).toBe(namesOne)
+  }
+})
+
+test('a key or an activation that is not there is refused before a body that breaks a rule', async () => {
+  const there = 'act_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const older = 'act_01k9zj3v8qe5ktw2m4x6r7n8aa'
+  gateway.answers.licensing.listActivations = async ({ beforeId, limit }) => {
+    const activations = [there, older].filter((id) => id < beforeId).map((id) => ({ id }))
+    return { activations: activations.slice(0, limit), hasMore: false }
+  }
+  gateway.answers.catalog.getApiKey = async ({ keyId }) => {
+    throw new ServiceError('not_found', `there is no API key ${keyId}`)
+  }
+  const licence = '/v1/licences/lic_01k9zj3v8qe5ktw2m4x6r7n8ab'
+  const status = async (path: string, body: string) => (await gateway.api.delete(path, { body })).status
+  for (const body of ['{', '{"no_such_field":1}']) {
+    expect(await status('/v1/api-keys/key_01k9zj3v8qe5ktw2m4x6r7n8ab', body)).toBe(404)
+    expect(await status(`${licence}/activations/act_01k9zj3v8qe5ktw2m4x6r7n8ac`, body)).toBe(404)
+    for (const id of [there, older]) {
+      expect(await status(`${licence}/activations/${id}`, body)).toBe(body === '{' ? 400 : 422)
+    }
+  }
+})
 
 test('an id that cannot be one is an unknown one, however long and whatever it holds', async () => {
   for (const id of [
@@ -186,4 +216,16 @@ test('a token that is not the activation’s is refused before a body that break
   expect(forged.status).toBe(401)
   expect(forged.headers.get('www-authenticate')).toBe('Bearer')
   expect((await refresh('forged', '{}')).status).toBe(429)
+})
+
+test('a forged token is refused before an activation whose id cannot be one', async () => {
+  gateway.answers.products.deactivate = async ({ token }) => {
+    if (token === 'forged') throw new ServiceError('unauthenticated', 'send this activation’s own token')
+    throw new ServiceError('not_found', 'there is no such activation')
+  }
+  for (const id of ['act_01k9zj3v8qe5ktw2m4x6r7n8ab', 'act_', 'x', '%00']) {
+    const free = async (key: string | null) =>
+      (await gateway.api.delete(`/v1/activations/${id}`, { key })).status
+    expect([await free(null), await free('forged'), await free('good')], id).toEqual([401, 401, 404])
+  }
 })

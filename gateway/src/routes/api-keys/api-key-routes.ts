@@ -81,6 +81,8 @@ export const apiKeyRoutes: Route[] = [
       'It is refused everywhere within 2 seconds, and stays listed. Revoking it again changes nothing.',
     scopes: ['admin'],
     accountWide: true,
+    exists: ({ services, accountId, params }) =>
+      services.catalog.getApiKey({ accountId, keyId: params.key_id }),
     handle: async ({ services, accountId, params }) => {
       await services.catalog.revokeApiKey({ accountId, keyId: params.key_id })
       return {}

@@ -1,3 +1,4 @@
+import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { cursorAfter, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
@@ -31,6 +32,15 @@ function ofLicence({ accountId, onlyApplicationId, params }: LicenceCall) {
 
 function findLicence(call: LicenceCall) {
   return call.services.licensing.getLicence(ofLicence(call))
+}
+
+async function findActivation(call: LicenceCall & { params: { readonly activation_id: string } }) {
+  const { activation_id: id } = call.params
+  // Pages run from the newest to the oldest: of those up to it, it is the first. No id has a tilde.
+  const upToIt = { ...ofLicence(call), limit: 1, beforeId: `${id}~` }
+  const { activations } = await call.services.licensing.listActivations(upToIt)
+  if (activations[0]?.id === id) return activations[0]
+  throw new ServiceError('not_found', `licence ${call.params.licence_id} has no activation ${id}`)
 }
 
 function verbRoute(
@@ -143,6 +153,7 @@ export const oneLicenceRoutes: Route[] = [
     description:
       'Without the token of the installation, for a machine that is gone. Its next refresh is answered with 404.',
     scopes: ['revoke'],
+    exists: findActivation,
     handle: async (call) => {
       await call.services.licensing.freeActivation({
         ...ofLicence(call),
