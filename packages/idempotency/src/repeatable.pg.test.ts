@@ -75,7 +75,8 @@ test('a call that fails keeps nothing: one that waited for it is done instead', 
   given.steps.during = () => Promise.resolve()
   const second = given.call({ key })
   await eventually(async () => {
-    const [waiting] = await given.sql`select from pg_stat_activity where wait_event_type = 'Lock'`
+    const [waiting] = await given.sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     expect(waiting).toBeDefined()
   })
   release.resolve()

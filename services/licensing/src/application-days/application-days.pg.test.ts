@@ -40,10 +40,11 @@ function anApplication(): ProductsHarness {
   return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
 }
 
-/** Ends the connection of the replica that is adding up. */
+/** Ends the connection of the replica that is adding up; those of other tests are in other databases. */
 const endRounds = () => harness.sql`
   select pg_terminate_backend(pid) from pg_locks
-  where locktype = 'advisory' and objid = ${locks.applicationDays} and granted`
+  where locktype = 'advisory' and objid = ${locks.applicationDays} and granted
+    and database = (select oid from pg_database where datname = current_database())`
 
 async function addUpAll(): Promise<void> {
   while ((await addUp(harness.sql, 1_000)) > 0) {

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { licensingMigrations } from '../migrations.ts'
@@ -123,10 +124,7 @@ test('what replicas of an earlier release change before, during and after the up
   })
   await Promise.all([halfWay.promise, numbered.promise])
   const migrated = migrate(sql, licensingMigrations)
-  await eventually(async () => {
-    const waiting = await sql`select 1 from pg_locks where not granted`
-    expect(waiting.count).toBeGreaterThan(0)
-  })
+  await eventually(async () => expect(await lockWaits(sql)).toBeGreaterThan(0))
   goOn.resolve()
   await Promise.all([during, migrated])
 

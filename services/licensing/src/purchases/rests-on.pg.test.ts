@@ -302,7 +302,8 @@ test('a call that nobody waits for any more provisions nothing, however late it 
     harness.purchases.applyPurchaseEffects({ effects: [message, message] }, { timeoutMs })
   const waiting = async () => {
     const [row] = await harness.sql<{ waiting: number }[]>`
-      select count(*)::int as waiting from pg_locks where locktype = 'advisory' and not granted`
+      select count(*)::int as waiting from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())`
     return row!.waiting
   }
   await harness.sql.begin(async (tx) => {

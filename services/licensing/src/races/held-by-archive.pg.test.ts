@@ -1,4 +1,5 @@
 import { newId } from '@licensing/database/ids'
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
@@ -26,7 +27,7 @@ async function heldByArchive(planId: string) {
 }
 
 /** Connections of the service that wait for a lock. */
-const waiting = async () => (await harness.deps.lists`select 1 from pg_locks where not granted`).count
+const waiting = () => lockWaits(harness.deps.lists)
 
 test('verbs, activations and issues that wait for an archive leave the connections to other accounts, and go on after it', async () => {
   const { licensing, products, accountId, applicationId } = harness

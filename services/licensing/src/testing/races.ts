@@ -1,3 +1,4 @@
+import { lockWaits } from '@licensing/test-support/lock-waits'
 import { expect } from 'vitest'
 import { startHarness } from './harness.ts'
 import type { Harness } from './harness.ts'
@@ -39,8 +40,7 @@ export const codes = (outcomes: PromiseSettledResult<unknown>[]) =>
 export const fulfilled = <T>(outcomes: PromiseSettledResult<T>[]): T[] =>
   outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 
-export const waitingForLocks = async ({ sql }: Harness) =>
-  (await sql`select 1 from pg_locks where not granted`).count
+export const waitingForLocks = ({ sql }: Harness) => lockWaits(sql)
 
 /** That the lock order has held: no transaction was undone and tried again. */
 export async function expectNoDeadlock(harness: Harness): Promise<void> {
