@@ -11,6 +11,8 @@ import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const START_TIMEOUT_MS = 60_000
+// What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
+const RESTART_PATIENCE_MS = 60_000
 
 export interface NatsOptions {
   /** Folder of this server alone; made when it is missing, streams in it are kept. */
@@ -79,7 +81,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
     },
     start: async () => {
       await server.stop()
-      ;({ port, started: server } = await startOnPort(port, launch))
+      ;({ port, started: server } = await startOnPort(port, launch, RESTART_PATIENCE_MS))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

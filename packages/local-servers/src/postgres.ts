@@ -10,6 +10,8 @@ import { postgresSettings } from './postgres-settings.ts'
 import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const START_TIMEOUT_MS = 60_000
+// What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
+const RESTART_PATIENCE_MS = 60_000
 
 export interface PostgresOptions {
   /** Folder of this server alone; made when it is missing, data in it is kept. */
@@ -70,7 +72,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     kill: () => server.stop({ signal: 'SIGKILL' }),
     start: async () => {
       await server.stop()
-      ;({ port, started: server } = await startOnPort(port, launch))
+      ;({ port, started: server } = await startOnPort(port, launch, RESTART_PATIENCE_MS))
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
 
 function run(body: string, env: Record<string, string> = {}) {
@@ -66,13 +67,14 @@ test('with STOP_WITH_PARENT it ends when its parent’s pipe does', async () => 
 })
 
 test('while it runs, /readyz follows the probes; /metrics and /healthz answer', async () => {
+  const address = await freeAddress()
   const process = run(
     `${waiting}; let well = false; process.stdin.once('data', () => { well = true })
      health.add('database', () => { if (!well) throw new Error('unavailable') })`,
-    { METRICS_ADDRESS: '127.0.0.1:20999' },
+    { METRICS_ADDRESS: address },
   )
   await process.until('"serving"')
-  const get = async (path: string) => fetch(`http://127.0.0.1:20999${path}`)
+  const get = async (path: string) => fetch(`http://${address}${path}`)
   expect((await get('/healthz')).status).toBe(200)
   const first = await get('/readyz')
   expect(first.status).toBe(503)
@@ -85,14 +87,15 @@ test('while it runs, /readyz follows the probes; /metrics and /healthz answer', 
 })
 
 test('it is not ready before its start has succeeded', async () => {
+  const address = await freeAddress()
   const process = run(
     `${waiting}
-     const before = await fetch('http://127.0.0.1:20998/readyz')
+     const before = await fetch('http://${address}/readyz')
      console.log('before: ' + before.status + ' ' + await before.text())`,
-    { METRICS_ADDRESS: '127.0.0.1:20998' },
+    { METRICS_ADDRESS: address },
   )
   await process.until('"serving"')
-  expect((await fetch('http://127.0.0.1:20998/readyz')).status).toBe(200)
+  expect((await fetch(`http://${address}/readyz`)).status).toBe(200)
   process.child.kill('SIGTERM')
   expect((await process.ended).output).toContain(
     'before: 503 {"ready":false,"probes":{"start":"has not finished: start"}}',
@@ -103,7 +106,7 @@ test('a start that waits for what never comes fails /healthz, then ends with exi
   const address = await freeAddress()
   const process = run(`${waiting}; step('port'); step('nats'); await new Promise(() => {})`, {
     METRICS_ADDRESS: address,
-    START_LIMIT_SECONDS: '2',
+    START_LIMIT_SECONDS: '6',
   })
   const statuses: number[] = []
   const ready = await untilAnswer(`http://${address}/readyz`)
@@ -120,10 +123,10 @@ test('a start that waits for what never comes fails /healthz, then ends with exi
   expect(code).toBe(1)
   const lines = linesOf(output)
   expect(lines.filter(({ level }) => level === 'fatal')).toMatchObject([
-    { msg: 'could not start: no progress', step: 'nats', seconds: 2 },
+    { msg: 'could not start: no progress', step: 'nats', seconds: 6 },
   ])
   expect(lines.filter(({ level }) => level === 'warn')).toMatchObject([
-    { msg: 'start makes no progress', step: 'nats', seconds: 1 },
+    { msg: 'start makes no progress', step: 'nats', seconds: 3 },
   ])
   expect(output).toContain('closed: second, first')
 })
@@ -142,14 +145,14 @@ test('a start may take longer than its limit while it makes progress, and is ali
   const process = run(
     `${waiting}
      const unwell = []
-     for (let at = 0; at < 30; at += 1) {
+     for (let at = 0; at < 70; at += 1) {
        step('migrating')
        await new Promise((r) => setTimeout(r, 100))
        const { status } = await fetch('http://${address}/healthz')
        if (status !== 200) unwell.push(status)
      }
      console.log('unwell: ' + unwell.length)`,
-    { METRICS_ADDRESS: address, START_LIMIT_SECONDS: '2' },
+    { METRICS_ADDRESS: address, START_LIMIT_SECONDS: '6' },
   )
   await process.until('"serving"')
   process.child.kill('SIGTERM')
@@ -161,9 +164,9 @@ test('a start may take longer than its limit while it makes progress, and is ali
 
 test('a start that was slow and then finished is alive', async () => {
   const address = await freeAddress()
-  const process = run(`${waiting}; await new Promise((r) => setTimeout(r, 1300))`, {
+  const process = run(`${waiting}; await new Promise((r) => setTimeout(r, 3300))`, {
     METRICS_ADDRESS: address,
-    START_LIMIT_SECONDS: '2',
+    START_LIMIT_SECONDS: '6',
   })
   await process.until('makes no progress')
   await process.until('"serving"')
@@ -198,12 +201,15 @@ function linesOf(output: string): Record<string, unknown>[] {
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
+/** Of a range from which nothing else takes its ports: neither the servers of other tests nor outgoing connections. */
 async function freeAddress(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const closed = once(server, 'close')
-  server.close()
-  await closed
-  return `127.0.0.1:${port}`
+  for (;;) {
+    const port = randomInt(10_000, 15_000)
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false))
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+    })
+    if (isFree) return `127.0.0.1:${port}`
+  }
 }

@@ -1,13 +1,13 @@
 import { connectTo } from '@licensing/grpc/client'
 import { BillingService } from '@licensing/proto/billing'
 import { createTestDatabase } from '@licensing/test-support/database'
+import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { freeAddress } from './testing/free-address.ts'
 
 test('two replicas that start at once on an empty database serve, and stop cleanly', async () => {
   await using database = await createTestDatabase()

@@ -10,6 +10,7 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { startSimulator } from '@licensing/stripe-simulator/simulator'
 import type { Simulator } from '@licensing/stripe-simulator/simulator'
 import { createTestDatabase } from '@licensing/test-support/database'
+import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import type { TestProcess } from '@licensing/test-support/test-process'
@@ -21,7 +22,6 @@ import { startCatalogStandIn } from './catalog-stand-in.ts'
 import type { CatalogStandIn } from './catalog-stand-in.ts'
 import { startEventLog } from './event-log.ts'
 import type { EventLog } from './event-log.ts'
-import { freeAddress } from './free-address.ts'
 
 type NatsServer = Awaited<ReturnType<typeof startOwnNats>>
 
