@@ -3,6 +3,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Envelope } from './delivery.ts'
@@ -213,6 +214,7 @@ test('a checkout is opened on a plan with a price, and on no other', async () =>
 })
 
 test('a paid checkout provisions a licence, once, and tells of it and of the money', async () => {
+  await awaitTurn('day')
   const { api, app, appId, sells, buy, events, hears, fees, licencesOf } = await givenShop()
   const sold = await sells({ period_months: 12 })
   const { session, licence } = await buy(sold.id, 'ann')
@@ -553,6 +555,7 @@ test('events of the processor that are forged are refused', async () => {
 })
 
 test('the spend cap pauses new checkouts when it is reached, is reported once, and lifts when raised', async () => {
+  await awaitTurn('day')
   const { api, sells, checkout, order, reaches, events } = await givenShop()
   const { id: planId } = await sells()
   const cap = async () => (await api.get<Record<string, unknown>>('/v1/spend-cap')).body

@@ -1,6 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
+import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
@@ -264,6 +265,7 @@ interface Metrics {
 }
 
 test('metrics have a point for every step, and within 10 seconds what happened in it', async () => {
+  await awaitTurn('day')
   const { api, app, buy, issue, verb, activate, sold, payments } = await givenShop()
   const bought = await buy('payer')
   const licences = [await issue(sold.id), await issue(sold.id)]

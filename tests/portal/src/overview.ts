@@ -1,9 +1,11 @@
 import { eventually } from '@licensing/test-support/poll'
+import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { expect, test } from 'vitest'
 import type { World } from './world.ts'
 
 export function overviewTests(world: () => World): void {
   test('the overview has its four figures, each as a table too, and the alerts', async () => {
+    await awaitTurn('day')
     const { stack, receiver, open, vendor } = world()
     const { app, appId, at, plan, issue, endpoint } = await vendor()
     const { id: planId } = await plan()

@@ -1,4 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
+import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
@@ -13,6 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
+await awaitTurn('day')
 const period = periodOf(new Date())
 
 const cap = (vendor: Vendor, capMinor: bigint | undefined, currency = 'usd') =>

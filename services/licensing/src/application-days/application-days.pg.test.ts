@@ -3,6 +3,7 @@ import { oneConnection } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { locks } from '@licensing/database/locks'
 import { isDatabaseOutage } from '@licensing/database/problems'
+import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callOf, givenActivation, startProducts } from '../products/testing/products.ts'
 import type { ProductsHarness } from '../products/testing/products.ts'
@@ -11,6 +12,7 @@ import { addUp, counters } from './day-queries.ts'
 
 let harness: ProductsHarness
 beforeAll(async () => {
+  await awaitTurn('day')
   harness = await startProducts()
 })
 afterAll(() => harness[Symbol.asyncDispose]())
