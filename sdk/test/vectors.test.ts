@@ -97,7 +97,7 @@ function newClient(vector: Vector, fields: Partial<ClientFields>, world: World):
     store: world.store,
     fetch: world.service.fetch,
     clock: () => world.clock.now,
-    timeoutMs: mustWait ? 40 : 5000,
+    timeoutMs: mustWait ? 500 : 30_000,
     background: false,
   })
 }

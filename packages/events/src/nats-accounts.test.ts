@@ -107,7 +107,7 @@ const everySubject = [
 /** What the server says of a request: nothing answers, or it may not be made. */
 async function ask(nats: NatsConnection, subject: string): Promise<'refused' | 'let in'> {
   try {
-    await nats.request(subject, '', { timeout: 1_000 })
+    await nats.request(subject, '', { timeout: 5_000 })
     return 'let in'
   } catch (error) {
     const { code } = error as { code?: string }

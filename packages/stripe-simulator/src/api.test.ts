@@ -191,7 +191,7 @@ test.each(['hang', 'reset', 'timeout'])(
     // The client itself tries a closed connection once more.
     const next = answer === 'hang' ? 1 : 2
     await simulator.control('faults', { answer, next, applied: true, delay_ms: 20, method: 'POST' })
-    const lost = stripe.checkout.sessions.create(checkout(price), { ...options, timeout: 300 })
+    const lost = stripe.checkout.sessions.create(checkout(price), { ...options, timeout: 1_500 })
     await expect(lost).rejects.toBeInstanceOf(Stripe.errors.StripeConnectionError)
     const count = async () => (await stripe.checkout.sessions.list({ limit: 100 }, asVendor)).data.length
     const before = await count()

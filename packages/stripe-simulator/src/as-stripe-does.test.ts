@@ -60,13 +60,13 @@ describe('an asynchronous capture', () => {
 
   test('ends at once on demand, and by itself in real time', async () => {
     await using world = await givenWorld()
-    await world.simulator.control('settings', { capture: 'asynchronous', capture_seconds: 1 })
+    await world.simulator.control('settings', { capture: 'asynchronous', capture_seconds: 3 })
     const [now, later] = [await givenPayment(world, withFee), await givenPayment(world, withFee)]
     await world.simulator.control('capture', { charge: now.charge })
     await expect(world.simulator.control('capture', { charge: now.charge })).rejects.toThrow('no capture')
     await expect
       .poll(async () => (await world.stripe.charges.retrieve(later.charge, {}, asVendor)).application_fee, {
-        timeout: 10_000,
+        timeout: 30_000,
       })
       .toMatch(/^fee_/)
     expect(await sent(world, 'charge.updated')).toHaveLength(2)

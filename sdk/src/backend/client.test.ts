@@ -178,7 +178,7 @@ describe('trying again', () => {
   })
 
   it('gives up on a try that takes too long', async () => {
-    await using service = await givenService(['silence', 'silence'], { timeoutMs: 50, retries: 1 })
+    await using service = await givenService(['silence', 'silence'], { timeoutMs: 500, retries: 1 })
     await expect(service.client.get('/v1/account')).rejects.toMatchObject({ code: 'timeout', status: 0 })
     expect(service.requests).toHaveLength(2)
   })

@@ -95,7 +95,9 @@ test('what cannot be signed waits until the key is there again', async () => {
   await process!.start({ ENCRYPTION_KEY: randomBytes(32).toString('base64url') })
   await notifiers.happen(2)
   await eventually(async () => expect(await notifiers.countOf('pending')).toBe(2))
-  expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted')
+  await eventually(async () =>
+    expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted'),
+  )
   await process!.start({ ENCRYPTION_KEY: key })
   await receiver.received(2)
   await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(2))

@@ -112,11 +112,12 @@ test('a revoked key is refused within 2 seconds, can be revoked again, and stays
   const made = await newKey({ name: 'leaked', scopes: ['read'] })
   expect((await api.get('/v1/events', { key: made.key })).status).toBe(200)
   expect((await api.delete(`/v1/api-keys/${made.id}`)).status).toBe(204)
-  const revokedAt = Date.now()
-  await eventually(async () => {
-    expectProblem(await api.get('/v1/events', { key: made.key }), 401, 'unauthenticated')
-  })
-  expect(Date.now() - revokedAt).toBeLessThan(2_000)
+  await eventually(
+    async () => {
+      expectProblem(await api.get('/v1/events', { key: made.key }), 401, 'unauthenticated')
+    },
+    { timeoutMs: 2_000 },
+  )
   expect((await api.delete(`/v1/api-keys/${made.id}`)).status).toBe(204)
   const listed = (await allRows<ApiKey>(api, '/v1/api-keys')).find(({ id }) => id === made.id)
   expect(listed?.revoked_at).toMatch(isoTime)

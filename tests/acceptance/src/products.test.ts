@@ -231,7 +231,7 @@ test.each([
 })
 
 test('a token never outlives expires_on, from which instant the product is refused, swept or not', async () => {
-  const expiresOn = new Date(Date.now() + 3_000)
+  const expiresOn = new Date(Date.now() + 10_000)
   const licence = await givenLicence({ expires_on: expiresOn.toISOString() })
   const grant = await givenActivation(licence)
   expect(Date.parse(grant.expires_at)).toBeLessThanOrEqual(expiresOn.getTime())
@@ -308,12 +308,10 @@ test('a revocation is in the signed list within 2 seconds, and stays when the li
   for (let count = 1; count <= 3; count += 1) {
     const licence = await own.issue(plan.id)
     await own.verb('revoke', licence.id)
-    const revokedAt = Date.now()
     ids.push(licence.id)
     await eventually(async () => expect((await revocations('', {}, own.app)).body.revoked).toEqual(ids), {
       timeoutMs: 2_000,
     })
-    expect(Date.now() - revokedAt).toBeLessThan(2_000)
   }
   await own.verb('retire', ids[0]!)
   for (const since of [undefined, 0, 1, 3]) {

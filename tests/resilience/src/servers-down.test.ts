@@ -44,6 +44,6 @@ test('PostgreSQL killed and restarted under load: every service recovers by itse
   expect([...done.refused.keys()].filter((status) => status !== 503)).toEqual([])
   await expectNothingLost(stack, receiver, done)
   for (const process of Object.values(stack.processes).flat()) {
-    expect((await fetch(`${process.operationsUrl}/readyz`)).status, process.name).toBe(200)
+    await process.untilReady()
   }
 })

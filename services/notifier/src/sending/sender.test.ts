@@ -137,7 +137,7 @@ test('a later connection to a host resumes its TLS session', async () => {
 
 test('a connection that has reached its age is not used again', async () => {
   await using receiver = await startReceiver(ok)
-  await using sender = givenSender({ connectionLimits: { longestAgeMs: 300, idleLifeMs: 45_000 } })
+  await using sender = givenSender({ connectionLimits: { longestAgeMs: 2_000, idleLifeMs: 45_000 } })
   await sender.send(attemptTo(receiver.url))
   await sender.send(attemptTo(receiver.url))
   expect(receiver.connections()).toBe(1)
@@ -146,7 +146,7 @@ test('a connection that has reached its age is not used again', async () => {
       await sender.send(attemptTo(receiver.url))
       expect(receiver.connections()).toBe(2)
     },
-    { interval: 50 },
+    { interval: 50, timeout: 30_000 },
   )
 })
 
@@ -155,7 +155,7 @@ test('a connection that has been idle for its time is closed', async () => {
   await using sender = givenSender({ connectionLimits: { longestAgeMs: 60_000, idleLifeMs: 100 } })
   await sender.send(attemptTo(receiver.url))
   expect(sender.stats.idleConnections).toBe(1)
-  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0))
+  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0), { timeout: 30_000 })
 })
 
 test('a connection is kept no longer than the server says it keeps it', async () => {
@@ -185,7 +185,7 @@ test('an idle connection that the server closes is forgotten', async () => {
   await using sender = givenSender()
   await sender.send(attemptTo(receiver.url))
   receiver.cut()
-  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0))
+  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0), { timeout: 30_000 })
 })
 
 test('over the cap, the connection that has been idle longest is closed', async () => {
@@ -247,7 +247,7 @@ test('what a server slips into an idle connection is never an answer to the next
   })
   await using sender = givenSender()
   await sender.send(attemptTo(receiver.url))
-  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0))
+  await vi.waitFor(() => expect(sender.stats.idleConnections).toBe(0), { timeout: 30_000 })
   expect((await sender.send(attemptTo(receiver.url))).responseExcerpt).toBe('second')
 })
 

@@ -153,7 +153,7 @@ async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Op
   })
   started.defer(() => server.stop())
   const address = `127.0.0.1:${server.port}`
-  const channel = connectTo(NotifierService, address)
+  const channel = connectTo(NotifierService, address, { timeoutMs: 30_000 })
   started.defer(() => channel.close())
   const running = started.move()
   return { calls: channel.calls, address, [Symbol.asyncDispose]: () => running.disposeAsync() }

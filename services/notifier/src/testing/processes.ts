@@ -66,7 +66,9 @@ export async function startProcesses(options: {
   started.defer(() => sql.end({ timeout: 1 }))
   const nats = await connectNats(natsServer.url, 'test', createLogger('test', 'silent'))
   started.defer(() => nats.close())
-  const channel = connectTo(NotifierService, processes[0]!.environment['GRPC_ADDRESS']!)
+  const channel = connectTo(NotifierService, processes[0]!.environment['GRPC_ADDRESS']!, {
+    timeoutMs: 30_000,
+  })
   started.defer(() => channel.close())
 
   const of = { accountId: newId('acct'), applicationId: newId('app') }
