@@ -16,7 +16,7 @@ export interface NatsCluster extends AsyncDisposable {
   readonly proxies: FaultyProxy[]
 }
 
-const formingMs = 15_000
+const formingMs = 45_000
 const mostTries = 4
 
 /**

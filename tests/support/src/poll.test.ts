@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { eventually } from './poll.ts'
 
@@ -14,4 +15,14 @@ test('what never comes true fails with the last reason', async () => {
   const failure: unknown = await eventually(attempt, { timeoutMs: 30, intervalMs: 5 }).catch((error) => error)
   expect(failure).toMatchObject({ message: `try ${tries} (after 30 ms)` })
   expect(tries).toBeGreaterThan(1)
+})
+
+test('an attempt that began in time and took too long is followed by one that decides', async () => {
+  let tries = 0
+  const attempt = async () => {
+    tries += 1
+    await sleep(30)
+    return tries > 1
+  }
+  expect(await eventually(attempt, { timeoutMs: 10, intervalMs: 1 })).toBe(true)
 })
