@@ -95,6 +95,29 @@ export function licencesTests(world: () => World): void {
     await window.heading('Zoë & Sons').waitFor()
   })
 
+  test('lengths are counted in characters, and nothing is cut off from what is typed', async () => {
+    const { open, vendor } = world()
+    const { at, plan, licences } = await vendor()
+    await plan('Pro')
+    await using window = await open({ at: at('/licences') })
+    const { page, field, button, dialog } = window
+    await field('Search licences').fill('🦊')
+    await page.getByText('Type at least two characters.').waitFor()
+    await field('Search licences').fill('')
+    await button('Issue licence').click()
+    const issue = dialog('Issue licence')
+    const longest = '🦊'.repeat(255)
+    await field('Customer reference', issue).fill(`${longest}x`)
+    await field('Plan', issue).selectOption('Pro')
+    await button('Issue', issue).click()
+    await issue.getByText('must have 1 to 255 characters').first().waitFor()
+    expect(await field('Customer reference', issue).inputValue()).toBe(`${longest}x`)
+    await field('Customer reference', issue).fill(longest)
+    await button('Issue', issue).click()
+    await button('Copy key', issue).waitFor()
+    expect(await licences()).toMatchObject([{ external_ref: longest }])
+  })
+
   test('what fails on the way keeps what was typed, and trying again issues one licence', async () => {
     const { open, vendor } = world()
     const { at, plan, licences } = await vendor()

@@ -23,7 +23,7 @@ export function EditLicence({ licence }: { licence: LicenceDetail }) {
           label="Customer reference"
           name="external_ref"
           required
-          maxLength={255}
+
           defaultValue={licence.external_ref}
         />
         <RestrictionFields restrictions={licence.restrictions} expiresOn={licence.expires_on} />

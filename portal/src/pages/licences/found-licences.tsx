@@ -18,7 +18,8 @@ interface FoundProps {
 export function FoundLicences({ planName, searched: { text, hide } }: FoundProps) {
   const { appId } = useApplication()
   const [{ status, plan, q }] = useAddress()
-  const isLongEnough = text.length >= 2
+  // In characters, as the service counts.
+  const isLongEnough = Array.from(text).length >= 2
   const { data, error, refetch, isPlaceholderData } = useQuery({
     ...searchQuery(appId, text),
     enabled: appId !== '' && isLongEnough,

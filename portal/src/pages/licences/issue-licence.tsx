@@ -54,7 +54,7 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
       }}
     >
       {error && <Problem error={error} retry={() => void refetch()} />}
-      <TextField label="Customer reference" name="external_ref" required maxLength={255} />
+      <TextField label="Customer reference" name="external_ref" required />
       <SelectField
         label="Plan"
         name="plan_id"

@@ -23,7 +23,7 @@ export function EditPlan({ plan }: { plan: Plan }) {
           close()
         }}
       >
-        <TextField label="Name" name="name" required maxLength={200} defaultValue={plan.name} />
+        <TextField label="Name" name="name" required defaultValue={plan.name} />
         <TextField
           label="Code"
           name="code"

@@ -54,7 +54,7 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         <option value="feature">feature</option>
         <option value="limit">limit</option>
       </SelectField>
-      <TextField label="Display name" name="display_name" maxLength={200} hint="Empty: the key." />
+      <TextField label="Display name" name="display_name" hint="Empty: the key." />
       <TextField
         key={kind}
         label="Default"

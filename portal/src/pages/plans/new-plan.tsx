@@ -22,7 +22,7 @@ export function NewPlan() {
           close()
         }}
       >
-        <TextField label="Name" name="name" required maxLength={200} hint="As your customers know it: Pro." />
+        <TextField label="Name" name="name" required hint="As your customers know it: Pro." />
         <TextField
           label="Code"
           name="code"

@@ -62,7 +62,7 @@ function NewApplicationForm({ onDone }: { onDone: () => void }) {
         label="Name"
         name="name"
         required
-        maxLength={200}
+
         hint="The product, as your people call it."
       />
     </Form>

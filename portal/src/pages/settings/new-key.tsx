@@ -63,7 +63,7 @@ function NewKeyForm({ onMade }: { onMade: (key: string | null) => void }) {
         label="Name"
         name="name"
         required
-        maxLength={200}
+
         hint="What or who uses it: shop backend."
       />
       <fieldset className={styles.scopes}>
