@@ -36,7 +36,7 @@ function settled<T>(work: PromiseLike<T>): Promise<T> {
   return Promise.race([
     work,
     new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new Error('not settled in 5 s')), 5_000).unref()
+      setTimeout(() => reject(new Error('not settled in 30 s')), 30_000).unref()
     }),
   ])
 }

@@ -26,10 +26,10 @@ async function query(url: string, statement: string): Promise<unknown[]> {
   }
 }
 
-/** The pids that still run after 10 s, or none as soon as none does. */
+/** The pids that still run after a minute, or none as soon as none does. */
 async function stillRunning(pids: number[]): Promise<number[]> {
   let running = pids
-  for (const until = Date.now() + 10_000; Date.now() < until && running.length > 0; await sleep(20)) {
+  for (const until = Date.now() + 60_000; Date.now() < until && running.length > 0; await sleep(20)) {
     const identities = await Promise.all(running.map((pid) => identityOf(pid)))
     running = running.filter((_pid, index) => identities[index] !== undefined)
   }
