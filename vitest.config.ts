@@ -25,6 +25,7 @@ export default defineConfig({
         name: folder.replaceAll(/[\\/]/g, '-'),
         root: folder,
         include: tests,
+        setupFiles: [`${cwd}/tests/support/src/seed.ts`],
         exclude: notOurs,
         // A worker keeps what it has loaded for its next file: a third of the CPU time of a service's tests. Those that
         // choose in their environment what all of a file runs on have a worker of their own.

@@ -27,7 +27,7 @@ import { startStub } from './stubs.ts'
 let servers: Servers
 beforeAll(async () => {
   servers = await startServers()
-}, 300_000)
+}, 900_000)
 afterAll(() => servers?.[Symbol.asyncDispose]())
 
 const limitMs = 60_000

@@ -12,7 +12,7 @@ describe.skipIf(!withContainers)('images', () => {
   let tag: string
   beforeAll(async () => {
     tag = await buildThisRelease(true)
-  }, 300_000)
+  }, 900_000)
 
   const inImage = async (component: string, ...command: string[]) => {
     const [program, ...rest] = command

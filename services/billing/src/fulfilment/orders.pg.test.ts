@@ -85,5 +85,5 @@ describe('the licence, the ledger and the events end the same in whatever order 
       }),
       { numRuns: 4, endOnFailure: true },
     )
-  }, 300_000)
+  }, 900_000)
 })

@@ -60,7 +60,7 @@ test('of many first exchanges at once one is in the history', async () => {
     const types = (await history(harness, { id })).map((entry) => entry.type)
     expect(types).toEqual(['imported', 'migrated'])
   }
-}, 300_000)
+}, 900_000)
 
 test.each(['suspend', 'revoke', 'retire'] as const)(
   'a licence after %s is migrated all the same',
