@@ -248,6 +248,8 @@ export interface Outcome {
   leftovers: { name: string; count: number }[]
   /** How far each consumer is behind its stream. */
   lags: { consumer: string; behind: number }[]
+  /** Until the whole stack was ready for the first time. */
+  startMs: number
   /** From healing to /readyz; null where it did not come. */
   ready: { process: string; afterMs: number | null }[]
   /** Processes that ended when nobody ended them. */

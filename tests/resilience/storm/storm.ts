@@ -44,7 +44,9 @@ export async function runStorm({
 }: StormOptions): Promise<StormResult> {
   const folder = join(tmpdir(), `licensing-storm-${seed}-${randomBytes(3).toString('hex')}`)
   await mkdir(folder, { recursive: true })
+  const beganMs = performance.now()
   await using stack = await startStormStack(folder)
+  const startMs = performance.now() - beganMs
   await using databases = openDatabases(stack)
   report(`the stack is up; logs in ${folder}`)
   const moods: Moods = new Map()
@@ -67,7 +69,8 @@ export async function runStorm({
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
   await untilQuiet(() => unsettled(stack, databases), report)
-  const read = () => collect(stack, databases, { world, accepted, ready, crashes: supervisor.crashes })
+  const read = () =>
+    collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()
   let violations = check(outcome)
   // What needs a moment more has it; what is wrong stays wrong.

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { parseCLI, startVitest } from 'vitest/node'
-import { runFailedAgain } from './second-run.ts'
+import { createVitest, parseCLI } from 'vitest/node'
+import { runTests } from './second-run.ts'
 
 // `npm test`: all projects, or those that the arguments name (as vitest takes them). The last line that it prints
 // is `N passed, N failed`; it exits 0 when nothing failed. Up to five files that failed run once more, alone; what passes
@@ -18,13 +18,10 @@ if (![process.env['CHROMIUM'], '/usr/bin/chromium'].some((path) => path && exist
 
 const { filter, options } = parseCLI(['vitest', 'run', ...process.argv.slice(2)])
 if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
-const vitest = await startVitest('test', filter, {
-  ...options,
-  root,
-  config: `${root}vitest.config.ts`,
-  watch: false,
-})
-const { passed, failed, flaky } = await runFailedAgain(vitest)
+process.env['NODE_ENV'] ??= 'test'
+const config = `${root}vitest.config.ts`
+const vitest = await createVitest({ ...options, root, config, watch: false })
+const { passed, failed, flaky } = await runTests(vitest, filter)
 await vitest.close()
 for (const test of flaky) process.stdout.write(`flaky: ${test} failed at first and passed alone\n`)
 process.stdout.write(`${passed} passed, ${failed} failed\n`)

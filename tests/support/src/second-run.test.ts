@@ -11,10 +11,18 @@ const failsAtFirst = `
   import { expect, test } from 'vitest'
   test('sound', () => {})
   test('busy', () => {
+    // It is there from the setup of the run to its end.
+    expect(existsSync('server')).toBe(true)
     const ran = existsSync('ran')
     writeFileSync('ran', '')
     expect(ran).toBe(true)
   })`
+const setup = `
+  import { rmSync, writeFileSync } from 'node:fs'
+  export function setup() {
+    writeFileSync('server', '')
+    return () => rmSync('server')
+  }`
 const fails = `import { expect, test } from 'vitest'; test('wrong', () => expect(1).toBe(2))`
 const five = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`fails${at}`, fails]))
 const doesNotLoad = `import './missing.ts'`
@@ -46,11 +54,13 @@ async function run(files: Record<string, string>): Promise<Outcome> {
   for (const [name, content] of Object.entries(files)) {
     await writeFile(join(folder.path, `${name}.test.ts`), content)
   }
+  await writeFile(join(folder.path, 'setup.ts'), setup)
+  const options = { root: folder.path, config: false, watch: false, globalSetup: ['setup.ts'] }
   const program = `
-    import { startVitest } from ${JSON.stringify(import.meta.resolve('vitest/node'))}
-    import { runFailedAgain } from ${JSON.stringify(import.meta.resolve('./second-run.ts'))}
-    const vitest = await startVitest('test', [], { root: ${JSON.stringify(folder.path)}, config: false, watch: false })
-    const outcome = await runFailedAgain(vitest)
+    import { createVitest } from ${JSON.stringify(import.meta.resolve('vitest/node'))}
+    import { runTests } from ${JSON.stringify(import.meta.resolve('./second-run.ts'))}
+    const vitest = await createVitest(${JSON.stringify(options)})
+    const outcome = await runTests(vitest, [])
     await vitest.close()
     console.log('\\n' + JSON.stringify(outcome))
     process.exit(0)`

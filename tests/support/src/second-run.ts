@@ -1,4 +1,5 @@
 import { relative } from 'node:path'
+import { TestsNotFoundError } from 'vitest/node'
 import type { TestModule, Vitest } from 'vitest/node'
 
 /** What a run came to. A file that does not load and an error outside any test each count as one that failed. */
@@ -13,22 +14,29 @@ export interface Outcome {
 const mostFiles = 5
 
 /**
- * The outcome of a finished run after its failed files, if they are few, ran once more, one at a time. A test that fails
- * twice has failed; one that passes then is named as flaky.
+ * Runs tests, and the files that failed, if they are few, once more, one at a time. A file that fails twice has failed; of
+ * one that passes then, the tests that had failed are named as flaky.
  */
-export async function runFailedAgain(vitest: Vitest): Promise<Outcome> {
+export async function runTests(vitest: Vitest, filter: string[]): Promise<Outcome> {
+  await vitest.start(filter).catch((error: unknown) => {
+    // The reporter has said so.
+    if (!(error instanceof TestsNotFoundError)) throw error
+  })
   const errors = vitest.state.getUnhandledErrors().length
-  const failedFiles = vitest.state.getTestModules().filter((module) => !module.ok())
-  const failedTests = failedFiles.flatMap(namesOfFailed)
-  if (errors > 0 || failedFiles.length > mostFiles) return { ...count(vitest), flaky: [] }
-  for (const module of failedFiles) {
+  const failed = vitest.state.getTestModules().filter((module) => !module.ok())
+  if (errors > 0 || failed.length > mostFiles) return { ...count(vitest), flaky: [] }
+  const flaky: string[] = []
+  for (const module of failed) {
+    const names = namesOfFailed(module)
     process.stdout.write(`\nonce more, alone: ${relative(vitest.config.root, module.moduleId)}\n`)
-    await vitest.runTestSpecifications([module.toTestSpecification()])
-    const raised = vitest.state.getUnhandledErrors().length
-    if (raised > 0) return { ...count(vitest), flaky: [] }
+    const { testModules, unhandledErrors } = await vitest.runTestSpecifications([
+      module.toTestSpecification(),
+    ])
+    if (unhandledErrors.length > 0) return { ...count(vitest), flaky }
+    const again = testModules.find(({ id }) => id === module.id)
+    if (again?.ok() && [...again.children.allTests('passed')].length > 0) flaky.push(...names)
   }
-  const stillFailing = new Set(vitest.state.getTestModules().flatMap(namesOfFailed))
-  return { ...count(vitest), flaky: failedTests.filter((name) => !stillFailing.has(name)) }
+  return { ...count(vitest), flaky }
 }
 
 function namesOfFailed(module: TestModule): string[] {

@@ -1,7 +1,7 @@
 import { createConnection } from 'node:net'
 import type { Dice } from './dice.ts'
 
-const longestWaitMs = 8_000
+const longestWaitMs = 30_000
 const longestSaidMs = 500
 
 /** Bytes that are nearly HTTP; whatever they are, there is an answer to them. */

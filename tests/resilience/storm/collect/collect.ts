@@ -12,6 +12,7 @@ import { readEvents, readPlans, tryKeys } from './through-api.ts'
 export interface Seen {
   world: World
   accepted: Set<number>
+  startMs: number
   ready: Outcome['ready']
   crashes: Outcome['crashes']
 }
@@ -78,6 +79,7 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
       { name: 'dead letters', count: deadLetters },
     ],
     lags,
+    startMs: seen.startMs,
     ready: seen.ready,
     crashes: seen.crashes,
   }

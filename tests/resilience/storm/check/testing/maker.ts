@@ -36,6 +36,7 @@ export class Maker {
     counters: [],
     leftovers: [{ name: 'outbox of licensing', count: 0 }],
     lags: [{ consumer: 'notifier of LICENSING_EVENTS 3', behind: 0 }],
+    startMs: 5_000,
     ready: [{ process: 'licensing-1', afterMs: 900 }],
     crashes: [],
   }
