@@ -14,7 +14,9 @@ import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
 import { World } from './world.ts'
 
 const seconds = Number(process.env['FUZZ_SECONDS'] ?? 30)
-const seed = Number(process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+const seed = Number(
+  process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
+)
 const lanes = 4
 const mostFailures = 25
 const leastCases = seconds * 60
