@@ -16,8 +16,6 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-// A difference that is not settled yet: TEST_SEED=125104446. Payments fail for a subscription that was cancelled and whose
-// end the vendor then moved ahead; the rules written here suspend the licence, the service leaves it active.
 test(
   'any sequence of calls ends as the written rules have it: answers, states, counts and events',
   { timeout: (mostSeconds + 60) * 1_000 },
@@ -28,7 +26,7 @@ test(
       await run.compareCounts()
     })
     await expect(
-      assert(property, { numRuns, endOnFailure: true, interruptAfterTimeLimit: mostSeconds * 1_000 }),
+      assert(property, { numRuns, endOnFailure: !process.env["SHRINK"], interruptAfterTimeLimit: mostSeconds * 1_000 }),
     ).resolves.toBeUndefined()
   },
 )

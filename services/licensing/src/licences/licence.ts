@@ -140,8 +140,8 @@ export const lifecycle = {
 
   // The vendor moves the end of an expired licence: it is again what it was before it expired.
   extended: [
-    { ...reactivated, from: ['expired'], where: { was: null, plan: 'active' } },
-    { ...reactivated, from: ['expired'], where: { was: 'active', plan: 'active' } },
+    { ...reactivated, from: ['expired'], where: { was: null, plan: 'active' }, pardons: true },
+    { ...reactivated, from: ['expired'], where: { was: 'active', plan: 'active' }, pardons: true },
     { from: ['expired'], where: { was: 'downgraded' }, to: 'former' },
     { from: ['expired'], where: { was: 'suspended' }, to: 'former' },
   ],

@@ -3,7 +3,7 @@ import type { HeldLicence } from './holding.ts'
 
 const columns = (licences: HeldLicence[]) => {
   const texts = <K extends keyof HeldLicence>(name: K) => licences.map((licence) => licence[name])
-  const times = (name: 'expires_on' | 'updated_at') =>
+  const times = (name: 'expires_on' | 'updated_at' | 'reactivated_at') =>
     licences.map((licence) => licence[name]?.toISOString() ?? null)
   return { texts, times }
 }
@@ -33,13 +33,14 @@ export async function updateLicences(sql: Sql, licences: HeldLicence[]): Promise
     update licences l set
       status = n.status, status_reason = n.status_reason, expired_from = n.expired_from,
       expired_from_reason = n.expired_from_reason, plan_id = n.plan_id, snapshot_id = n.snapshot_id,
-      expires_on = n.expires_on::timestamptz, rests_on = n.rests_on, updated_at = n.updated_at::timestamptz
+      expires_on = n.expires_on::timestamptz, rests_on = n.rests_on, updated_at = n.updated_at::timestamptz,
+      reactivated_at = n.reactivated_at::timestamptz
     from unnest(
       ${texts('id')}::text[], ${texts('status')}::text[], ${texts('status_reason')}::text[],
       ${texts('expired_from')}::text[], ${texts('expired_from_reason')}::text[], ${texts('plan_id')}::text[],
       ${texts('snapshot_id')}::text[], ${times('expires_on')}::text[], ${texts('rests_on')}::text[],
-      ${times('updated_at')}::text[]
+      ${times('updated_at')}::text[], ${times('reactivated_at')}::text[]
     ) as n (id, status, status_reason, expired_from, expired_from_reason, plan_id, snapshot_id, expires_on, rests_on,
-      updated_at)
+      updated_at, reactivated_at)
     where l.id = n.id`
 }

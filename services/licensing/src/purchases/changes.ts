@@ -4,6 +4,7 @@ import { licenceEvent } from '../licences/licence-event.ts'
 import { follow } from '../licences/licence.ts'
 import type { Cause, Circumstances } from '../licences/licence.ts'
 import type { By } from '../licences/transition-queries.ts'
+import { afterAll } from './holding.ts'
 import type { HeldLicence, Holding } from './holding.ts'
 import type { Fact, Purchase } from './purchase.ts'
 
@@ -48,7 +49,8 @@ interface Turn {
 }
 
 /** Does to a licence what the table has for these causes, one after the other. */
-export function bring(changes: Changes, { licence }: Holding, turn: Turn): void {
+export function bring(changes: Changes, holding: Holding, turn: Turn): void {
+  const { licence } = holding
   const { causes, circumstances, by, given } = turn
   const { standing, steps } = follow(causes, licence, circumstances)
   const before = { ...licence }
@@ -56,7 +58,8 @@ export function bring(changes: Changes, { licence }: Holding, turn: Turn): void 
   Object.assign(licence, standing, given, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
-    const { history, emits } = transition
+    const { history, emits, pardons } = transition
+    if (pardons) licence.reactivated_at = afterAll(holding, changes.now)
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
