@@ -7,7 +7,7 @@ import { startRun } from './testing/model-run.ts'
 
 // How many sequences are tried; each is some fifty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
-// On a busy machine it tries fewer.
+// On a busy machine it tries fewer. With MODEL_SHRINK it looks for the shortest sequence that fails.
 const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: Harness
@@ -26,7 +26,11 @@ test(
       await run.compareCounts()
     })
     await expect(
-      assert(property, { numRuns, endOnFailure: !process.env["SHRINK"], interruptAfterTimeLimit: mostSeconds * 1_000 }),
+      assert(property, {
+        numRuns,
+        endOnFailure: !process.env['MODEL_SHRINK'],
+        interruptAfterTimeLimit: mostSeconds * 1_000,
+      }),
     ).resolves.toBeUndefined()
   },
 )
