@@ -11,13 +11,11 @@ import { components } from './components.ts'
 import type { Component, LibraryFiles } from './components.ts'
 
 // Makes dist/<component>/: one file a program, migrations, and the few files that a library reads at run time.
-// In the image it is /app; programs are /app/dist/src/<program>.mjs. `--to` names another folder than dist;
-// `--source-maps` puts a source map beside each program.
+// In the image it is /app; programs are /app/dist/src/<program>.mjs. `--to` names another folder than dist.
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const { values: options, positionals: wanted } = parseArgs({
   options: {
     to: { type: 'string', default: fileURLToPath(new URL('../dist', import.meta.url)) },
-    'source-maps': { type: 'boolean', default: false },
   },
   allowPositionals: true,
 })
@@ -61,8 +59,6 @@ async function bundle(component: Component): Promise<void> {
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: 'linked',
-    sourcemap: options['source-maps'],
-    sourcesContent: false,
     metafile: true,
     logLevel: 'warning',
     absWorkingDir: checkout,

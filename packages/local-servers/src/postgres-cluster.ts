@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { postgresAccount } from './postgres-account.ts'
 import type { PostgresPrograms } from './postgres-programs.ts'
+import { quickLogins } from './postgres-settings.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 
 const run = promisify(execFile)
@@ -51,7 +52,7 @@ export async function ensureCluster(
     '--auth=scram-sha-256',
     '--encoding=UTF8',
     '--locale=C',
-    ...(durable ? [] : ['--no-sync']),
+    ...(durable ? [] : ['--no-sync', `--set=scram_iterations=${quickLogins.scram_iterations}`]),
   ]
   try {
     await run(command, args, { cwd: '/', env: POSTGRES_ENVIRONMENT, ...account.spawnAs })
