@@ -309,11 +309,16 @@ test('who paid for a plan that was archived meanwhile is provisioned by a replay
     currency: 'eur',
     reason: expect.any(String),
   })
-  expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`), 409, 'plan_archived')
+  // Under one key: a refusal keeps no record, and what was done answers again.
+  const keyed = { headers: { 'idempotency-key': `replay of ${id}` } }
+  expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`, keyed), 409, 'plan_archived')
   await api.post(`${app}/plans/${sold.id}/restore`)
-  const replayed = await api.post<Session>(`${app}/checkout-sessions/${id}/replay`)
+  const replayed = await api.post<Session>(`${app}/checkout-sessions/${id}/replay`, keyed)
   expect(replayed.status).toBe(200)
   expect(replayed.body).toMatchObject({ id, status: 'provisioned' })
+  const again = await api.post<Session>(`${app}/checkout-sessions/${id}/replay`, keyed)
+  expect({ status: again.status, body: again.body }).toEqual({ status: 200, body: replayed.body })
+  expect(again.headers.get('idempotent-replayed')).toBe('true')
   expectProblem(await api.post(`${app}/checkout-sessions/${id}/replay`), 409, 'conflict')
   expect(await licencesOf('late')).toHaveLength(1)
   await hears(['payment.provision_failed', 'licence.created', 'payment.succeeded'])

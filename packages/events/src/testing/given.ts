@@ -5,6 +5,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { createLogger } from '@licensing/process/log'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
+import { eventually } from '@licensing/test-support/poll'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ConsumerOptions } from '../consumer-options.ts'
@@ -118,27 +119,34 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
   }
 }
 
-/** What is in the sender's stream, in its order. */
-export async function streamContents(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
+/** What is in the sender's stream, in its order. A cluster that elects a leader is asked again. */
+export function streamContents(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
+  return eventually(() => readStream(natsUrl))
+}
+
+async function readStream(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
   const { connect: connectToNats } = await import('nats')
   const { fromBinary } = await import('@bufbuild/protobuf')
   const { EventSchema } = await import('@licensing/proto/events')
   const connection = await connectToNats({ servers: natsUrl.split(',') })
-  const manager = await connection.jetstreamManager()
-  const { state } = await manager.streams.info('LICENSING_EVENTS')
-  const contents: { accountId: string; number: number }[] = []
-  const consumer = await connection.jetstream().consumers.get('LICENSING_EVENTS')
-  while (contents.length < state.messages) {
-    for await (const message of await consumer.fetch({ max_messages: 1_000, expires: 2_000 })) {
-      const event = fromBinary(EventSchema, message.data)
-      const number =
-        event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
-      contents.push({ accountId: event.accountId, number })
-      if (contents.length === state.messages) break
+  try {
+    const manager = await connection.jetstreamManager()
+    const { state } = await manager.streams.info('LICENSING_EVENTS')
+    const contents: { accountId: string; number: number }[] = []
+    const consumer = await connection.jetstream().consumers.get('LICENSING_EVENTS')
+    while (contents.length < state.messages) {
+      for await (const message of await consumer.fetch({ max_messages: 1_000, expires: 2_000 })) {
+        const event = fromBinary(EventSchema, message.data)
+        const number =
+          event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
+        contents.push({ accountId: event.accountId, number })
+        if (contents.length === state.messages) break
+      }
     }
+    return contents
+  } finally {
+    await connection.close()
   }
-  await connection.close()
-  return contents
 }
 
 /** What was consumed, in that order. */

@@ -12,7 +12,7 @@ test('each that waits gets its turn, and the next round begins after the last on
   expect(await share.next(all)).toEqual({ owners: ['b', 'c'], each: 5 })
 })
 
-test('one that waits alone gets all, and with less room the turns go on', async () => {
+test('one that waits alone gets all, and where fewer can be served the turns go on', async () => {
   const share = new ShareOut(10, 4)
   expect(await share.next(listed(['a']))).toEqual({ owners: ['a'], each: 10 })
   const all = listed(['a', 'b', 'c'])

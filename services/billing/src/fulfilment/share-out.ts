@@ -14,7 +14,7 @@ export class ShareOut {
 
   /**
    * @param list owners that wait, in order, from the one after `after`, at most so many
-   * @param mostNow fewer owners than usual, where there is less room at the moment
+   * @param mostNow fewer owners than usual, where fewer can be served at the moment
    */
   async next(
     list: (after: string, most: number) => Promise<string[]>,
@@ -22,8 +22,8 @@ export class ShareOut {
   ): Promise<{ owners: string[]; each: number }> {
     const most = Math.min(mostNow, this.#mostOwners)
     const later = await list(this.#after, most)
-    const room = most - later.length
-    const first = room > 0 && this.#after !== '' ? await list('', room) : []
+    const left = most - later.length
+    const first = left > 0 && this.#after !== '' ? await list('', left) : []
     const owners = [...new Set([...later, ...first])]
     this.#after = owners.length < most ? '' : owners.at(-1)!
     return { owners, each: Math.ceil(this.#perRound / Math.max(1, owners.length)) }

@@ -38,8 +38,8 @@ async function replay(deps: NotifierDependencies, tx: Sql, request: ReplayDelive
     throw new ServiceError('payload_expired', `the payload of delivery ${deliveryId} is past retention`)
   }
   return request.endpointId === undefined
-    ? again(deps, tx, { ...delivery, body }, endpoint)
-    : anew(deps, tx, { ...delivery, body }, endpoint)
+    ? sendAgain(deps, tx, { ...delivery, body }, endpoint)
+    : sendToAnother(deps, tx, { ...delivery, body }, endpoint)
 }
 
 async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string): Promise<EndpointRow> {
@@ -54,7 +54,7 @@ async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string):
 
 type Replayable = ReplayedDelivery & { body: string }
 
-async function again(
+async function sendAgain(
   { engine, clock }: NotifierDependencies,
   tx: Sql,
   delivery: Replayable,
@@ -70,7 +70,7 @@ async function again(
 }
 
 /** Like any other delivery to that endpoint, with retries of its own. */
-async function anew(
+async function sendToAnother(
   { engine, clock }: NotifierDependencies,
   tx: Sql,
   delivery: Replayable,
