@@ -7,6 +7,8 @@ import type { Source } from '@licensing/proto/event-streams'
 /** An event as a consumer gets it. */
 export interface Received {
   event: Event
+  /** The bytes that were published. */
+  payload: Uint8Array
   /** W3C trace context of the change, where it was traced. */
   traceParent: string | undefined
 }

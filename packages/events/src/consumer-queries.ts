@@ -1,4 +1,5 @@
 import type { Database, Sql } from '@licensing/database/connect'
+import { brokenConstraint } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 
 /**
@@ -91,6 +92,20 @@ export async function movePosition(
     where stream = ${move.stream} and partition = ${move.partition}
       and position = ${move.from} and holder = ${move.member}`
   return moved.count === 1
+}
+
+/**
+ * Records events as consumed that are new, as nearly all are: "on conflict" takes two to five times as long.
+ *
+ * @throws an error that `isConsumedBefore` where one of them is not, which ends the transaction
+ */
+export async function recordNew(sql: Sql, ids: string[]): Promise<Set<string>> {
+  await sql`insert into consumed_events (event_id) select unnest(${ids}::text[])`
+  return new Set(ids)
+}
+
+export function isConsumedBefore(error: unknown): boolean {
+  return brokenConstraint(error) === 'consumed_events_pkey'
 }
 
 /** Records events as consumed. @returns the ids that were not recorded before */

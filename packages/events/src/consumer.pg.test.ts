@@ -5,21 +5,28 @@ import { expect, test } from 'vitest'
 import { hasReached, streamEnds } from './caught-up.ts'
 import { startConsumer } from './consumer.ts'
 import { append } from './outbox.ts'
-import { partitionCount } from './partitions.ts'
+import { partitionCount, partitionOf } from './partitions.ts'
 import { startRelay } from './relay.ts'
 import { recordEffects } from './testing/effects.ts'
 import {
   byAccount,
+  consume,
   effectsOf,
   givenConnections,
   givenServers,
   log,
   startWorker,
+  suspended,
   upTo,
   whenChanged,
 } from './testing/given.ts'
 
 const accounts = Array.from({ length: 12 }, (_, at) => `acct_${at}`)
+
+function accountsOfOnePartition(): [string, string] {
+  const others = upTo(100).map((at) => `acct_other_${at}`)
+  return ['acct_many', others.find((other) => partitionOf(other) === partitionOf('acct_many'))!]
+}
 
 async function givenSender() {
   const given = await givenServers()
@@ -143,6 +150,70 @@ test('a second copy of an event in the stream has no second effect', async () =>
   await whenChanged(given.sql, 'acct_a', 4, 4)
   await eventually(async () => (await effectsOf(given.sql)).length === 4)
   expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: [1, 2, 3, 4] })
+  await consumer.stop()
+})
+
+test('an account with few events in a batch does not wait for those of one with many, and none is consumed twice', async () => {
+  await using given = await givenSender()
+  const [many, few] = accountsOfOnePartition()
+  const handled: number[] = []
+  const gate = Promise.withResolvers<void>()
+  const consumer = consume({
+    sql: given.sql,
+    nats: given.receiver,
+    handle: async (tx, events) => {
+      handled.push(events.length)
+      if (handled.length === 1) await gate.promise
+      await recordEffects(tx, events)
+      // Those of the other are committed by then.
+      if (handled.length === 3) await tx`select 1 / 0`
+    },
+    isTransient: () => true,
+  })
+  await whenChanged(given.sql, many, 1, 1)
+  await eventually(() => handled.length === 1)
+  await given.sql.begin((tx) =>
+    append(
+      tx,
+      ...upTo(300).map((number) => suspended(many, number + 1)),
+      ...upTo(3).map((number) => suspended(few, number)),
+    ),
+  )
+  const jsm = await given.nats.connection.jetstreamManager()
+  await eventually(async () => {
+    const consumers = await jsm.consumers.list('LICENSING_EVENTS').next()
+    expect(Math.max(...consumers.map(({ delivered }) => delivered.consumer_seq))).toBe(304)
+  })
+  // All that was sent before its answer has arrived with it.
+  await given.receiver.connection.flush()
+  await new Promise(setImmediate)
+  gate.resolve()
+  await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(304))
+  await consumer.stop()
+  expect(handled).toEqual([1, 3, 300, 300])
+  expect(byAccount((await effectsOf(given.sql)).slice(0, 4))).toEqual({ [many]: [1], [few]: upTo(3) })
+  expect(byAccount(await effectsOf(given.sql))).toEqual({ [few]: upTo(3), [many]: upTo(301) })
+})
+
+test('a consumer is behind while more waits for it than it is consuming', async () => {
+  await using given = await givenSender()
+  const [account] = accountsOfOnePartition()
+  await given.sql.begin((tx) => append(tx, ...upTo(1_200).map((number) => suspended(account, number))))
+  const jsm = await given.nats.connection.jetstreamManager()
+  await eventually(async () => expect([...(await streamEnds(jsm, 'licensing')).values()]).toContain(1_200n))
+  const go = Promise.withResolvers<void>()
+  const consumer = consume({
+    sql: given.sql,
+    nats: given.receiver,
+    handle: async (tx, events) => {
+      await go.promise
+      await recordEffects(tx, events)
+    },
+  })
+  await eventually(() => consumer.isBehind())
+  go.resolve()
+  await eventually(async () => expect(await effectsOf(given.sql)).toHaveLength(1_200))
+  await eventually(() => !consumer.isBehind())
   await consumer.stop()
 })
 

@@ -19,6 +19,8 @@ export interface Consumer {
   readonly stream: string
   /** Partitions held by this replica. */
   held(): number[]
+  /** Whether more events wait for this replica than those that it is consuming. */
+  isBehind(): boolean
   /** Events that were never consumed, in the order of the stream, at most `limit`, and how many there are. */
   missed(limit: number): Promise<{ events: MissedEvent[]; count: number }>
   /** Consumes up to `limit` of those after a sequence. */
@@ -93,6 +95,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   return {
     stream,
     held,
+    isBehind: () => [...readers.values()].some((reader) => reader.isBehind),
     missed: async (limit) => ({
       events: await listMissed(sql, stream, 0n, limit),
       count: await countMissed(sql, stream),

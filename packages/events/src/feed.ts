@@ -16,6 +16,8 @@ export class Hole extends Error {}
 export interface Feed {
   /** How many messages there were when it was opened. */
   readonly waiting: number
+  /** How many messages follow those given out, as far as JetStream has told. */
+  readonly behind: number
   /**
    * The next messages, at most `most`, as soon as there is one; none when the signal has aborted.
    *
@@ -89,6 +91,9 @@ export async function openFeed(options: FeedOptions): Promise<Feed> {
 
   return {
     waiting,
+    get behind() {
+      return flow.behind
+    },
     next: (most) => flow.next(most, signal),
     close() {
       over.abort()
@@ -106,6 +111,7 @@ class Flow {
   #buffer: JsMsg[] = []
   #problem: Error | undefined
   #received = 0
+  #pending = 0
   #arrived = () => {}
   #drained = () => {}
   readonly #messages: ConsumerMessages
@@ -118,6 +124,10 @@ class Flow {
 
   get received(): number {
     return this.#received
+  }
+
+  get behind(): number {
+    return this.#buffer.length + this.#pending
   }
 
   readonly wake = (): void => this.#arrived()
@@ -147,11 +157,12 @@ class Flow {
   async #receive(): Promise<void> {
     for await (const message of this.#messages) {
       if (this.#problem) return
-      const { deliverySequence } = message.info
+      const { deliverySequence, pending } = message.info
       if (deliverySequence !== this.#received + 1) {
         return this.fail(new Hole(`delivery ${this.#received + 1} is missing before ${deliverySequence}`))
       }
       this.#received += 1
+      this.#pending = pending
       this.#buffer.push(message)
       this.#arrived()
       // JetStream is asked for more only by a loop that goes on.

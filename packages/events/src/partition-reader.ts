@@ -6,8 +6,15 @@ import type { Loop } from '@licensing/process/loop'
 import type { JsMsg } from 'nats'
 import { Counter } from 'prom-client'
 import { BatchTooLarge } from './consumer-options.ts'
-import type { ConsumerOptions } from './consumer-options.ts'
-import { movePosition, findPosition, recordConsumed, recordDeadLettered } from './consumer-queries.ts'
+import type { ConsumerOptions, Received } from './consumer-options.ts'
+import {
+  findPosition,
+  isConsumedBefore,
+  movePosition,
+  recordConsumed,
+  recordDeadLettered,
+  recordNew,
+} from './consumer-queries.ts'
 import { Hole, Interrupted, openFeed } from './feed.ts'
 import { leaseMs } from './partitions.ts'
 import { decode, eventIdOf, logFieldsOf } from './received.ts'
@@ -15,6 +22,10 @@ import { streamOf } from '@licensing/proto/event-streams'
 import { isNotFound } from './streams.ts'
 
 const batchSize = 500
+// An account with more than this in a batch has it consumed after the events of all others.
+const mostWithOthers = 50
+// Reading is behind when more than a few moments' events wait.
+const behindFrom = 250
 const poisonTries = 5
 const retryMs = 500
 
@@ -44,6 +55,7 @@ export class PartitionReader {
   readonly #member: string
   readonly #loop: Loop
   readonly #outage = new Outage()
+  #behind = 0
 
   constructor(options: ConsumerOptions, partition: number, member: string) {
     this.#options = options
@@ -56,6 +68,11 @@ export class PartitionReader {
       failed: (error) => options.log.error({ err: error, stream: this.#stream }, 'reading failed'),
       isOutage: isDatabaseOutage,
     })
+  }
+
+  /** Whether more events wait in the stream than those being consumed. */
+  get isBehind(): boolean {
+    return this.#behind > behindFrom
   }
 
   stop(): Promise<void> {
@@ -106,9 +123,11 @@ export class PartitionReader {
     try {
       while (!signal.aborted) {
         const batch = await feed.next(batchSize)
+        this.#behind = feed.behind
         if (batch.length > 0) position = await this.#take(batch, position, signal)
       }
     } finally {
+      this.#behind = 0
       feed.close()
     }
   }
@@ -152,14 +171,35 @@ export class PartitionReader {
     return reached
   }
 
+  /**
+   * Events of accounts that have few of them are committed first, so that they do not wait for those of one that has
+   * many. The position stays meanwhile: what was committed is known by its id if the batch is read again.
+   */
   async #commit(batch: JsMsg[], from: bigint): Promise<void> {
-    const events = batch.map(decode)
+    const to = BigInt(batch.at(-1)!.seq)
+    const { few, many } = byNumber(batch.map(decode))
+    if (few.length > 0 && many.length > 0) await this.#commitSome(few, from, from)
+    await this.#commitSome(many.length > 0 ? many : few, from, to)
+  }
+
+  async #commitSome(events: Received[], from: bigint, to: bigint): Promise<void> {
+    try {
+      await this.#consume(events, { from, to }, recordNew)
+    } catch (error) {
+      if (!isConsumedBefore(error)) throw error
+      await this.#consume(events, { from, to }, recordConsumed)
+    }
+  }
+
+  async #consume(
+    events: Received[],
+    { from, to }: { from: bigint; to: bigint },
+    record: typeof recordConsumed,
+  ): Promise<void> {
     const afterCommit = await transaction(this.#options.sql, async (tx) => {
-      await this.#move(tx, from, BigInt(batch.at(-1)!.seq))
-      const fresh = await recordConsumed(
-        tx,
-        events.map(({ event }) => event.id),
-      )
+      const ids = events.map(({ event }) => event.id)
+      // Sent together, in this order.
+      const [, fresh] = await Promise.all([this.#move(tx, from, to), record(tx, ids)])
       const unseen = events.filter(({ event }) => fresh.delete(event.id))
       return unseen.length > 0 ? await this.#options.handle(tx, unseen) : undefined
     })
@@ -189,4 +229,12 @@ export class PartitionReader {
     log.error({ err: error, ...which }, 'event moved to the dead-letter stream')
     return BigInt(message.seq)
   }
+}
+
+/** Those of accounts with a few events, and those of accounts with many; each account's in one of them, in order. */
+function byNumber(events: Received[]): { few: Received[]; many: Received[] } {
+  const counts = new Map<string, number>()
+  for (const { event } of events) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
+  const hasMany = ({ event }: Received) => counts.get(event.accountId)! > mostWithOthers
+  return { few: events.filter((each) => !hasMany(each)), many: events.filter(hasMany) }
 }

@@ -12,6 +12,7 @@ type Message = Pick<JsMsg, 'data' | 'headers'>
 export function decode({ data, headers }: { data: Uint8Array; headers?: JsMsg['headers'] }): Received {
   return {
     event: fromBinary(EventSchema, data),
+    payload: data,
     traceParent: headers?.get('traceparent') || undefined,
   }
 }

@@ -102,7 +102,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     if (isPartitionMissing(error)) upkeep.makePartitions()
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
-  const deferred = startRecordingDeferred({ sql, consume, isTransient, log })
+  const deferred = startRecordingDeferred({
+    sql,
+    consume,
+    isTransient,
+    isBehind: () => consumers.some((consumer) => consumer.isBehind()),
+    log,
+  })
   const consumers = (['licensing', 'billing'] as const).map((source) =>
     startConsumer({
       sql,

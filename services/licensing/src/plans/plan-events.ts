@@ -8,7 +8,7 @@ import type { PlanVersion } from './awaited-plan-queries.ts'
  * Consumes catalog's events: repairs what a push has missed, archives included. An event brings the copies, or says
  * which plans have a new version; those are asked of catalog where no push brings them.
  */
-export async function consumePlanEvents(tx: Transaction, events: Received[]): Promise<void> {
+export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 'event'>[]): Promise<void> {
   const changes = events.flatMap(({ event: { accountId, applicationId, payload } }) =>
     payload.case === 'planCopyChanged' ? [{ accountId, applicationId, ...payload.value }] : [],
   )

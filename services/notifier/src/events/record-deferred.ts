@@ -3,8 +3,9 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import { BatchTooLarge } from '@licensing/events/consumer-options'
+import type { Received } from '@licensing/events/consumer-options'
 import type { Logger } from '@licensing/process/log'
-import { startLoop } from '@licensing/process/loop'
+import { pause, startLoop } from '@licensing/process/loop'
 import { EventSchema } from '@licensing/proto/events'
 import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-queries.ts'
 import type { DeferredEvent } from './deferred-queries.ts'
@@ -12,9 +13,13 @@ import type { Consume } from './share-events.ts'
 
 // An account's turn: a tenth of a second with few endpoints.
 const mostInTurn = 200
+// While reading is behind, recording takes a fifth of the time at most: what is read may be of accounts that have sent little.
+const [mostInTurnBehind, restsBehind] = [50, 4]
+// Else it leaves so much of this process's time to them.
+const mostUtilization = 0.75
 const lookEveryMs = 1_000
 // A turn that another replica has soon ends.
-const pauseMs = { recorded: 0, taken: 50, failed: lookEveryMs }
+const pauseMs = { taken: 50, failed: lookEveryMs }
 // Accounts in line are rare; one that has very much must not be the only one that moves.
 const atOnce = 2
 
@@ -23,16 +28,34 @@ export function startRecordingDeferred(options: {
   sql: Database
   consume: Consume
   isTransient: (error: unknown) => boolean
+  /** Whether more events wait to be read than those being consumed. */
+  isBehind: () => boolean
   log: Logger
 }): { wake(): void; stop(): Promise<void> } {
+  let restsUntil = 0
   const loops = Array.from({ length: atOnce }, () => {
     let last = ''
-    const takeTurn = async () => {
-      const { sql } = options
+    let before = performance.eventLoopUtilization()
+    const takeTurn = async (signal: AbortSignal) => {
+      const { sql, isBehind } = options
+      // Not the loop's pause, which ends when more is put in line.
+      const restMs = restsUntil - performance.now()
+      if (restMs > 0) await pause(restMs, signal)
+      if (signal.aborted) return
+      const startedAt = performance.now()
       const next = (await nextDeferredAccount(sql, last)) ?? (last && (await nextDeferredAccount(sql, '')))
       last = next || ''
       if (!next) return lookEveryMs
-      return pauseMs[await recordTurn(options, next)]
+      const outcome = await recordTurn(options, next, isBehind() ? mostInTurnBehind : mostInTurn)
+      const { active, idle } = performance.eventLoopUtilization(before)
+      before = performance.eventLoopUtilization()
+      if (outcome !== 'recorded') return pauseMs[outcome]
+      const endedAt = performance.now()
+      const wantedMs = isBehind()
+        ? restsBehind * (endedAt - startedAt)
+        : active / mostUtilization - active - idle
+      restsUntil = Math.max(restsUntil, endedAt + Math.min(wantedMs, lookEveryMs))
+      return 0
     }
     return startLoop({
       work: takeTurn,
@@ -54,7 +77,8 @@ export function startRecordingDeferred(options: {
 async function recordTurn(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
-): Promise<keyof typeof pauseMs> {
+  mostInTurn: number,
+): Promise<keyof typeof pauseMs | 'recorded'> {
   const record = (most: number) =>
     transaction(sql, async (tx) => {
       if (!(await lockDeferred(tx, accountId))) return undefined
@@ -81,6 +105,6 @@ async function recordTurn(
   }
 }
 
-function toReceived({ payload, trace_parent: traceParent }: DeferredEvent) {
-  return { event: fromBinary(EventSchema, payload), traceParent: traceParent ?? undefined }
+function toReceived({ payload, trace_parent: traceParent }: DeferredEvent): Received {
+  return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent ?? undefined }
 }

@@ -19,6 +19,10 @@ const mostDeliveries = 10_000
 // W3C trace context.
 const isTraceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
 
+export function validTraceParent(text: string | undefined): string | null {
+  return text !== undefined && isTraceParent.test(text) ? text : null
+}
+
 type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
 /**
@@ -31,7 +35,7 @@ type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 export async function recordEvents(
   { engine, clock }: Pick<NotifierDependencies, 'engine' | 'clock'>,
   tx: Sql,
-  received: Received[],
+  received: Omit<Received, 'payload'>[],
   only?: EndpointRow[],
 ): Promise<() => void> {
   const webhooks = received.flatMap(({ event, traceParent }) => {
@@ -62,7 +66,7 @@ export async function recordEvents(
       applicationId,
       sequence,
       body,
-      traceParent: traceParent !== undefined && isTraceParent.test(traceParent) ? traceParent : null,
+      traceParent: validTraceParent(traceParent),
       type: webhook.type,
       licenceId: licenceOf(webhook.object),
     }

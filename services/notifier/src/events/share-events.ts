@@ -1,10 +1,9 @@
-import { toBinary } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { BatchTooLarge } from '@licensing/events/consumer-options'
 import type { Received } from '@licensing/events/consumer-options'
-import { EventSchema } from '@licensing/proto/events'
 import { Counter } from 'prom-client'
 import { findDeferredAccounts, insertDeferred } from './deferred-queries.ts'
+import { validTraceParent } from './record-events.ts'
 
 export type Consume = (tx: Transaction, received: Received[]) => Promise<() => void>
 
@@ -29,8 +28,7 @@ export function shareEvents(consume: Consume, deferred: () => void): Consume {
     const inLine = await findDeferredAccounts(tx, [...counts.keys()])
     if (inLine.size === 0 && Math.max(...counts.values()) <= mostOfAccount) return consume(tx, received)
 
-    const record = async (most: number) => {
-      const { now, later } = split(received, inLine, most)
+    const record = async ({ now, later }: { now: Received[]; later: Received[] }) => {
       const send = now.length > 0 ? await consume(tx, now) : undefined
       await insertDeferred(tx, later.map(toDeferred))
       return () => {
@@ -39,12 +37,14 @@ export function shareEvents(consume: Consume, deferred: () => void): Consume {
         deferred()
       }
     }
+    const parts = split(received, inLine, mostOfAccount)
+    if (parts.now.length === 0) return record(parts)
     try {
-      return await tx.savepoint(() => record(mostOfAccount))
+      return await tx.savepoint(() => record(parts))
     } catch (error) {
       if (!(error instanceof BatchTooLarge)) throw error
       // With so many endpoints one event of each account is enough.
-      return record(1)
+      return record(split(received, inLine, 1))
     }
   }
 }
@@ -67,10 +67,6 @@ function split(
   return { now: now!, later: later! }
 }
 
-function toDeferred({ event, traceParent }: Received) {
-  return {
-    account_id: event.accountId,
-    payload: toBinary(EventSchema, event),
-    trace_parent: traceParent ?? null,
-  }
+function toDeferred({ event, payload, traceParent }: Received) {
+  return { account_id: event.accountId, payload, trace_parent: validTraceParent(traceParent) }
 }

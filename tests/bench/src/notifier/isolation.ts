@@ -5,6 +5,8 @@ import type { Bed } from './bed.ts'
 export interface Delays {
   p50Ms: number
   p99Ms: number
+  /** Of those whose events are in one partition. */
+  p99MsOf(partition: number): number
 }
 
 /** How long healthy endpoints wait for events that come at a steady rate, while this share of all endpoints is dead. */
@@ -22,7 +24,7 @@ export async function delays(
         .then((vendor) => ({ ...vendor, isDead }))
     }),
   )
-  const sentAt = new Map<string, number>()
+  const sent = new Map<string, { at: number; partition: number }>()
   const publishing: Promise<unknown>[] = []
   const startedAt = Date.now()
   for (let n = 0; n < perSecond * seconds; n += 1) {
@@ -32,18 +34,26 @@ export async function delays(
     const at = Date.now()
     publishing.push(
       bed.publish(vendor).then((id) => {
-        if (!vendor.isDead) sentAt.set(id, at)
+        if (!vendor.isDead) sent.set(id, { at, partition: vendor.partition })
       }),
     )
   }
   await Promise.all(publishing)
   for (;;) {
     const arrivals = await bed.arrivals()
-    const waits = [...sentAt].flatMap(([id, at]) => {
+    const waits = [...sent].flatMap(([id, { at, partition }]) => {
       const arrivedAt = arrivals.get(id)
-      return arrivedAt === undefined ? [] : [arrivedAt - at]
+      return arrivedAt === undefined ? [] : [{ ms: arrivedAt - at, partition }]
     })
-    if (waits.length === sentAt.size) return { p50Ms: quantile(waits, 0.5), p99Ms: quantile(waits, 0.99) }
+    if (waits.length === sent.size) {
+      const all = waits.map(({ ms }) => ms)
+      const of = (wanted: number) => waits.flatMap(({ ms, partition }) => (partition === wanted ? [ms] : []))
+      return {
+        p50Ms: quantile(all, 0.5),
+        p99Ms: quantile(all, 0.99),
+        p99MsOf: (partition) => quantile(of(partition), 0.99),
+      }
+    }
     await pause(200)
   }
 }

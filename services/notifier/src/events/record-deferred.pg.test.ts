@@ -1,0 +1,88 @@
+import { toBinary } from '@bufbuild/protobuf'
+import { connect } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { migrate } from '@licensing/database/migrate'
+import { createLogger } from '@licensing/process/log'
+import { EventSchema } from '@licensing/proto/events'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { notifierMigrations } from '../migrations.ts'
+import { givenEvent } from '../testing/events.ts'
+import { findDeferredAccounts, insertDeferred } from './deferred-queries.ts'
+import { startRecordingDeferred } from './record-deferred.ts'
+
+test('whose events are in line is found without reading the lines, also where one is long', async () => {
+  await using database = await createTestDatabase()
+  await using ending = new AsyncDisposableStack()
+  const sql = connect(database.url, { name: 'test' })
+  ending.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  const row = { account_id: newId('acct'), payload: new Uint8Array(200), trace_parent: null }
+  await insertDeferred(
+    sql,
+    Array.from({ length: 20_000 }, () => row),
+  )
+  await sql`analyze deferred_events`
+  const others = Array.from({ length: 5 }, () => newId('acct'))
+  const read = await sql.begin(async (tx) => {
+    const found = await findDeferredAccounts(tx, [...others, row.account_id])
+    expect([...found]).toEqual([row.account_id])
+    const [table] = await tx<{ count: number }[]>`
+      select (seq_tup_read + idx_tup_fetch)::int as count
+      from pg_stat_xact_user_tables where relname = 'deferred_events'`
+    return table!.count
+  })
+  expect(read).toBeLessThan(10)
+})
+
+test('events in line are recorded in small turns with rests while reading is behind, and at once afterwards', async () => {
+  await using database = await createTestDatabase()
+  await using ending = new AsyncDisposableStack()
+  const sql = connect(database.url, { name: 'test' })
+  ending.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  const accountId = newId('acct')
+  const value = { licenceId: newId('lic'), status: 'revoked' }
+  const events = Array.from({ length: 1_200 }, () =>
+    givenEvent({ accountId, applicationId: newId('app'), payload: { case: 'licenceRevoked', value } }),
+  )
+  const rows = events.map((event) => ({
+    account_id: accountId,
+    payload: toBinary(EventSchema, event),
+    trace_parent: null,
+  }))
+  await insertDeferred(sql, rows)
+
+  const turns: { ids: string[]; endedAt: number }[] = []
+  const recorded = () => turns.flatMap(({ ids }) => ids)
+  let isBehind = true
+  const recording = startRecordingDeferred({
+    sql,
+    consume: async (tx, received) => {
+      await tx`select pg_sleep(0.02)`
+      return () =>
+        void turns.push({
+          ids: received.map(({ event }) => event.id),
+          endedAt: performance.now(),
+        })
+    },
+    isTransient: () => true,
+    isBehind: () => isBehind,
+    log: createLogger('test', 'silent'),
+  })
+  ending.defer(() => recording.stop())
+  await eventually(() => {
+    // What is put in line meanwhile does not end a rest.
+    recording.wake()
+    expect(turns.length).toBeGreaterThanOrEqual(4)
+  })
+  const [first, , , fourth] = turns
+  expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(50)
+  expect(fourth!.endedAt - first!.endedAt).toBeGreaterThan(3 * 5 * 20)
+
+  isBehind = false
+  await eventually(() => expect(recorded()).toHaveLength(1_200))
+  expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(200)
+  expect(recorded()).toEqual(events.map(({ id }) => id))
+})
