@@ -5,9 +5,6 @@ import type { Move } from './licence.ts'
 import { changeLicencesUncounted } from './transition-queries.ts'
 import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
 
-// Rows and events of one step: bounds memory and how long this process answers no other request.
-const changedAtOnce = 500
-
 interface Changes {
   move: Move
   by: By
@@ -17,6 +14,8 @@ interface Changes {
   select: (after: ChangedUncounted | undefined, limit: number) => Selection
   /** The most of them; all when absent. */
   steps?: number
+  /** Licences of a step: bounds memory, and how long this process answers no other request. */
+  atOnce: number
 }
 
 /**
@@ -27,11 +26,11 @@ interface Changes {
  */
 export async function changeMany(
   tx: Transaction,
-  { move, by, order, select, steps = Infinity }: Changes,
+  { move, by, order, select, steps = Infinity, atOnce }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
   const start = (after?: ChangedUncounted) => {
-    const step = changeLicencesUncounted(tx, select(after, changedAtOnce), move, by, order)
+    const step = changeLicencesUncounted(tx, select(after, atOnce), move, by, order)
     // Where the step before fails, nobody waits for this one.
     step.catch(() => {})
     return step
@@ -40,7 +39,7 @@ export async function changeMany(
   let step = start()
   for (let done = 1; ; done += 1) {
     const changed = await step
-    const last = changed.length < changedAtOnce ? undefined : changed.at(-1)
+    const last = changed.length < atOnce ? undefined : changed.at(-1)
     const isLast = !last || done === steps
     if (!isLast) step = start(last)
     await append(tx, ...changed.map((licence) => licenceEvent(move.emits, licence, licence.plan_id)))

@@ -26,6 +26,7 @@ interface SweepOptions extends Databases {
 const sweepers = 2
 // In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
 const stepsAtOnce = 2
+const expiredAtOnce = 500
 const takenOverAtOnce = 100
 
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
@@ -89,6 +90,7 @@ async function expirePast(
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,
+    atOnce: expiredAtOnce,
   })
   await addToCounts(tx, active)
   return { count, last }
