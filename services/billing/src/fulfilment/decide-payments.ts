@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { feeOf } from '../fees/fee.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import { foldCharge, ofKind, paymentsOfCharges } from './fold.ts'
+import { chargeNamed, foldCharge, ofKind, paymentsOfCharges } from './fold.ts'
 import type { Charge, Invoice } from './fold.ts'
 import { ask, lookAgain } from './subject.ts'
 import type { PaymentView, Subject } from './subject.ts'
@@ -70,6 +70,7 @@ function described(
   }
   const agreed = money.amount === session.amount && money.currency === session.currency
   const terms = { bps: session.fee_bps, fixedMinor: session.fee_fixed_minor }
+  const named = paymentRef === null ? undefined : chargeNamed(history.facts, paymentRef)
   const isCharged = known && history.ledger.some((entry) => entry.payment_id === known.id)
   return {
     id: known?.id ?? newId('pay'),
@@ -86,7 +87,7 @@ function described(
     paid_at: new Date(invoice?.paidAt ?? paidAt),
     merchant: session.merchant,
     payment_ref: paymentRef,
-    charge_ref: charge?.ref ?? known?.charge_ref ?? null,
+    charge_ref: charge?.ref ?? known?.charge_ref ?? named ?? null,
     charged_at: charge ? new Date(charge.chargedAt) : (known?.charged_at ?? null),
     charge_state: known?.charge_state ?? 'pending',
     period_end: invoice?.periodEnd === undefined ? (known?.period_end ?? null) : new Date(invoice.periodEnd),

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Fact } from '../processors/facts.ts'
 import { decide } from './decide.ts'
+import type { Question } from './history.ts'
 import {
   charged,
   day,
@@ -201,6 +203,20 @@ describe('a purchase', () => {
     expect(effectsOf(together)).toEqual(['landed', 'partly_refunded re_1', 'given_back re_2'])
     const reversed = record(givenHistory(), [paid, charged, ...parts.toReversed()], { together: true })
     expect(effectsOf(reversed)).toEqual(effectsOf(together))
+  })
+
+  test.each<[string, Fact]>([
+    ['a refund', refund('re_1', start + day)],
+    ['a dispute', dispute('du_1', start + day)],
+  ])('whose charge the processor does not show has the one that %s names', (_, reversal) => {
+    const questions: Question[] = [
+      { kind: 'charge', ref: 'pi_1', attempts: 1, found: false, answeredAt: new Date(start) },
+    ]
+    for (const facts of permutations([paid, reversal])) {
+      const history = { ...givenHistory(), questions }
+      const { payments } = record(history, facts).history
+      expect(payments).toMatchObject([{ payment_ref: 'pi_1', charge_ref: 'ch_1' }])
+    }
   })
 
   test('of which a refund was reported waits for others that may have come before', () => {

@@ -119,6 +119,12 @@ export function paymentsOfCharges(facts: RecordedFact[]): Map<string, string> {
   return found
 }
 
+/** The charge of a payment, though nothing is known of it but what names it: a refund or a dispute does. */
+export function chargeNamed(facts: RecordedFact[], paymentRef: string): string | undefined {
+  return facts.find(({ fact }) => fact.chargeRef !== undefined && fact.paymentRef === paymentRef)?.fact
+    .chargeRef
+}
+
 /** The charge that paid, the earliest of several; without its payment it stands for itself. */
 export function foldCharge(
   facts: RecordedFact[],
