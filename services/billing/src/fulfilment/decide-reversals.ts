@@ -166,18 +166,22 @@ function noteDispute(
   return id
 }
 
-/** Partials that add up to the whole amount end as a full refund: the one that completes it. */
+/**
+ * Partials that add up to the whole amount end as a full refund: the one that completes it. One that is pending will
+ * come after all others; one that ended without having succeeded is seen as it was when it was made.
+ */
 export function laneOf(
   { refunds, total }: ReversedPayment,
   refund: FoldedRefund & { id: string },
   rows: RefundRow[],
 ): RefundLane {
-  const at = refund.succeededAt ?? refund.createdAt
+  const at = refund.succeededAt ?? (refund.status === 'pending' ? Infinity : refund.createdAt)
   const place = refunds.findIndex((other) => other.id === refund.id)
   const earlier = refunds.filter((other, index) => {
     if (other.id === refund.id) return false
     const failed = other.status === 'failed' && (other.failedAt === undefined || other.failedAt <= at)
-    const first = place < 0 || index < place || rows.some((row) => row.id === other.id && row.processed)
+    if (place < 0) return !failed && other.succeededAt! <= at
+    const first = index < place || rows.some((row) => row.id === other.id && row.processed)
     return !failed && first
   })
   const sum = earlier.reduce((amount, other) => amount + other.amount, 0)

@@ -205,6 +205,24 @@ describe('a purchase', () => {
     expect(effectsOf(reversed)).toEqual(effectsOf(together))
   })
 
+  test.each([
+    ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
+    ['that is pending is listed as what comes last', 'pending', 'full_refund'],
+  ] as const)('with a refund %s, whatever is known first', (_, status, lane) => {
+    const facts = [
+      charged,
+      refund('re_1', start + day, { amount: 3000, status }),
+      refund('re_2', start + 2 * day, { amount: 1900 }),
+    ]
+    for (const order of permutations(facts)) {
+      const { refunds } = record(givenHistory(), [paid, ...order]).history
+      expect(refunds.toSorted((a, b) => (a.ref < b.ref ? -1 : 1))).toMatchObject([
+        { ref: 're_1', lane, status },
+        { ref: 're_2', lane: 'partial_refund', status: 'succeeded' },
+      ])
+    }
+  })
+
   test.each<[string, Fact]>([
     ['a refund', refund('re_1', start + day)],
     ['a dispute', dispute('du_1', start + day)],
