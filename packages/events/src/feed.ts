@@ -16,7 +16,7 @@ export class Hole extends Error {}
 export interface Feed {
   /** How many messages there were when it was opened. */
   readonly waiting: number
-  /** How many messages follow those given out, as far as JetStream has told. */
+  /** How many messages follow those given out, as far as JetStream has reported. */
   readonly behind: number
   /**
    * The next messages, at most `most`, as soon as there is one; none when the signal has aborted.
