@@ -45,10 +45,6 @@ const served: Record<Callee, DescService[]> = {
 }
 const callees = Object.keys(served) as Callee[]
 
-// For billing of a release that is long gone: nobody calls them any more.
-const former =
-  /^(provisionLicence|renewLicence|expireLicence|suspendForPayment|resumeFromInquiry|(revoke|downgrade)ForRefund)$/
-
 /** RPCs whose handler was reached. */
 let reached: string[] = []
 
@@ -149,11 +145,8 @@ describe.each(callees)('of %s', (callee) => {
         ),
       ),
     )
-    const there = rpcs.filter(
-      ({ service, method }) => !(service === LicensingService && former.test(method.localName)),
-    )
     expect([...called].toSorted()).toEqual(
-      there.map(({ service, method }) => `${service.typeName}/${method.localName}`).toSorted(),
+      rpcs.map(({ service, method }) => `${service.typeName}/${method.localName}`).toSorted(),
     )
   })
 })

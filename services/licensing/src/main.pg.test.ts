@@ -1,5 +1,4 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { partitionOf } from '@licensing/events/partitions'
 import { streamOf, subjectOf } from '@licensing/proto/event-streams'
@@ -8,6 +7,7 @@ import { connectTo } from '@licensing/grpc/client'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
+import { PurchaseService } from '@licensing/proto/purchases'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { freeAddress } from '@licensing/test-support/free-address'
 import { startOwnNats } from '@licensing/test-support/nats'
@@ -19,6 +19,7 @@ import { connect as connectNats } from 'nats'
 import { expect, test } from 'vitest'
 import { planCopy, startCatalogStandIn } from './testing/harness.ts'
 import { actor } from './testing/makers.ts'
+import { bought } from './testing/purchases.ts'
 
 const vendor = { accountId: newId('acct'), applicationId: newId('app') }
 const archived = (plan: PlanCopy) =>
@@ -42,12 +43,15 @@ async function givenSurroundings(postgresUrl?: string) {
   }
   const licensing = connectTo(LicensingService, environment.GRPC_ADDRESS)
   starting.defer(() => licensing.close())
+  const purchases = connectTo(PurchaseService, environment.GRPC_ADDRESS)
+  starting.defer(() => purchases.close())
   const running = starting.move()
   return {
     nats,
     catalog,
     environment,
     calls: licensing.calls,
+    purchases: purchases.calls,
     start: (waitMs?: number) =>
       startService('licensing', environment, folder.path, { ...(waitMs !== undefined && { waitMs }) }),
     issueOn: (plan: PlanCopy, key: string = newId('evt')) =>
@@ -150,14 +154,9 @@ test('it sweeps by itself', async () => {
   const plan = planCopy(vendor)
   around.catalog.state.copies.set(plan.id, plan)
   await using _ = await around.start()
-  const { licence } = await around.calls.provisionLicence({
-    ...vendor,
-    paymentRef: 'cs_1',
-    planId: plan.id,
-    externalRef: 'buyer',
-    expiresOn: timestampFromMs(Math.ceil(Date.now() / 1000 + 1) * 1000),
-  })
-  const scope = { accountId: vendor.accountId, licenceId: licence!.id }
+  const end = new Date(Math.ceil(Date.now() / 1000 + 1) * 1000)
+  const licence = await bought({ ...vendor, purchases: around.purchases }, plan.id, end)
+  const scope = { accountId: vendor.accountId, licenceId: licence.id }
   await eventually(async () => {
     expect((await around.calls.getLicence(scope)).licence!.status).toBe('expired')
   })

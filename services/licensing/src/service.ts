@@ -15,10 +15,6 @@ import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
 import { updateLicence } from './licences/update-licence.ts'
-import { drawConsequence } from './payments/draw-consequence.ts'
-import { provisionLicence } from './payments/provision-licence.ts'
-import { renewLicence } from './payments/renew-licence.ts'
-import { suspendForPayment } from './payments/suspend-for-payment.ts'
 import { archivePlan } from './plans/archive-plan.ts'
 import { countActiveLicences } from './plans/count-active-licences.ts'
 import { syncPlans } from './plans/sync-plans.ts'
@@ -57,13 +53,5 @@ export function licensingService(deps: LicensingDependencies) {
     syncPlans: (request) => syncPlans(deps, request),
     archivePlan: (request) => archivePlan(deps, request),
     countActiveLicences: (request) => countActiveLicences(deps, request),
-
-    provisionLicence: (request) => provisionLicence(deps, request),
-    renewLicence: (request) => renewLicence(deps, request),
-    expireLicence: (request) => drawConsequence(deps, { kind: 'cancelled' }, request),
-    suspendForPayment: (request) => suspendForPayment(deps, request),
-    resumeFromInquiry: (request) => drawConsequence(deps, { kind: 'inquiryClosed' }, request),
-    revokeForRefund: (request) => drawConsequence(deps, { kind: 'givenBack' }, request),
-    downgradeForRefund: (request) => drawConsequence(deps, { kind: 'partlyRefunded' }, request),
   })
 }

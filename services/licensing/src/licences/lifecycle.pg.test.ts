@@ -11,7 +11,6 @@ import {
   activeOn,
   actor,
   archive,
-  causeOn,
   countedOn,
   events,
   givenPlan,
@@ -21,7 +20,8 @@ import {
   statusesAstray,
   verbOn,
 } from '../testing/makers.ts'
-import { unique, inDays, provision, renew, suspendFor } from '../testing/payments.ts'
+import type { Happening } from '../testing/purchases.ts'
+import { happen, inDays, provision, renew, unique } from '../testing/purchases.ts'
 import { allowedIn, describe, resultOf, rules } from '../testing/written-rules.ts'
 import type { Cause, Position, Result } from '../testing/written-rules.ts'
 import { lifecycle } from './licence.ts'
@@ -41,7 +41,10 @@ interface Given {
 
 const cause = 'the cause'
 const verb = ({ licence }: Given) => verbOn(harness, licence)
-const payment = ({ licence }: Given) => causeOn(harness, licence, cause)
+const happens =
+  (name: Happening) =>
+  ({ licence }: Given) =>
+    happen(harness, licence, name, cause)
 /** Each cause through the call, or the work, that it has in the service. */
 const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   suspend: (given) => harness.licensing.suspendLicence(verb(given)),
@@ -59,12 +62,12 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
     await letEnd(given)
     await sweepExpiries(harness.deps)
   },
-  'failed payments': ({ licence }) => suspendFor(harness, licence, 'payment_failed', cause),
-  'an inquiry': ({ licence }) => suspendFor(harness, licence, 'dispute_inquiry', cause),
-  'an inquiry that closes': (given) => harness.licensing.resumeFromInquiry(payment(given)),
-  'a full refund': (given) => harness.licensing.revokeForRefund(payment(given)),
-  'a partial refund': (given) => harness.licensing.downgradeForRefund(payment(given)),
-  'a cancelled subscription': (given) => harness.licensing.expireLicence(payment(given)),
+  'failed payments': happens('failed payments'),
+  'an inquiry': happens('an inquiry'),
+  'an inquiry that closes': happens('an inquiry that closes'),
+  'a full refund': happens('a full refund'),
+  'a partial refund': happens('a partial refund'),
+  'a cancelled subscription': happens('a cancelled subscription'),
   'a payment': async ({ plan, externalRef }) =>
     (await provision(harness, { planId: plan.id, externalRef, paymentRef: cause + externalRef })).licence,
   'a renewal': ({ licence }) => renew(harness, licence, inDays(60), cause),
@@ -242,7 +245,7 @@ async function givenLicenceAt(position: Position, planStatus: string): Promise<G
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(2) })
-  const given = { plan, licence: licence!, externalRef }
+  const given = { plan, licence, externalRef }
   await lead(given, position)
   if (planStatus === 'retired' && plan.status === 'active') await archive(harness, plan)
   return given
@@ -250,20 +253,20 @@ async function givenLicenceAt(position: Position, planStatus: string): Promise<G
 
 async function lead(given: Given, { status, reason, sweptFrom }: Position): Promise<void> {
   const { licensing } = harness
-  const before = causeOn(harness, given.licence, 'before')
   if (sweptFrom) {
     await lead(given, sweptFrom)
     await letEnd(given)
     await sweepExpiries(harness.deps)
-  } else if (status === 'expired') await licensing.expireLicence(before)
-  else if (status === 'downgraded') await licensing.downgradeForRefund(before)
+  } else if (status === 'expired') await happen(harness, given.licence, 'a cancelled subscription')
+  else if (status === 'downgraded') await happen(harness, given.licence, 'a partial refund')
   else if (status === 'revoked') await licensing.revokeLicence(verb(given))
   else if (status === 'retired') await licensing.retireLicence(verb(given))
   else if (reason === 'manual') await licensing.suspendLicence(verb(given))
   else if (reason === 'plan_archived') {
     await archive(harness, given.plan)
     await restore(harness, given.plan)
-  } else if (reason !== undefined) await suspendFor(harness, given.licence, reason, 'before')
+  } else if (reason === 'payment_failed') await happen(harness, given.licence, 'failed payments')
+  else if (reason === 'dispute_inquiry') await happen(harness, given.licence, 'an inquiry')
 }
 
 /** Its time passes. */

@@ -113,7 +113,7 @@ test('what changes nothing writes no history in any status, the stored past end 
     const past = daysAgo(1)
     await harness.sql`update licences set expires_on = ${past} where id = ${licence.id}`
     const before = await history(harness, licence)
-    await update(licence, { externalRef: 'customer', restrictions: {}, end: past })
+    await update(licence, { externalRef: licence.externalRef, restrictions: {}, end: past })
     await update(licence, {})
     expect(await history(harness, licence)).toEqual(before)
     expect(await statusOf(harness, licence)).toBe(status)

@@ -18,6 +18,7 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
+import { provision } from '../testing/purchases.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 let harness: Harness
@@ -217,13 +218,7 @@ test('a licence that a payment took to another plan is none of the archived plan
   const plan = await givenPlan(harness)
   const next = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id, externalRef: 'mover' })
-  await harness.licensing.provisionLicence({
-    accountId: harness.accountId,
-    applicationId: harness.applicationId,
-    paymentRef: 'move',
-    planId: next.id,
-    externalRef: 'mover',
-  })
+  await provision(harness, { planId: next.id, externalRef: 'mover' })
   expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 0n })
   expect(await statusOf(harness, licence)).toBe('active')
   expect(await activeOn(harness, next)).toBe(1n)

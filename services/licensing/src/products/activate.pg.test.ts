@@ -1,7 +1,8 @@
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { causeOn, givenLicence, givenLicenceIn, givenPlan, refusal } from '../testing/makers.ts'
+import { givenLicence, givenLicenceIn, givenPlan, refusal } from '../testing/makers.ts'
+import { bought, happen } from '../testing/purchases.ts'
 import { activate, callOf, givenActivation, lifeOf, startProducts, verified } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -142,14 +143,14 @@ test.each([
 test.each(['suspended', 'revoked', 'expired', 'retired'] as const)(
   'a licence that is %s is refused with that reason, a known fingerprint too',
   async (status) => {
-    const licence = await givenKey()
+    const licence = await bought(harness, (await givenPlan(harness)).id)
     await givenActivation(harness.products, licence, { fingerprint: 'known' })
     const verb = { accountId: harness.accountId, licenceId: licence.id, actor: 'key_1' }
     const reach: Record<typeof status, () => Promise<unknown>> = {
       suspended: () => harness.licensing.suspendLicence(verb),
       revoked: () => harness.licensing.revokeLicence(verb),
       retired: () => harness.licensing.retireLicence(verb),
-      expired: () => harness.licensing.expireLicence(causeOn(harness, licence, 'cancelled')),
+      expired: () => happen(harness, licence, 'a cancelled subscription'),
     }
     await reach[status]()
     for (const fingerprint of ['known', 'new']) {

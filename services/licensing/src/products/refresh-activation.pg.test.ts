@@ -2,7 +2,8 @@ import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { newId } from '@licensing/database/ids'
 import type { TokenGrant } from '@licensing/proto/products'
-import { causeOn, givenLicence, givenPlan, refusal } from '../testing/makers.ts'
+import { givenLicence, givenPlan, refusal } from '../testing/makers.ts'
+import { bought, happen, provision } from '../testing/purchases.ts'
 import { callOf, givenActivation, lifeOf, startProducts, verified } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -17,6 +18,12 @@ afterEach(() => {
 
 const day = 86_400_000
 const entitlements = [{ key: 'export_pdf', kind: 'feature', value: 'true', default: 'false' }]
+
+async function givenPaidFor() {
+  const plan = await givenPlan(harness, { entitlements })
+  const licence = await bought(harness, plan.id)
+  return { licence, grant: await givenActivation(harness.products, licence) }
+}
 
 async function givenInstalled(fields: Partial<Parameters<typeof givenLicence>[1]> = {}) {
   const plan = await givenPlan(harness, { entitlements })
@@ -150,13 +157,13 @@ const refusals = [
   ['suspended', (licence: { id: string }) => harness.licensing.suspendLicence(verbOf(licence))],
   ['revoked', (licence: { id: string }) => harness.licensing.revokeLicence(verbOf(licence))],
   ['retired', (licence: { id: string }) => harness.licensing.retireLicence(verbOf(licence))],
-  ['expired', (licence: { id: string }) => harness.licensing.expireLicence(causeOn(harness, licence, 'end'))],
+  ['expired', (licence: { id: string }) => happen(harness, licence, 'a cancelled subscription')],
 ] as const
 
 test.each(refusals)(
   'a licence that is %s is refused at once; it may still call home and go',
   async (status, change) => {
-    const { licence, grant } = await givenInstalled()
+    const { licence, grant } = await givenPaidFor()
     await change(licence)
     expect(await refusal(harness.products.refreshActivation(callOf(grant)))).toMatchObject({
       code: 'licence_refused',
@@ -170,13 +177,13 @@ test.each(refusals)(
 )
 
 test('a suspended licence that is reactivated refreshes again, a downgraded one goes on with its defaults', async () => {
-  const { licence, grant } = await givenInstalled()
+  const { licence, grant } = await givenPaidFor()
   await harness.licensing.suspendLicence(verbOf(licence))
   await refusal(harness.products.refreshActivation(callOf(grant)))
   await harness.licensing.reactivateLicence(verbOf(licence))
   const again = await harness.products.refreshActivation(callOf(grant))
   expect(await verified(harness, again.token)).toMatchObject({ entitlements: { export_pdf: 'true' } })
-  await harness.licensing.downgradeForRefund(causeOn(harness, licence, 'rfd_1'))
+  await happen(harness, licence, 'a partial refund')
   const downgraded = await harness.products.refreshActivation(callOf(grant))
   expect(await verified(harness, downgraded.token)).toMatchObject({
     status: 'downgraded',
@@ -187,13 +194,7 @@ test('a suspended licence that is reactivated refreshes again, a downgraded one 
 test('a payment that takes the licence to another plan shows in the next token', async () => {
   const { licence, grant } = await givenInstalled({ externalRef: 'customer-of-two-plans' })
   const plan = await givenPlan(harness, { entitlements: [{ ...entitlements[0]!, value: 'false' }] })
-  await harness.licensing.provisionLicence({
-    accountId: harness.accountId,
-    applicationId: harness.applicationId,
-    paymentRef: 'pay_1',
-    externalRef: 'customer-of-two-plans',
-    planId: plan.id,
-  })
+  await provision(harness, { planId: plan.id, externalRef: 'customer-of-two-plans' })
   const { token } = await harness.products.refreshActivation(callOf(grant))
   expect(await verified(harness, token)).toMatchObject({
     sub: licence.id,

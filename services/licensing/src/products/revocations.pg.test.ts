@@ -1,7 +1,8 @@
 import { newId } from '@licensing/database/ids'
 import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { causeOn, givenLicence, givenPlan, raceRounds, refusal, verbOn } from '../testing/makers.ts'
+import { givenLicence, givenPlan, raceRounds, refusal, verbOn } from '../testing/makers.ts'
+import { bought, happen } from '../testing/purchases.ts'
 import { keysOf, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -60,17 +61,17 @@ test('a refund revokes as a verb does; what is suspended, retired or expired is 
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const [refunded, suspended, retired, expired, downgraded] = await Promise.all(
-    Array.from({ length: 5 }, () => givenLicence(own, { planId: plan.id })),
+    Array.from({ length: 5 }, () => bought(own, plan.id)),
   )
   await own.licensing.suspendLicence(verbOn(own, suspended!))
   await own.licensing.retireLicence(verbOn(own, retired!))
-  await own.licensing.expireLicence(causeOn(own, expired!, 'cancelled'))
-  await own.licensing.downgradeForRefund(causeOn(own, downgraded!, 'rfd_1'))
+  await happen(own, expired!, 'a cancelled subscription')
+  await happen(own, downgraded!, 'a partial refund')
   expect(await listOf(own)).toMatchObject({ version: 0n, revoked: [] })
-  await own.licensing.revokeForRefund(causeOn(own, refunded!, 'rfd_2'))
-  await own.licensing.revokeForRefund(causeOn(own, refunded!, 'rfd_3'))
+  await happen(own, refunded!, 'a full refund')
+  await happen(own, refunded!, 'a full refund')
   expect(await listOf(own)).toMatchObject({ version: 1n, revoked: [refunded!.id] })
-  await own.licensing.revokeForRefund(causeOn(own, downgraded!, 'rfd_4'))
+  await happen(own, downgraded!, 'a full refund')
   await own.licensing.revokeLicence(verbOn(own, suspended!))
   await own.licensing.revokeLicence(verbOn(own, expired!))
   expect(await listOf(own)).toMatchObject({

@@ -1,4 +1,6 @@
+import { create } from '@bufbuild/protobuf'
 import type { PlanCopy } from '@licensing/proto/catalog'
+import { RestrictionsSchema } from '@licensing/proto/licensing'
 import type { Licence } from '@licensing/proto/licensing'
 import type { TokenGrant } from '@licensing/proto/products'
 import { constantFrom, sample } from 'fast-check'
@@ -7,16 +9,15 @@ import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import {
   activeOn,
   archive,
-  causeOn,
   countedOn,
   deadlocks,
-  givenLicence,
   givenPlan,
   history,
   raceRounds,
   restore,
   verbOn,
 } from '../testing/makers.ts'
+import { bought, happen } from '../testing/purchases.ts'
 import { activate, callOf, givenActivation, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -59,9 +60,9 @@ const vendorCalls: ((at: Place) => Promise<unknown>)[] = [
   ({ replica, licence }) => replica.licensing.reactivateLicence(verbOn(replica, licence)),
   ({ replica, licence }) => replica.licensing.revokeLicence(verbOn(replica, licence)),
   ({ replica, licence }) => replica.licensing.retireLicence(verbOn(replica, licence)),
-  ({ replica, licence }) => replica.licensing.revokeForRefund(causeOn(replica, licence, 'rfd_whole')),
-  ({ replica, licence }) => replica.licensing.downgradeForRefund(causeOn(replica, licence, 'rfd_part')),
-  ({ replica, licence }) => replica.licensing.expireLicence(causeOn(replica, licence, 'sub')),
+  ({ replica, licence }) => happen(replica, licence, 'a full refund', 'rfd_whole'),
+  ({ replica, licence }) => happen(replica, licence, 'a partial refund', 'rfd_part'),
+  ({ replica, licence }) => happen(replica, licence, 'a cancelled subscription', 'sub'),
   ({ replica }) => sweepExpiries(replica.deps),
 ]
 
@@ -71,7 +72,15 @@ test('products, vendor, payments, archive and sweep at once: no deadlock, and th
   for (let round = 0; round < raceRounds; round += 1) {
     const plan = await givenPlan(harness)
     const licences = await Promise.all(
-      Array.from({ length: 6 }, () => givenLicence(harness, { planId: plan.id, maxActivations: 4 })),
+      Array.from({ length: 6 }, async () => {
+        const licence = await bought(harness, plan.id)
+        const restrictions = create(RestrictionsSchema, { maxActivations: 4 })
+        return harness.licensing.updateLicence({
+          ...verbOn(harness, licence),
+          neverExpires: false,
+          restrictions,
+        })
+      }),
     )
     const grants = await Promise.all(
       licences.map((licence) => givenActivation(harness.products, licence, { fingerprint: 'first' })),

@@ -5,13 +5,12 @@ import type { LicenceRow } from '../licences/licence-row.ts'
 import { applyTo, landOn, mintFor } from './apply-effect.ts'
 import type { Workplace } from './apply-effect.ts'
 import { noChanges } from './changes.ts'
-import { formerNames, planIdOf } from './effect.ts'
+import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
 import { isHeld } from './holding.ts'
 import type { Holding } from './holding.ts'
 import {
   databaseTime,
-  findDrawn,
   findFacts,
   findLandings,
   findNewestHeld,
@@ -20,15 +19,13 @@ import {
   lockLicences,
   lockPlansOf,
 } from './purchase-queries.ts'
-import type { Busy, DrawnCause } from './purchase-queries.ts'
+import type { Busy } from './purchase-queries.ts'
 import { writeChanges } from './write-changes.ts'
 
 export type Result = { licence: LicenceRow; created: boolean } | { refused: ServiceError }
 
-/** An effect, and the licence that it is about where that is known. */
-export interface Located {
+export interface Asked {
   effect: Effect
-  licenceId?: string | undefined
   /** Why it cannot be applied. */
   refusal?: ServiceError
 }
@@ -43,7 +40,7 @@ export type Refusals = Map<string, ServiceError>
  */
 export async function applyBatch(
   tx: Transaction,
-  effects: readonly Located[],
+  effects: readonly Asked[],
   refusals: Refusals,
 ): Promise<Result[]> {
   const found = await locate(tx, effects)
@@ -54,8 +51,7 @@ export async function applyBatch(
     const restsOn = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
     if (restsOn.some((planId) => !plans.has(planId))) throw new Moved()
   }
-  const isDrawn = await drawnBefore(tx, found)
-  const place: Workplace = { changes: noChanges(await databaseTime(tx)), plans, isDrawn }
+  const place: Workplace = { changes: noChanges(await databaseTime(tx)), plans }
   const results: Result[] = []
   const known = { holdings, refusals, customers: new Map(), landed: new Map() }
   for (const one of found) {
@@ -70,24 +66,25 @@ export async function applyBatch(
   return results
 }
 
-type Found = Located & { created: boolean; landed: boolean }
+/** An effect, and the licence that it is about where there is one. */
+type Found = Asked & { licenceId: string | undefined; created: boolean; landed: boolean }
 
 /** Finds the licences that the effects are about; customers whose payments land are locked. */
-async function locate(tx: Transaction, effects: readonly Located[]): Promise<Found[]> {
+async function locate(tx: Transaction, effects: readonly Asked[]): Promise<Found[]> {
   const customers = effects.flatMap(({ effect }) => customerOf(effect) ?? [])
   if (customers.length > 0) await lockCustomers(tx, customers)
   const landings = await findLandings(
     tx,
     effects.map(({ effect }) => effect),
   )
-  const found = effects.map(({ effect, licenceId, refusal }, at): Found => {
+  const found = effects.map(({ effect, refusal }, at): Found => {
     const landing = landings[at]
     return {
       ...(refusal && { refusal }),
       effect,
-      licenceId: licenceId ?? landing?.licence_id,
+      licenceId: landing?.licence_id,
       created: landing?.created ?? false,
-      landed: landing !== undefined || licenceId !== undefined,
+      landed: landing !== undefined,
     }
   })
   const landing = found.filter(({ landed, effect }) => !landed && effect.what.kind === 'landed')
@@ -105,7 +102,7 @@ function customerOf({ accountId, applicationId, what }: Effect) {
   return what.kind === 'landed' ? { accountId, applicationId, externalRef: what.externalRef } : undefined
 }
 
-export function planIdsOf(effects: readonly Located[]): string[] {
+export function planIdsOf(effects: readonly Asked[]): string[] {
   return [...new Set(effects.flatMap(({ effect }) => planIdOf(effect) ?? []))]
 }
 
@@ -123,25 +120,6 @@ export async function lockHoldings(
   for (const purchase of purchases) holdings.get(purchase.licence_id)?.purchases.push(purchase)
   for (const fact of facts) holdings.get(fact.licence_id)?.facts.push(fact)
   return holdings
-}
-
-async function drawnBefore(tx: Transaction, found: Found[]): Promise<Workplace['isDrawn']> {
-  const asked = found.flatMap(({ licenceId, effect }) =>
-    licenceId === undefined ? [] : (drawnCause(licenceId, effect) ?? []),
-  )
-  const drawn = asked.length === 0 ? [] : await findDrawn(tx, asked)
-  const known = new Set(drawn.map(nameOf))
-  return ({ licence }, effect) => {
-    const cause = drawnCause(licence.id, effect)
-    return cause !== undefined && known.has(nameOf(cause))
-  }
-}
-
-const nameOf = ({ licence_id: licenceId, effect, cause }: DrawnCause) => `${licenceId} ${effect} ${cause}`
-
-function drawnCause(licenceId: string, { what, cause }: Effect): DrawnCause | undefined {
-  const effect = what.kind === 'landed' ? undefined : formerNames[what.kind]
-  return effect === undefined ? undefined : { licence_id: licenceId, effect, cause }
 }
 
 interface Known {

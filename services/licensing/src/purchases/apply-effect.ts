@@ -7,7 +7,7 @@ import type { PlanRow } from '../plans/plan-queries.ts'
 import { count, touch } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, Landed } from './effect.ts'
-import { afterAll, basisAt, purchaseOf, reconcile, record, restsOn, termsOf } from './holding.ts'
+import { baseOf, basisAt, purchaseOf, record, restsOn, termsOf } from './holding.ts'
 import type { HeldLicence, Holding } from './holding.ts'
 import type { Purchase } from './purchase.ts'
 import { settleHolding } from './settle-holding.ts'
@@ -16,8 +16,6 @@ import { settleHolding } from './settle-holding.ts'
 export interface Workplace {
   changes: Changes
   plans: ReadonlyMap<string, PlanRow>
-  /** Whether a replica of the previous release has drawn this effect. */
-  isDrawn: (holding: Holding, effect: Effect) => boolean
 }
 
 /** A purchase lands on the licence that the customer holds. */
@@ -25,11 +23,13 @@ export function landOn(place: Workplace, holding: Holding, effect: Effect, lande
   const { changes, plans } = place
   const { licence } = holding
   const plan = planFor(place, effect, landed.planId)
-  reconciled(changes, holding)
+  if (holding.purchases.length === 0) {
+    const base = baseOf(licence)
+    holding.purchases.push(base)
+    touch(changes, base)
+  }
   const [rested, before] = [restsOn(holding), basisAt(holding, changes.now)]
-  const purchase = newPurchase(effect, landed, plan, licence.id, {
-    orderedAt: effect.orderedAt ?? afterAll(holding, changes.now),
-  })
+  const purchase = newPurchase(effect, landed, plan, licence.id)
   holding.purchases.push(purchase)
   touch(changes, purchase)
   const news = { kind: 'landed' as const, purchase, rested, before, after: basisAt(holding, changes.now) }
@@ -42,9 +42,7 @@ export function mintFor(place: Workplace, effect: Effect, landed: Landed): Holdi
   const { changes } = place
   const plan = planFor(place, effect, landed.planId)
   const licence = newLicence(effect, landed, plan, changes.now)
-  const purchase = newPurchase(effect, landed, plan, licence.id, {
-    orderedAt: effect.orderedAt ?? changes.now,
-  })
+  const purchase = newPurchase(effect, landed, plan, licence.id)
   changes.minted.push({ ...licence })
   touch(changes, purchase)
   provisioned(changes, effect, licence, true)
@@ -60,18 +58,19 @@ export function mintFor(place: Workplace, effect: Effect, landed: Landed): Holdi
   return { licence, purchases: [purchase], facts: [] }
 }
 
-/** A purchase that has provisioned before is known here from then on; its licence stays as it is. */
-export function register(place: Workplace, holding: Holding, effect: Effect): Purchase {
+/**
+ * Before purchases had rows releases noted only what they had provisioned. Billing sends such a sale once: it is known
+ * from then on, and its licence stays as it is.
+ */
+function register(place: Workplace, holding: Holding, effect: Effect): Purchase {
   const { changes, plans } = place
   const { licence } = holding
-  const { what, orderedAt } = effect
+  const { what } = effect
   const plan = what.kind === 'landed' ? plans.get(what.planId) : undefined
   const own = { id: licence.plan_id, snapshot_id: licence.snapshot_id }
   const isFirst = holding.purchases.length === 0
   const landed = what.kind === 'landed' && !isFirst ? what : { planId: own.id, endsAt: licence.expires_on }
-  const purchase = newPurchase(effect, landed, isFirst ? own : (plan ?? own), licence.id, {
-    orderedAt: orderedAt ?? changes.now,
-  })
+  const purchase = newPurchase(effect, landed, isFirst ? own : (plan ?? own), licence.id)
   const rested = restsOn(holding)
   holding.purchases.push(purchase)
   touch(changes, purchase)
@@ -86,51 +85,29 @@ export function applyTo(place: Workplace, holding: Holding, effect: Effect): voi
   const { what, cause } = effect
   const planId = what.kind === 'renewed' ? what.planId : undefined
   const plan = planId === undefined ? undefined : planFor(place, effect, planId)
-  const isDrawn = place.isDrawn(holding, effect)
-  const onCurrent = effect.purchaseRef === ''
-  if (onCurrent && isDrawn) return
-  reconciled(changes, holding)
-  const named = onCurrent ? restsOn(holding) : purchaseOf(holding, effect.purchaseRef)
-  const purchase = named ?? register(place, holding, effect)
+  const purchase = purchaseOf(holding, effect.purchaseRef) ?? register(place, holding, effect)
   if (what.kind === 'landed') return correctOrder(place, holding, effect, purchase)
   const known = holding.facts.some(
     (fact) => fact.purchase_ref === purchase.purchase_ref && fact.kind === what.kind && fact.cause === cause,
   )
   if (known) return
   const [rested, before] = [restsOn(holding), basisAt(holding, changes.now)]
-  const at = effect.at ?? afterAll(holding, changes.now)
-  const fact = record(holding, purchase, { ...effect, what }, at, plan)
-  if (onCurrent && purchase.fell_at) letAllFall(changes, holding, purchase, at)
+  const fact = record(holding, purchase, { ...effect, what }, plan)
   changes.facts.push({ ...fact, licence_id: holding.licence.id })
   touch(changes, purchase)
-  if (isDrawn) return
   const news = { kind: what.kind, purchase, rested, before, after: basisAt(holding, changes.now) }
   settleHolding(changes, holding, plans, byProcessor(effect), news)
-}
-
-/** Replicas of the previous release report no fall of a purchase that another has followed. */
-function letAllFall(changes: Changes, { purchases }: Holding, last: Purchase, at: Date): void {
-  for (const purchase of purchases) {
-    if (purchase === last || purchase.fell_at) continue
-    purchase.fell_at = new Date(at.getTime() - 1)
-    touch(changes, purchase)
-  }
 }
 
 /** A purchase that lands again may have been registered before its order was known. */
 function correctOrder(place: Workplace, holding: Holding, effect: Effect, purchase: Purchase): void {
   const { orderedAt } = effect
-  if (!orderedAt || !purchase.ordered_at || orderedAt.getTime() === purchase.ordered_at.getTime()) return
+  if (orderedAt.getTime() === purchase.ordered_at?.getTime()) return
   purchase.ordered_at = orderedAt
   touch(place.changes, purchase)
   const rested = restsOn(holding)
   if (rested) holding.licence.rests_on = rested.purchase_ref
   place.changes.licences.set(holding.licence.id, holding.licence)
-}
-
-function reconciled(changes: Changes, holding: Holding): void {
-  const purchase = reconcile(holding, changes.now)
-  if (purchase) touch(changes, purchase)
 }
 
 const byProcessor = ({ cause }: Effect) => ({ actor: 'processor', cause })
@@ -160,14 +137,13 @@ function newPurchase(
   { endsAt }: Pick<Landed, 'endsAt'>,
   plan: Pick<PlanRow, 'id' | 'snapshot_id'>,
   licenceId: string,
-  { orderedAt }: { orderedAt: Date },
 ): Purchase {
   return {
     application_id: effect.applicationId,
     purchase_ref: effect.purchaseRef,
     account_id: effect.accountId,
     licence_id: licenceId,
-    ordered_at: orderedAt,
+    ordered_at: effect.orderedAt,
     ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: endsAt }),
     fell_at: null,
     given_back: false,

@@ -14,7 +14,7 @@ import { licenceMessage } from '../licences/licence-row.ts'
 import { askCatalog, planUnavailable } from '../plans/ask-catalog.ts'
 import { findKnownPlans } from '../plans/plan-queries.ts'
 import { applyBatch, planIdsOf, purchaseName } from './apply-batch.ts'
-import type { Located, Refusals, Result } from './apply-batch.ts'
+import type { Asked, Refusals, Result } from './apply-batch.ts'
 import { planIdOf, readEffect, unreadable } from './effect.ts'
 
 const mostEffects = 200
@@ -24,11 +24,11 @@ export async function applyPurchaseEffects(
   { effects }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
   if (effects.length > mostEffects) throw invalid('/effects', `at most ${mostEffects} effects`)
-  const results = await applyAll(deps, effects.map(locate))
+  const results = await applyAll(deps, effects.map(read))
   return { results: results.map(resultMessage) }
 }
 
-function locate(request: PurchaseEffect): Located {
+function read(request: PurchaseEffect): Asked {
   try {
     return { effect: readEffect(request) }
   } catch (error) {
@@ -38,7 +38,7 @@ function locate(request: PurchaseEffect): Located {
 }
 
 /** Applies effects in their order; a batch that the database refuses is done again one by one. */
-export async function applyAll(deps: LicensingDependencies, asked: Located[]): Promise<Result[]> {
+async function applyAll(deps: LicensingDependencies, asked: Asked[]): Promise<Result[]> {
   if (asked.length === 0) return []
   const refusals: Refusals = new Map()
   const effects = await withPlans(deps, asked)
@@ -55,7 +55,7 @@ export async function applyAll(deps: LicensingDependencies, asked: Located[]): P
 
 const isForAll = (error: unknown) => isDatabaseUnavailable(error) || error instanceof GivenUp
 
-async function alone(deps: LicensingDependencies, effect: Located, refusals: Refusals): Promise<Result> {
+async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refusals): Promise<Result> {
   try {
     return (await inTurns(deps, [effect], refusals))[0]!
   } catch (error) {
@@ -69,7 +69,7 @@ async function alone(deps: LicensingDependencies, effect: Located, refusals: Ref
 
 async function inTurns(
   { outbox }: LicensingDependencies,
-  effects: Located[],
+  effects: Asked[],
   refusals: Refusals,
 ): Promise<Result[]> {
   const results: Result[] = []
@@ -93,7 +93,7 @@ async function inTurns(
 }
 
 /** Plans that are not known here are asked of catalog, with no transaction open. */
-async function withPlans(deps: LicensingDependencies, effects: Located[]): Promise<Located[]> {
+async function withPlans(deps: LicensingDependencies, effects: Asked[]): Promise<Asked[]> {
   const wanted = planIdsOf(effects)
   if (wanted.length === 0) return effects
   const known = await findKnownPlans(deps.sql, wanted)

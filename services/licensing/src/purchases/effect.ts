@@ -8,12 +8,10 @@ import { problemOfText, textLimits } from '@licensing/proto/text'
 export interface Effect {
   accountId: string
   applicationId: string
-  /** Empty: the one that the licence rests on. */
   purchaseRef: string
   cause: string
-  /** Undefined: now, and after all that is known of the licence's purchases. */
-  at: Date | undefined
-  orderedAt: Date | undefined
+  at: Date
+  orderedAt: Date
   what: Landed | Renewed | { kind: Exclude<EffectKind, 'landed' | 'renewed'> }
 }
 
@@ -35,25 +33,15 @@ export type EffectKind = NonNullable<PurchaseEffect['kind']['case']>
 /** Kinds that happen to a purchase more than once, each with a cause of its own. */
 export type CauseKind = Exclude<EffectKind, 'landed'>
 
-/** Under what name replicas of the previous release know that an effect has been drawn. */
-export const formerNames: Partial<Record<CauseKind, string>> = {
-  renewed: 'renewed',
-  paymentsFailed: 'paymentsFailed',
-  inquiryOpened: 'inquiryOpened',
-  inquiryClosed: 'inquiryClosed',
-  partlyRefunded: 'partlyRefunded',
-  givenBack: 'refunded',
-  cancelled: 'subscriptionCancelled',
-}
-
 export function planIdOf({ what }: Effect): string | undefined {
   return 'planId' in what ? what.planId : undefined
 }
 
 /** Stands for a request that breaks a rule; it is not applied. */
 export function unreadable({ accountId, applicationId, purchaseRef, cause }: PurchaseEffect): Effect {
+  const never = new Date(0)
   const what = { kind: 'reordered' as const }
-  return { accountId, applicationId, purchaseRef, cause, at: undefined, orderedAt: undefined, what }
+  return { accountId, applicationId, purchaseRef, cause, at: never, orderedAt: never, what }
 }
 
 /** @throws ServiceError `validation_failed` */

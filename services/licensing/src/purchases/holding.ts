@@ -32,30 +32,8 @@ export function restsOn(holding: Holding): Purchase | undefined {
   return purchases.find((purchase) => purchase.purchase_ref === licence.rests_on) ?? purchases[0]
 }
 
-/**
- * Makes the rows say what the licence says: one that was issued or imported has none before another purchase lands on
- * it, and replicas of the previous release change licences alone.
- *
- * @returns the row that is not as it was read
- */
-export function reconcile(holding: Holding, now: Date): Purchase | undefined {
-  const { licence } = holding
-  const known = restsOn(holding)
-  if (!known) {
-    const base = baseOf(licence, now)
-    holding.purchases.push(base)
-    return base
-  }
-  const same = known.plan_id === licence.plan_id && known.ends_at?.getTime() === licence.expires_on?.getTime()
-  if (same || !isHeld(holding)) return undefined
-  return Object.assign(known, termsOf(licence))
-}
-
-/** What the licence was issued or imported with, as a purchase. */
-function baseOf(licence: HeldLicence, now: Date): Purchase {
-  const { expires_on: endsAt } = licence
-  // Nothing but a cancellation expires a licence whose end is to come.
-  const cancelled = licence.status === 'expired' && (endsAt === null || endsAt > now)
+/** What a licence was issued or imported with, as a purchase: its row is made when another lands on it. */
+export function baseOf(licence: HeldLicence): Purchase {
   return {
     application_id: licence.application_id,
     purchase_ref: licence.id,
@@ -63,7 +41,7 @@ function baseOf(licence: HeldLicence, now: Date): Purchase {
     licence_id: licence.id,
     ordered_at: null,
     ...termsOf(licence),
-    fell_at: cancelled ? licence.updated_at : null,
+    fell_at: null,
     given_back: false,
   }
 }
@@ -101,11 +79,10 @@ export function afterAll({ licence, purchases, facts }: Holding, now: Date): Dat
 export function record(
   { facts }: Holding,
   purchase: Purchase,
-  { what, cause, orderedAt }: Effect & { what: { kind: CauseKind } },
-  at: Date,
+  { what, cause, at, orderedAt }: Effect & { what: { kind: CauseKind } },
   plan: PlanRow | undefined,
 ): Fact {
-  if (orderedAt && purchase.ordered_at) purchase.ordered_at = orderedAt
+  purchase.ordered_at = orderedAt
   const fact: Fact = {
     purchase_ref: purchase.purchase_ref,
     kind: what.kind,

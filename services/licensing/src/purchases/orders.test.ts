@@ -37,7 +37,7 @@ const plans = new Map(
 
 /** The licences of a customer after these effects, in memory, and a sweep. */
 function licencesAfter(order: readonly Effect[], swept: 'at the end' | 'always'): Holding[] {
-  const place: Workplace = { changes: noChanges(now), plans, isDrawn: () => false }
+  const place: Workplace = { changes: noChanges(now), plans }
   const holdings: Holding[] = []
   for (const effect of order) {
     const { what } = effect

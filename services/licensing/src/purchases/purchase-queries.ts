@@ -109,39 +109,6 @@ export async function findFacts(sql: Sql, licenceIds: string[]): Promise<(Fact &
     where licence_id = any(${licenceIds}::text[])`
 }
 
-/** A consequence of a payment, as replicas of the previous release know it. */
-export interface DrawnCause {
-  licence_id: string
-  effect: string
-  cause: string
-}
-
-/** Those of the causes that have been drawn before. */
-export async function findDrawn(sql: Sql, causes: DrawnCause[]): Promise<DrawnCause[]> {
-  return sql<DrawnCause[]>`
-    select c.licence_id, c.effect, c.cause
-    from unnest(
-      ${causes.map((one) => one.licence_id)}::text[],
-      ${causes.map((one) => one.effect)}::text[],
-      ${causes.map((one) => one.cause)}::text[]
-    ) as asked (licence_id, effect, cause)
-    join payment_causes c
-      on c.licence_id = asked.licence_id and c.effect = asked.effect and c.cause = asked.cause`
-}
-
-export async function insertDrawn(sql: Sql, causes: DrawnCause[]): Promise<void> {
-  if (causes.length === 0) return
-  await sql`
-    insert into payment_causes (licence_id, effect, cause)
-    select distinct licence_id, effect, cause
-    from unnest(
-      ${causes.map((one) => one.licence_id)}::text[],
-      ${causes.map((one) => one.effect)}::text[],
-      ${causes.map((one) => one.cause)}::text[]
-    ) as drawn (licence_id, effect, cause)
-    on conflict do nothing`
-}
-
 export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<void> {
   if (purchases.length === 0) return
   const column = <K extends keyof Purchase>(name: K) => purchases.map((purchase) => purchase[name])

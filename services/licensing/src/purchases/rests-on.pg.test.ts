@@ -19,9 +19,8 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { unique } from '../testing/payments.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
-import { apply, buy, daysAgo, inDays, refusalOf } from '../testing/purchases.ts'
+import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../testing/purchases.ts'
 import type { Kind } from '../testing/purchases.ts'
 import { lockCustomers } from './purchase-queries.ts'
 
@@ -170,6 +169,19 @@ test('a purchase on a retired plan that takes over leaves the licence suspended 
   expect(await activeOn(harness, small)).toBe(0n)
 })
 
+test('a purchase that has ended before it lands gives the licence back: never active, on a retired plan', async () => {
+  for (const lead of ['partlyRefunded', 'paymentsFailed', 'inquiryOpened'] as const) {
+    const [plan, past] = [await givenPlan(harness), await givenPlan(harness)]
+    const externalRef = unique('buyer')
+    const first = await buy(harness, { planId: plan.id, externalRef, orderedAt: daysAgo(9) })
+    await apply(harness, first, { case: lead, value: {} }, daysAgo(8))
+    await archive(harness, plan)
+    const late = { planId: past.id, externalRef, orderedAt: daysAgo(7), endsAt: daysAgo(6) }
+    const { licence } = await buy(harness, late)
+    expect(licence).toMatchObject({ planId: plan.id, status: 'suspended', statusReason: 'plan_archived' })
+  }
+})
+
 test('an older purchase that arrives late changes neither plan nor status; its event names the licence’s plan', async () => {
   const [old, current] = [await givenPlan(harness), await givenPlan(harness)]
   const externalRef = unique('buyer')
@@ -246,6 +258,30 @@ test('each effect comes once for its purchase, kind and cause, and answers the s
     created: true,
     licence: { id: bought.licence.id },
   })
+})
+
+test('what an earlier release provisioned is a purchase once it has been sent; its licence stays as it is', async () => {
+  const end = inDays(20)
+  const { small, large, first, second, licence } = await upgraded({ first: end })
+  const { purchaseRef } = first.bought
+  await harness.sql`delete from purchases where purchase_ref = ${purchaseRef}`
+  const before = [await shown(licence), await events(harness, licence), await history(harness, licence)]
+  expect(before[0]).toMatchObject({ plan: large.id })
+  expect(await buy(harness, first.bought)).toMatchObject({ created: true, licence: { id: licence.id } })
+  expect([await shown(licence), await events(harness, licence), await history(harness, licence)]).toEqual(
+    before,
+  )
+  await apply(harness, second, { case: 'givenBack', value: { chargedBack: false } }, daysAgo(1))
+  expect(await shown(licence)).toEqual({ plan: small.id, status: 'active', end })
+})
+
+test('a licence that an earlier release provisioned has been issued with nothing', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(9) })
+  await harness.sql`delete from purchases where licence_id = ${bought.licence.id}`
+  await buy(harness, bought.bought)
+  await apply(harness, bought, { case: 'givenBack', value: { chargedBack: false } }, daysAgo(1))
+  expect(await statusOf(harness, bought.licence)).toBe('revoked')
 })
 
 test('an effect that is refused stops later ones of its own purchase, and no others', async () => {

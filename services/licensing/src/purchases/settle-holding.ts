@@ -7,6 +7,7 @@ import type { Changes } from './changes.ts'
 import type { EffectKind } from './effect.ts'
 import { isHeld } from './holding.ts'
 import type { HeldLicence, Holding } from './holding.ts'
+import { isLater } from './purchase.ts'
 import type { Purchase } from './purchase.ts'
 
 /** What made the difference between two states of what a licence's purchases call for. */
@@ -40,7 +41,8 @@ export function settleHolding(
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const rebased = news.rested !== current
+  const isPast = hasPassed(news)
+  const rebased = news.rested !== current || isPast
   const isRenewal = news.kind === 'renewed' && news.purchase === current
   const circumstances: Circumstances = {
     plan: plans.get(current.plan_id)!.status,
@@ -49,10 +51,15 @@ export function settleHolding(
     stands,
     clears: calls === 'active' && (rebased || isRenewal || news.before.calls !== 'active'),
     overtaken: isOvertaken(news, licence),
-    lifts: news.before.calls === 'dispute_inquiry' && calls !== 'dispute_inquiry',
+    lifts: (isPast || news.before.calls === 'dispute_inquiry') && calls !== 'dispute_inquiry',
   }
   const causes = causesOf(news, rebased)
   if (causes.length > 0) bring(changes, holding, { causes, circumstances, by, given })
+}
+
+/** Whether it had ended before it became known: the licence rested on it, and again on what it rests on now. */
+function hasPassed({ kind, purchase, after: { current } }: News): boolean {
+  return kind === 'landed' && purchase !== undefined && isLater(purchase, current)
 }
 
 function isOvertaken({ before, after }: News, { status, status_reason }: HeldLicence): boolean {

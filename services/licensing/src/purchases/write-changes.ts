@@ -4,8 +4,7 @@ import { insertHistory } from '../licences/history-queries.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
 import type { Changes } from './changes.ts'
 import { insertMinted, updateLicences } from './changes-queries.ts'
-import { formerNames } from './effect.ts'
-import { insertDrawn, insertFacts, insertProvisions, upsertPurchases } from './purchase-queries.ts'
+import { insertFacts, insertProvisions, upsertPurchases } from './purchase-queries.ts'
 
 /** Writes, set by set, what has become of licences that the transaction has locked. */
 export async function writeChanges(tx: Transaction, changes: Changes): Promise<void> {
@@ -15,13 +14,6 @@ export async function writeChanges(tx: Transaction, changes: Changes): Promise<v
   await upsertPurchases(tx, [...purchases.values()])
   await insertFacts(tx, facts)
   await insertProvisions(tx, provisions)
-  await insertDrawn(
-    tx,
-    facts.flatMap(({ licence_id, kind, cause }) => {
-      const effect = formerNames[kind]
-      return effect === undefined ? [] : [{ licence_id, effect, cause }]
-    }),
-  )
   if (history.length > 0) await insertHistory(tx, history)
   await addToCounts(tx, counts)
   await append(tx, ...events)

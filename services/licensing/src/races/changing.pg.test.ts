@@ -9,7 +9,6 @@ import {
   activeOn,
   actor,
   archive,
-  causeOn,
   countedOn,
   events,
   eventTypes,
@@ -23,7 +22,7 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { unique, provision, suspendFor } from '../testing/payments.ts'
+import { bought, happen, provision, unique } from '../testing/purchases.ts'
 import {
   codes,
   expectNoDeadlock,
@@ -155,25 +154,24 @@ test('a payment that races an archive of the plan left, or a verb, ends in one o
 test('one consequence of a payment that arrives several times at once is drawn once', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
-    const licence = await givenLicence(harness, { planId: plan.id })
-    const cause = causeOn(harness, licence, 'rfd')
-    await Promise.all(
-      Array.from({ length: 6 }, (_, place) => either(place).licensing.downgradeForRefund(cause)),
-    )
-    await Promise.all(Array.from({ length: 6 }, (_, place) => either(place).licensing.revokeForRefund(cause)))
-    expect(await eventTypes(harness, licence)).toEqual(['licence.downgraded', 'licence.revoked'])
+    const licence = await bought(harness, plan.id)
+    for (const name of ['a partial refund', 'a full refund'] as const) {
+      await Promise.all(Array.from({ length: 6 }, (_, place) => happen(either(place), licence, name, 'rfd')))
+    }
+    expect((await eventTypes(harness, licence)).slice(1)).toEqual(['licence.downgraded', 'licence.revoked'])
     expect(await activeOn(harness, plan)).toBe(0n)
   }
 })
 
 test('a consequence that waited while a payment took the licence to a retired plan looks at that plan', async () => {
   const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
-  const licence = await givenLicence(harness, { planId: plan.id })
-  await suspendFor(harness, licence, 'dispute_inquiry')
+  const licence = await bought(harness, plan.id)
+  await happen(harness, licence, 'an inquiry')
   await archive(harness, next)
   const { resuming } = await harness.sql.begin(async (tx) => {
     await tx`update licences set plan_id = ${next.id} where id = ${licence.id}`
-    const resuming = harness.licensing.resumeFromInquiry(causeOn(harness, licence, 'dp'))
+    await tx`update purchases set plan_id = ${next.id}, landed_plan_id = ${next.id} where licence_id = ${licence.id}`
+    const resuming = happen(harness, licence, 'an inquiry that closes')
     await eventually(async () => expect(await waitingForLocks(harness)).toBe(1))
     return { resuming }
   })
@@ -185,9 +183,8 @@ test('changes of a due licence that race verbs, an archive, the sweep, a payment
   for (const round of rounds) {
     const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
     const externalRef = unique('buyer')
-    const fields = { planId: plan.id, externalRef }
-    const licence = await givenLicence(harness, fields)
-    await harness.sql`update licences set expires_on = now() - interval '1 second' where id = ${licence.id}`
+    const expiresOn = new Date(Date.now() - 1_000)
+    const { licence } = await provision(harness, { planId: plan.id, externalRef, expiresOn })
     const update = (place: number, change: object) =>
       either(place).licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, ...change })
     const restrictions = create(RestrictionsSchema, { maxSeats: 7 })
@@ -201,7 +198,7 @@ test('changes of a due licence that race verbs, an archive, the sweep, a payment
       archive(either(round + 1), plan),
       either(round).licensing[verb](verbOn(harness, licence)),
       provision(either(round + 1), { planId: next.id, externalRef }),
-      either(round).licensing.downgradeForRefund(causeOn(harness, licence, `rfd ${round}`)),
+      happen(either(round), licence, 'a partial refund'),
     ])
     const [terms, , , reference] = codes(outcomes)
     // Refused where it was revoked or retired by then; a plan that was archived before leaves no other refusal.

@@ -13,7 +13,7 @@ import {
   restore,
   verbOn,
 } from '../testing/makers.ts'
-import { unique, provision } from '../testing/payments.ts'
+import { provision, unique } from '../testing/purchases.ts'
 import {
   codes,
   expectNoDeadlock,
@@ -105,7 +105,7 @@ test('an issue, import or payment that races an archive is refused, or its licen
     )
     const minted = [
       ...fulfilled(issued).map((answer) => answer.licence!.id),
-      ...fulfilled(paid).map((answer) => answer.licence!.id),
+      ...fulfilled(paid).map((answer) => answer.licence.id),
       ...imported.filter((item) => item.result === 'created').map((item) => item.licenceId!),
     ]
     expect(suspendedLicences).toBe(BigInt(minted.length))
@@ -125,8 +125,8 @@ test('payments of one new customer that race mint one licence; the others find i
       provision(other, { planId: plan.id, externalRef, paymentRef }),
       provision(harness, { planId: plan.id, externalRef, paymentRef }),
     ])
-    const licence = answers[0].licence!
-    expect(new Set(answers.map((answer) => answer.licence!.id)).size).toBe(1)
+    const licence = answers[0].licence
+    expect(new Set(answers.map((answer) => answer.licence.id)).size).toBe(1)
     expect((await eventTypes(harness, licence)).toSorted()).toEqual([
       'licence.created',
       'licence.plan_changed',

@@ -6,7 +6,6 @@ import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
-  causeOn,
   countedOn,
   events,
   eventTypes,
@@ -17,7 +16,7 @@ import {
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { bought, inDays } from '../testing/payments.ts'
+import { bought, happen, inDays } from '../testing/purchases.ts'
 import { sweepExpiries, startSweep } from './sweep-expiries.ts'
 
 let harness: Harness
@@ -64,9 +63,7 @@ test('it acts on active, suspended and downgraded licences, and on no others', a
   const { licensing } = harness
   expect(await outcome(async () => {})).toBe('expired')
   expect(await outcome((licence) => licensing.suspendLicence(verbOn(harness, licence)))).toBe('expired')
-  expect(await outcome((licence) => licensing.downgradeForRefund(causeOn(harness, licence, 'r')))).toBe(
-    'expired',
-  )
+  expect(await outcome((licence) => happen(harness, licence, 'a partial refund'))).toBe('expired')
   expect(await outcome((licence) => licensing.revokeLicence(verbOn(harness, licence)))).toBe('revoked')
   expect(await outcome((licence) => licensing.retireLicence(verbOn(harness, licence)))).toBe('retired')
 })

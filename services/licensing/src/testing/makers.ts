@@ -10,6 +10,7 @@ import { toWebhook } from '@licensing/proto/webhook-events'
 import { createHash } from 'node:crypto'
 import { planCopy } from './harness.ts'
 import type { Harness } from './harness.ts'
+import { bought, happen } from './purchases.ts'
 
 export const actor = 'key_of_the_vendor'
 
@@ -70,28 +71,24 @@ export function verbOn(harness: Harness, licence: { id: string }) {
   return { accountId: harness.accountId, licenceId: licence.id, actor }
 }
 
-/** What every consequence of a payment needs. */
-export function causeOn(harness: Harness, licence: { id: string }, cause: string) {
-  return { accountId: harness.accountId, licenceId: licence.id, cause }
-}
-
 /** A licence brought into a state by the calls that lead there. */
 export async function givenLicenceIn(
   harness: Harness,
   status: LicenceStatus,
   planId: string,
 ): Promise<Licence> {
-  const licence = await givenLicence(harness, { planId })
+  // What was issued stands until its end, whatever payments do.
+  const isPaid = status === 'expired' || status === 'downgraded'
+  const licence = isPaid ? await bought(harness, planId) : await givenLicence(harness, { planId })
   const verb = verbOn(harness, licence)
-  const cause = causeOn(harness, licence, 'given')
   const { licensing } = harness
   const reach: Record<LicenceStatus, () => Promise<unknown>> = {
     active: async () => {},
     suspended: () => licensing.suspendLicence(verb),
     revoked: () => licensing.revokeLicence(verb),
     retired: () => licensing.retireLicence(verb),
-    expired: () => licensing.expireLicence(cause),
-    downgraded: () => licensing.downgradeForRefund(cause),
+    expired: () => happen(harness, licence, 'a cancelled subscription'),
+    downgraded: () => happen(harness, licence, 'a partial refund'),
   }
   await reach[status]()
   return licence

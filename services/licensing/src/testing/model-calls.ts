@@ -1,10 +1,12 @@
-import { array, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
+import { array, boolean, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 
 // Few names of each kind, so that calls meet.
 const few = nat({ max: 3 })
 const plan = nat({ max: 1 })
 const days = constantFrom(-1, 10, 20)
+// Any that has landed; or the one that its licence rests on.
+const purchase = { purchase: nat(), current: boolean() }
 export const calls = array(
   oneof(
     record({ call: constant('issue' as const), key: few, body: plan, plan }),
@@ -36,13 +38,13 @@ export const calls = array(
           'a partial refund' as const,
           'a cancelled subscription' as const,
         ),
-        licence: nat(),
+        ...purchase,
         cause: few,
       }),
     },
     {
       weight: 2,
-      arbitrary: record({ call: constant('renew' as const), licence: nat(), cause: few, days }),
+      arbitrary: record({ call: constant('renew' as const), ...purchase, cause: few, days }),
     },
     {
       weight: 2,

@@ -1,4 +1,4 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { Licence } from '@licensing/proto/licensing'
@@ -8,7 +8,6 @@ import type { Harness } from './harness.ts'
 import {
   activeOn,
   archive,
-  causeOn,
   countedOn,
   events,
   givenPlan,
@@ -19,15 +18,17 @@ import {
 } from './makers.ts'
 import type { SentEvent } from './makers.ts'
 import type { Call } from './model-calls.ts'
-import { Model } from './model.ts'
-import type { ModelLicence, Outcome } from './model.ts'
-import { provision, renew, suspendFor } from './payments.ts'
+import { hasEnded, Model } from './model.ts'
+import type { ModelLicence, Outcome, Paid } from './model.ts'
+import { apply, buy, kindOf, renewal, tick } from './purchases.ts'
+import type { Bought } from './purchases.ts'
 
 // Equal numbers of days are one time.
 const startedMs = Date.now()
 const modelDay = (days: number) => new Date(startedMs + days * 86_400_000)
 
-type ShownEvent = Pick<SentEvent, 'type' | 'object'>
+// A few, so that payments meet licences.
+const customerOf = (place: number) => `customer ${place % 2}`
 
 /** One sequence, in an application of its own, beside its model. */
 export async function startRun(harness: Harness) {
@@ -46,6 +47,7 @@ export async function startRun(harness: Harness) {
         status: licence.status,
         reason: licence.statusReason,
         plan: licence.planId,
+        end: licence.expiresOn && timestampDate(licence.expiresOn),
       }),
       (error: { code: string }) => ({ refused: error.code }),
     )
@@ -60,16 +62,17 @@ export async function startRun(harness: Harness) {
       status: licence.status,
       reason: licence.reason,
       plan: licence.restsOn.plan,
+      end: licence.restsOn.endsIn === undefined ? undefined : modelDay(licence.restsOn.endsIn),
     })
     await compareEvents(sent)
   }
-  const compareEvents = async (expected: ShownEvent[]) => {
-    const sent = (await events(within)).map(({ type, object }) => ({ type, object }))
-    const named = expected.map(({ type, object }): ShownEvent => {
-      return { type, object: { ...object, licence_id: ids.get(String(object['licence_id'])) } }
+  const compareEvents = async (expected: SentEvent[]) => {
+    const sent = await events(within)
+    const named = expected.map(({ type, object, previous }): SentEvent => {
+      return { type, object: { ...object, licence_id: ids.get(String(object['licence_id'])) }, previous }
     })
-    const ofLicence = ({ object }: ShownEvent) => String(object['licence_id'])
-    const inOrder = (list: ShownEvent[]) => list.toSorted((a, b) => (ofLicence(a) < ofLicence(b) ? -1 : 1))
+    const ofLicence = ({ object }: SentEvent) => String(object['licence_id'])
+    const inOrder = (list: SentEvent[]) => list.toSorted((a, b) => (ofLicence(a) < ofLicence(b) ? -1 : 1))
     expect(inOrder(sent)).toEqual(inOrder(named))
     await within.sql`truncate outbox`
   }
@@ -77,8 +80,20 @@ export async function startRun(harness: Harness) {
     const licence = model.licences[place % model.licences.length]
     return licence && { licence, real: { id: ids.get(licence.name)! } }
   }
+  // What the service was sent of each purchase that has landed.
+  const landed = new Map<string, Bought>()
+  const pickPaid = (place: number, current: boolean): { paid: Paid; real: Bought } | undefined => {
+    const drawn = model.landed[place % model.landed.length]
+    const rests = drawn?.licence.restsOn
+    const paid = drawn && current && rests?.ref !== undefined ? { ...drawn, purchase: rests } : drawn
+    return paid && { paid, real: landed.get(paid.purchase.ref!)! }
+  }
   const changed = (licences: ModelLicence[], type: string, more: Record<string, string> = {}) =>
-    licences.map(({ name, status }) => ({ type, object: { licence_id: name, status, ...more } }))
+    licences.map(({ name, status }) => ({
+      type,
+      object: { licence_id: name, status, ...more },
+      previous: null,
+    }))
 
   return {
     async step(one: Call) {
@@ -86,8 +101,8 @@ export async function startRun(harness: Harness) {
       switch (one.call) {
         case 'issue': {
           const fields = { idempotencyKey: `key ${one.key}`, body: `body ${one.body}`, planId }
-          const externalRef = `customer of ${one.key}`
-          const expected = model.issue(fields.idempotencyKey, fields.body, planId)
+          const externalRef = customerOf(one.key)
+          const expected = model.issue(fields.idempotencyKey, fields.body, externalRef, planId)
           return compare(
             expected,
             issue(within, { ...fields, externalRef }).then((answer) => answer.licence!),
@@ -95,23 +110,23 @@ export async function startRun(harness: Harness) {
         }
         case 'import':
           return compare(
-            model.import(`legacy ${one.key}`, planId),
-            importOne(within, `legacy ${one.key}`, planId),
+            model.import(`legacy ${one.key}`, customerOf(one.key), planId),
+            importOne(within, `legacy ${one.key}`, customerOf(one.key), planId),
           )
         case 'pay': {
-          const externalRef = `customer ${one.customer}`
+          const externalRef = customerOf(one.customer)
           // A payment is one customer's, on one plan.
-          const paymentRef = `payment ${one.payment} ${externalRef}`
-          const payment = {
-            planId,
-            externalRef,
-            paymentRef,
-            ...(one.days !== null && { expiresOn: modelDay(one.days) }),
-          }
-          const expected = model.pay(paymentRef, externalRef, planId, one.days ?? undefined)
+          const purchaseRef = `payment ${one.payment} ${externalRef}`
+          const expected = model.pay(purchaseRef, externalRef, planId, one.days ?? undefined)
+          const orderedAt = landed.get(purchaseRef)?.bought.orderedAt ?? tick()
+          const endsAt = one.days === null ? {} : { endsAt: modelDay(one.days) }
+          const paying = buy(within, { planId, externalRef, purchaseRef, orderedAt, ...endsAt })
           return compare(
             expected,
-            provision(within, payment).then((answer) => answer.licence!),
+            paying.then((answer) => {
+              landed.set(purchaseRef, answer)
+              return answer.licence
+            }),
           )
         }
         case 'verb': {
@@ -119,27 +134,26 @@ export async function startRun(harness: Harness) {
           return found && compare(model.verb(one.verb, found.licence), callVerb(within, one.verb, found.real))
         }
         case 'consequence': {
-          const found = pick(one.licence)
-          const cause = `cause ${one.cause}`
+          const found = pickPaid(one.purchase, one.current)
+          if (!found) return
+          const { paid, real } = found
           // By the processor's clock it counts once a renewal shows that the purchase had not ended: orders.test.ts.
-          if (one.name === 'an inquiry' && found && hasEnded(found.licence)) return
-          return (
-            found &&
-            compare(
-              model.consequence(one.name, found.licence, cause),
-              draw(within, one.name, found.real, cause),
-            )
+          if (one.name === 'an inquiry' && hasEnded(paid.purchase)) return
+          const cause = `cause ${one.cause}`
+          return compare(
+            model.consequence(one.name, paid, cause),
+            apply(within, real, kindOf(one.name), tick(), cause),
           )
         }
         case 'renew': {
-          const found = pick(one.licence)
+          const found = pickPaid(one.purchase, one.current)
+          if (!found) return
+          const { paid, real } = found
+          if (model.mayBringBack(paid)) return
           const cause = `cause ${one.cause}`
-          return (
-            found &&
-            compare(
-              model.renew(found.licence, cause, one.days),
-              renew(within, found.real, modelDay(one.days), cause),
-            )
+          return compare(
+            model.renew(paid, cause, one.days),
+            apply(within, real, renewal(modelDay(one.days)), tick(), cause),
           )
         }
         case 'update': {
@@ -179,9 +193,14 @@ export async function startRun(harness: Harness) {
   }
 }
 
-async function importOne(within: Harness, legacyKey: string, planId: string): Promise<Licence> {
+async function importOne(
+  within: Harness,
+  legacyKey: string,
+  externalRef: string,
+  planId: string,
+): Promise<Licence> {
   const { accountId, applicationId } = within
-  const items = [{ legacyKey, externalRef: `customer of ${legacyKey}`, planId }]
+  const items = [{ legacyKey, externalRef, planId }]
   const request = { accountId, applicationId, actor: 'key_1', items, dryRun: false }
   const answer = await within.licensing.importLicences(request)
   const [item] = answer.items
@@ -204,28 +223,4 @@ function callVerb(
   licence: { id: string },
 ): Promise<Licence> {
   return within.licensing[`${verb}Licence`](verbOn(within, licence))
-}
-
-type Consequence = Extract<Call, { call: 'consequence' }>['name']
-
-function draw(within: Harness, name: Consequence, licence: { id: string }, cause: string): Promise<Licence> {
-  const request = causeOn(within, licence, cause)
-  switch (name) {
-    case 'failed payments':
-      return suspendFor(within, licence, 'payment_failed', cause)
-    case 'an inquiry':
-      return suspendFor(within, licence, 'dispute_inquiry', cause)
-    case 'an inquiry that closes':
-      return within.licensing.resumeFromInquiry(request)
-    case 'a full refund':
-      return within.licensing.revokeForRefund(request)
-    case 'a partial refund':
-      return within.licensing.downgradeForRefund(request)
-    case 'a cancelled subscription':
-      return within.licensing.expireLicence(request)
-  }
-}
-
-function hasEnded({ restsOn: { endsIn } }: ModelLicence): boolean {
-  return endsIn !== undefined && endsIn <= 0
 }

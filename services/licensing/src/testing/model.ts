@@ -7,10 +7,13 @@ import type { Cause, Position } from './written-rules.ts'
 // code with the service on purpose.
 
 export interface ModelPurchase {
+  /** What payments know it by; undefined: what a licence was issued or imported with. */
+  ref?: string
   plan: string
   /** Days from now; undefined: it never ends. */
   endsIn: number | undefined
   fell?: 'given back' | 'cancelled'
+  wasInquired?: boolean
 }
 
 export interface ModelLicence extends Position {
@@ -19,48 +22,59 @@ export interface ModelLicence extends Position {
   /** In their order. */
   purchases: ModelPurchase[]
   restsOn: ModelPurchase
+  /** Whose inquiry it is suspended for. */
+  inquired?: ModelPurchase | undefined
 }
 
-type Consequence = Extract<Call, { call: 'consequence' }>['name']
-type Event = Omit<SentEvent, 'previous'>
-export type Outcome = { refused: string } | { licence: ModelLicence; events?: Event[] }
+/** A purchase that has landed, and its licence. */
+export interface Paid {
+  licence: ModelLicence
+  purchase: ModelPurchase
+}
 
-const stands = ({ endsIn, fell }: ModelPurchase) => fell === undefined && (endsIn === undefined || endsIn > 0)
+type Happening = Extract<Call, { call: 'consequence' }>['name']
+export type Outcome = { refused: string } | { licence: ModelLicence; events?: SentEvent[] }
+
+export const hasEnded = ({ endsIn }: ModelPurchase) => endsIn !== undefined && endsIn <= 0
+const stands = (purchase: ModelPurchase) => purchase.fell === undefined && !hasEnded(purchase)
 const planOf = ({ restsOn }: ModelLicence) => restsOn.plan
+const isOver = ({ status }: Position) => status === 'revoked' || status === 'retired'
 
 export class Model {
   readonly plans = new Map<string, 'active' | 'retired'>()
   readonly licences: ModelLicence[] = []
   readonly #keys = new Map<string, { body: string; licence: ModelLicence }>()
   readonly #legacy = new Map<string, ModelLicence>()
-  readonly #payments = new Map<string, ModelLicence>()
+  readonly landed: Paid[] = []
   readonly #causes = new Set<string>()
 
   activeOn(plan: string): number {
     return this.licences.filter((licence) => planOf(licence) === plan && licence.status === 'active').length
   }
 
-  issue(key: string, body: string, plan: string): Outcome {
+  issue(key: string, body: string, customer: string, plan: string): Outcome {
     const before = this.#keys.get(key)
     if (before)
       return before.body === body ? { licence: before.licence } : { refused: 'idempotency_mismatch' }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
-    const licence = this.#mint({ plan, endsIn: undefined }, `customer of ${key}`)
+    const licence = this.#mint({ plan, endsIn: undefined }, customer)
     this.#keys.set(key, { body, licence })
     return { licence }
   }
 
-  import(legacyKey: string, plan: string): Outcome {
+  import(legacyKey: string, customer: string, plan: string): Outcome {
     const existing = this.#legacy.get(legacyKey)
     if (existing) return { licence: existing }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
-    const licence = this.#mint({ plan, endsIn: undefined }, `customer of ${legacyKey}`)
+    const licence = this.#mint({ plan, endsIn: undefined }, customer)
     this.#legacy.set(legacyKey, licence)
     return { licence }
   }
 
   verb(verb: Cause, licence: ModelLicence): Outcome {
-    return this.#bring(verb, licence)
+    const outcome = this.#bring(verb, licence)
+    if (verb === 'reactivate' && !('refused' in outcome)) licence.inquired = undefined
+    return outcome
   }
 
   /** The vendor moves the end, ahead of now. */
@@ -90,51 +104,55 @@ export class Model {
   }
 
   /** @returns what it did, licence by licence */
-  sweep(): { licence: ModelLicence; events: Event[] }[] {
-    const past = this.licences.filter(({ restsOn: { endsIn } }) => endsIn !== undefined && endsIn <= 0)
+  sweep(): { licence: ModelLicence; events: SentEvent[] }[] {
+    const past = this.licences.filter(({ restsOn }) => hasEnded(restsOn))
     return past.flatMap((licence) => {
+      if (isOver(licence)) return []
       const outcome = licence.purchases.some(stands) ? this.#rest(licence) : this.#expire('sweep', licence)
       return 'events' in outcome && outcome.events ? [{ licence, events: outcome.events }] : []
     })
   }
 
-  pay(payment: string, customer: string, plan: string, endsIn: number | undefined): Outcome {
-    const before = this.#payments.get(payment)
-    if (before) return { licence: before }
+  pay(ref: string, customer: string, plan: string, endsIn: number | undefined): Outcome {
+    const before = this.landed.find(({ purchase }) => purchase.ref === ref)
+    if (before) return { licence: before.licence }
     if (this.plans.get(plan) === 'retired') return { refused: 'plan_archived' }
-    const held = this.licences.findLast(
-      (licence) => licence.customer === customer && !['revoked', 'retired'].includes(licence.status),
-    )
-    const purchase = { plan, endsIn }
+    const held = this.licences.findLast((licence) => licence.customer === customer && !isOver(licence))
+    const purchase = { ref, plan, endsIn }
     const licence = held ?? this.#mint(purchase, customer)
-    this.#payments.set(payment, licence)
+    this.landed.push({ licence, purchase })
     if (!held) return { licence, events: [eventOf('licence.created', licence)] }
+    const former = planOf(licence)
     licence.purchases.push(purchase)
     if (stands(purchase)) {
       licence.restsOn = purchase
-      return this.#bring('a payment', licence)
+      return this.#bring('a payment', licence, former)
     }
     // It has ended before it landed: for a while the licence rested on it.
     const earlier = licence.purchases.findLast(stands)
-    const keepsInquiry =
-      licence.reason === 'dispute_inquiry' &&
-      licence.restsOn === earlier &&
-      this.plans.get(earlier.plan) === 'retired'
     licence.restsOn = earlier ?? purchase
-    if (!keepsInquiry && (earlier || licence.status !== 'expired')) this.#clear(licence)
-    return { licence, events: [eventOf('licence.plan_changed', licence)] }
+    licence.inquired = undefined
+    const { status } = licence
+    if (earlier || status !== 'expired') this.#clear(licence)
+    const events = [eventOf('licence.plan_changed', licence, former)]
+    if (licence.status === 'suspended' && status !== 'suspended')
+      events.push(eventOf('licence.suspended', licence))
+    return { licence, events }
   }
 
-  renew(licence: ModelLicence, cause: string, endsIn: number): Outcome {
-    if (!this.#first(licence, 'renew', cause)) return { licence }
-    // Nothing of it is to be seen on a licence that is over.
-    if (licence.status === 'revoked' || licence.status === 'retired') return { licence }
-    const purchase = licence.restsOn
+  /** Whether an inquiry of another purchase may count again where this one had ended, and a renewal shows that it had not. */
+  mayBringBack({ licence, purchase }: Paid): boolean {
+    return hasEnded(purchase) && licence.purchases.some((one) => one !== purchase && one.wasInquired)
+  }
+
+  renew({ licence, purchase }: Paid, cause: string, endsIn: number): Outcome {
+    if (!this.#first(purchase, 'renew', cause) || isOver(licence) || purchase.fell) return { licence }
     const before = purchase.endsIn
-    if (purchase.fell) return { licence }
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
-    const earlier = licence.purchases.findLast(stands)
-    if (earlier && earlier !== purchase) return this.#rest(licence)
+    const latest = licence.purchases.findLast(stands)
+    // What had ended may stand again.
+    if (latest && latest !== licence.restsOn) return this.#rest(licence)
+    if (purchase !== licence.restsOn) return { licence }
     if (!stands(purchase)) {
       return purchase.endsIn === before
         ? { licence }
@@ -143,32 +161,43 @@ export class Model {
     return this.#bring(purchase.endsIn === before ? 'a renewal that moves no end' : 'a renewal', licence)
   }
 
-  consequence(name: Consequence, licence: ModelLicence, cause: string): Outcome {
-    if (!this.#first(licence, name, cause)) return { licence }
-    const purchase = licence.restsOn
+  consequence(name: Happening, { licence, purchase }: Paid, cause: string): Outcome {
+    if (!this.#first(purchase, name, cause) || isOver(licence)) return { licence }
     const { fell } = purchase
-    if (name === 'a full refund' || name === 'a cancelled subscription') {
-      for (const one of licence.purchases) one.fell ??= 'cancelled'
-    }
+    if (name === 'a cancelled subscription') purchase.fell ??= 'cancelled'
     if (name === 'a full refund') purchase.fell = 'given back'
+    if (name === 'an inquiry') purchase.wasInquired = true
+    if (name === 'an inquiry that closes') return this.#closeInquiry(licence, purchase)
+    if (purchase !== licence.restsOn) return { licence }
     const rests = licence.purchases.findLast(stands)
     if (rests && rests !== purchase) return this.#rest(licence)
     // A purchase is cancelled once.
     if (name === 'a cancelled subscription') return fell ? { licence } : this.#expire(name, licence)
     const needsStanding = name === 'failed payments' || name === 'an inquiry'
-    return needsStanding && !rests ? { licence } : this.#bring(name, licence)
+    if (needsStanding && !rests) return { licence }
+    const known = licence.reason === 'dispute_inquiry' ? licence.inquired : undefined
+    const outcome = this.#bring(name, licence)
+    if (name === 'an inquiry') licence.inquired = known ?? purchase
+    return outcome
+  }
+
+  /** Lifts what the inquiry of that purchase had called for, whichever purchase the licence rests on now. */
+  #closeInquiry(licence: ModelLicence, purchase: ModelPurchase): Outcome {
+    if ((licence.inquired ?? licence.restsOn) !== purchase) return { licence }
+    licence.inquired = undefined
+    return this.#bring('an inquiry that closes', licence)
   }
 
   /** The licence comes to rest on its latest purchase that stands. */
   #rest(licence: ModelLicence): Outcome {
     const before = planOf(licence)
     licence.restsOn = licence.purchases.findLast(stands)!
-    if (['revoked', 'retired'].includes(licence.status)) return { licence }
+    licence.inquired = undefined
     const { status } = licence
     const became = this.#clear(licence)
     const changed = before !== planOf(licence)
     const events = [
-      ...(changed ? [eventOf('licence.plan_changed', licence)] : []),
+      ...(changed ? [eventOf('licence.plan_changed', licence, before)] : []),
       ...(became === 'active' && !changed ? [eventOf('licence.reactivated', licence)] : []),
       ...(became === 'suspended' && status !== 'suspended' ? [eventOf('licence.suspended', licence)] : []),
     ]
@@ -195,8 +224,8 @@ export class Model {
     return outcome
   }
 
-  #first(licence: ModelLicence, effect: string, cause: string): boolean {
-    const known = `${licence.name} ${effect} ${cause}`
+  #first({ ref }: ModelPurchase, effect: string, cause: string): boolean {
+    const known = `${ref} ${effect} ${cause}`
     if (this.#causes.has(known)) return false
     this.#causes.add(known)
     return true
@@ -216,21 +245,25 @@ export class Model {
     return licence
   }
 
-  #bring(cause: Cause, licence: ModelLicence): Outcome {
+  #bring(cause: Cause, licence: ModelLicence, former?: string): Outcome {
     const result = resultOf(cause, licence, this.plans.get(planOf(licence))!)
     if ('refused' in result) return result
     if (!('to' in result)) return { licence }
     const stays = licence.status === result.to && licence.reason === result.reason
     Object.assign(licence, { status: result.to, reason: result.reason })
     if (!stays) licence.sweptFrom = undefined
-    return { licence, ...(result.event !== undefined && { events: [eventOf(result.event, licence)] }) }
+    return {
+      licence,
+      ...(result.event !== undefined && { events: [eventOf(result.event, licence, former)] }),
+    }
   }
 }
 
-function eventOf(type: string, licence: ModelLicence): Event {
+function eventOf(type: string, licence: ModelLicence, former?: string): SentEvent {
   const { name, status, reason } = licence
   const plan = planOf(licence)
   const ofPayments = type === 'licence.created' || type === 'licence.plan_changed'
   const more = type === 'licence.suspended' ? { reason } : {}
-  return { type, object: { licence_id: name, ...(ofPayments && { plan_id: plan }), status, ...more } }
+  const object = { licence_id: name, ...(ofPayments && { plan_id: plan }), status, ...more }
+  return { type, object, previous: former === undefined ? null : { plan_id: former } }
 }

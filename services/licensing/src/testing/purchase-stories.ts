@@ -155,6 +155,6 @@ export function orderBy(effects: readonly Effect[], places: readonly number[]): 
 export function mayRevokeEarly(order: readonly Effect[]): boolean {
   return order.some(
     (effect, at) =>
-      effect.what.kind === 'givenBack' && order.slice(at + 1).some((later) => later.at! < effect.at!),
+      effect.what.kind === 'givenBack' && order.slice(at + 1).some((later) => later.at < effect.at),
   )
 }

@@ -1,15 +1,19 @@
 import { create } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
 import type { Licence } from '@licensing/proto/licensing'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffectResult } from '@licensing/proto/purchases'
 import type { Harness } from './harness.ts'
-import { inDays, unique } from './payments.ts'
 
-export { inDays }
+let made = 0
+export const unique = (name: string) => `${name}-${(made += 1)}`
+export const inDays = (days: number) => new Date(Date.now() + days * 86_400_000)
 export const daysAgo = (days: number) => inDays(-days)
 
+type Callee = Pick<Harness, 'accountId' | 'applicationId' | 'purchases'>
 export type Kind = NonNullable<MessageInitShape<typeof PurchaseEffectSchema>['kind']>
 
 interface Buying {
@@ -27,7 +31,7 @@ export interface Bought {
 }
 
 /** A purchase that lands. */
-export async function buy(harness: Harness, buying: Buying): Promise<Bought> {
+export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
   const bought = {
     ...buying,
     externalRef: buying.externalRef ?? unique('buyer'),
@@ -44,7 +48,7 @@ export async function buy(harness: Harness, buying: Buying): Promise<Bought> {
 
 /** Something that happens to a purchase. @returns the licence after it */
 export async function apply(
-  harness: Harness,
+  harness: Callee,
   purchase: Pick<Bought, 'bought'>,
   kind: Kind,
   at: Date,
@@ -53,8 +57,9 @@ export async function apply(
   return (await applied(harness, purchase, kind, at, cause)).licence
 }
 
+/** @throws ServiceError where it is refused */
 async function applied(
-  harness: Harness,
+  harness: Callee,
   { bought: { purchaseRef, orderedAt } }: Pick<Bought, 'bought'>,
   kind: Kind,
   at: Date,
@@ -66,10 +71,80 @@ async function applied(
   const message = create(PurchaseEffectSchema, { ...effect, ...times })
   const { results } = await harness.purchases.applyPurchaseEffects({ effects: [message] })
   const { outcome } = results[0]!
-  if (outcome.case !== 'applied') throw new Error(`${kind.case} was refused`, { cause: outcome.value })
-  return { licence: outcome.value.licence!, created: outcome.value.created }
+  if (outcome.case === 'applied') return { licence: outcome.value.licence!, created: outcome.value.created }
+  throw new ServiceError(outcome.value!.code as ErrorCode, outcome.value!.detail)
 }
 
 export function refusalOf({ outcome }: PurchaseEffectResult): string | undefined {
   return outcome.case === 'refused' ? outcome.value.code : undefined
+}
+
+/** Now by the processor's clock: later than all that has been answered, also where PostgreSQL rounds its times up. */
+export function tick(): Date {
+  const after = Date.now() + 1
+  let now = after
+  while (now <= after) now = Date.now()
+  return new Date(now)
+}
+
+interface Payment {
+  planId: string
+  externalRef: string
+  paymentRef?: string
+  expiresOn?: Date
+}
+
+/** The purchase that each licence was last paid with. */
+const latest = new Map<string, Bought>()
+
+/** A purchase that lands now. */
+export async function provision(harness: Callee, payment: Payment): Promise<Bought> {
+  const { planId, externalRef, paymentRef: purchaseRef, expiresOn: endsAt } = payment
+  const named = { ...(purchaseRef !== undefined && { purchaseRef }), ...(endsAt && { endsAt }) }
+  const landed = await buy(harness, { planId, externalRef, orderedAt: tick(), ...named })
+  latest.set(landed.licence.id, landed)
+  return landed
+}
+
+/** A licence that a new customer has paid for. */
+export async function bought(harness: Callee, planId: string, expiresOn?: Date): Promise<Licence> {
+  const payment = { planId, externalRef: unique('buyer'), ...(expiresOn && { expiresOn }) }
+  return (await provision(harness, payment)).licence
+}
+
+/** What may happen to a licence's latest purchase, in the words of a licence. */
+const happenings = {
+  'failed payments': { case: 'paymentsFailed', value: {} },
+  'an inquiry': { case: 'inquiryOpened', value: {} },
+  'an inquiry that closes': { case: 'inquiryClosed', value: {} },
+  'a full refund': { case: 'givenBack', value: { chargedBack: false } },
+  'a partial refund': { case: 'partlyRefunded', value: {} },
+  'a cancelled subscription': { case: 'cancelled', value: {} },
+} satisfies Record<string, Kind>
+
+export type Happening = keyof typeof happenings
+
+export const kindOf = (name: Happening): Kind => happenings[name]
+
+/** Something happens now to the purchase that the licence was last paid with. */
+export function happen(
+  harness: Callee,
+  licence: { id: string },
+  name: Happening,
+  cause = unique('cause'),
+): Promise<Licence> {
+  return apply(harness, latest.get(licence.id)!, happenings[name], tick(), cause)
+}
+
+export function renew(
+  harness: Callee,
+  licence: { id: string },
+  endsAt: Date,
+  cause = unique('in'),
+): Promise<Licence> {
+  return apply(harness, latest.get(licence.id)!, renewal(endsAt), tick(), cause)
+}
+
+export function renewal(endsAt: Date): Kind {
+  return { case: 'renewed', value: { endsAt: timestampFromDate(endsAt) } }
 }

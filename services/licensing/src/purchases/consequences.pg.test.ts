@@ -1,5 +1,4 @@
-import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Licence } from '@licensing/proto/licensing'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
 import { startHarness } from '../testing/harness.ts'
@@ -7,17 +6,16 @@ import type { Harness } from '../testing/harness.ts'
 import {
   activeOn,
   archive,
-  causeOn,
   events,
   eventTypes,
-  givenLicenceIn,
   givenPlan,
   history,
   refusal,
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
-import { unique, bought, inDays, renew, suspendFor } from '../testing/payments.ts'
+import { apply, bought, buy, daysAgo, happen, inDays, kindOf, renew, unique } from '../testing/purchases.ts'
+import type { Happening } from '../testing/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -43,7 +41,7 @@ test('a renewal moves the expiry, once for each invoice, and no event tells of i
 test('after failed payments a renewal reactivates, and only then', async () => {
   const plan = await givenPlan(harness)
   const failed = await bought(harness, plan.id, inDays(30))
-  expect(await suspendFor(harness, failed, 'payment_failed')).toMatchObject({
+  expect(await happen(harness, failed, 'failed payments')).toMatchObject({
     status: 'suspended',
     statusReason: 'payment_failed',
   })
@@ -69,7 +67,7 @@ test('after failed payments a renewal reactivates, and only then', async () => {
 test('a renewal never makes a licence active on a retired plan', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id, inDays(30))
-  await suspendFor(harness, licence, 'payment_failed')
+  await happen(harness, licence, 'failed payments')
   await archive(harness, plan)
   const to = inDays(60)
   const renewed = await renew(harness, licence, to)
@@ -86,7 +84,7 @@ test('an invoice that is paid after the period’s end takes the sweep’s expir
   ]
   await sweepExpiries(harness.deps)
   expect(await statusOf(harness, late)).toBe('expired')
-  await harness.licensing.expireLicence(causeOn(harness, cancelled, 'sub'))
+  await happen(harness, cancelled, 'a cancelled subscription')
   expect(await renew(harness, late, inDays(30))).toMatchObject({ status: 'active' })
   expect(await renew(harness, cancelled, inDays(30))).toMatchObject({ status: 'expired' })
   expect(await eventTypes(harness, late)).toEqual([
@@ -97,40 +95,40 @@ test('an invoice that is paid after the period’s end takes the sweep’s expir
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-type Consequence = 'expire' | 'failed' | 'inquiry' | 'closed' | 'refund' | 'partly'
-const draw: Record<Consequence, (licence: { id: string }, cause: string) => Promise<Licence>> = {
-  expire: (licence, cause) => harness.licensing.expireLicence(causeOn(harness, licence, cause)),
-  failed: (licence, cause) => suspendFor(harness, licence, 'payment_failed', cause),
-  inquiry: (licence, cause) => suspendFor(harness, licence, 'dispute_inquiry', cause),
-  closed: (licence, cause) => harness.licensing.resumeFromInquiry(causeOn(harness, licence, cause)),
-  refund: (licence, cause) => harness.licensing.revokeForRefund(causeOn(harness, licence, cause)),
-  partly: (licence, cause) => harness.licensing.downgradeForRefund(causeOn(harness, licence, cause)),
-}
-test.each(Object.keys(draw) as Consequence[])('%s comes once for each cause', async (name) => {
+const happenings: Happening[] = [
+  'failed payments',
+  'an inquiry',
+  'an inquiry that closes',
+  'a full refund',
+  'a partial refund',
+  'a cancelled subscription',
+]
+test.each(happenings)('%s comes once for each cause', async (name) => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
-  const before = name === 'closed' ? await draw.inquiry(licence, 'dp') : undefined
+  const before = name === 'an inquiry that closes' ? await happen(harness, licence, 'an inquiry') : licence
   const cause = unique('cause')
-  const first = await draw[name](licence, cause)
-  expect(first.status).not.toBe(before?.status ?? licence.status)
+  const first = await happen(harness, licence, name, cause)
+  expect(first.status).not.toBe(before.status)
   const seen = [await events(harness, licence), await history(harness, licence)]
-  expect(await draw[name](licence, cause)).toEqual(first)
+  expect(await happen(harness, licence, name, cause)).toEqual(first)
   expect([await events(harness, licence), await history(harness, licence)]).toEqual(seen)
 })
 
 test('a cause that found nothing to change does not come back later', async () => {
   const plan = await givenPlan(harness)
-  const licence = await givenLicenceIn(harness, 'suspended', plan.id)
-  await draw.failed(licence, 'sub')
+  const licence = await bought(harness, plan.id)
+  await harness.licensing.suspendLicence(verbOn(harness, licence))
+  await happen(harness, licence, 'failed payments', 'sub')
   await harness.licensing.reactivateLicence(verbOn(harness, licence))
-  expect(await draw.failed(licence, 'sub')).toMatchObject({ status: 'active' })
+  expect(await happen(harness, licence, 'failed payments', 'sub')).toMatchObject({ status: 'active' })
 })
 
 test('an inquiry suspends, and closed in the vendor’s favour it reactivates what it had suspended', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
-  expect(await draw.inquiry(licence, 'dp')).toMatchObject({ statusReason: 'dispute_inquiry' })
-  expect(await draw.closed(licence, 'dp')).toMatchObject({ status: 'active' })
+  expect(await happen(harness, licence, 'an inquiry')).toMatchObject({ statusReason: 'dispute_inquiry' })
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject({ status: 'active' })
   expect(await eventTypes(harness, licence)).toEqual([
     'licence.created',
     'licence.suspended',
@@ -145,27 +143,30 @@ test.each(['manual', 'payment_failed'])(
     const plan = await givenPlan(harness)
     const licence = await bought(harness, plan.id)
     if (reason === 'manual') await harness.licensing.suspendLicence(verbOn(harness, licence))
-    else await suspendFor(harness, licence, reason)
-    expect(await draw.closed(licence, 'dp')).toMatchObject({ status: 'suspended', statusReason: reason })
+    else await happen(harness, licence, 'failed payments')
+    expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject({
+      status: 'suspended',
+      statusReason: reason,
+    })
   },
 )
 
 test('an inquiry that closes reactivates nothing on a retired plan', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
-  await draw.inquiry(licence, 'dp')
+  await happen(harness, licence, 'an inquiry')
   await archive(harness, plan)
-  expect(await draw.closed(licence, 'dp')).toMatchObject({ status: 'suspended' })
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject({ status: 'suspended' })
   expect(await activeOn(harness, plan)).toBe(0n)
 })
 
 test('a second partial refund changes nothing; together they end as a full one', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
-  await draw.partly(licence, 'rfd-1')
-  expect(await draw.partly(licence, 'rfd-2')).toMatchObject({ status: 'downgraded' })
-  expect(await draw.refund(licence, 'rfd-2')).toMatchObject({ status: 'revoked' })
-  expect(await draw.refund(licence, 'dispute')).toMatchObject({ status: 'revoked' })
+  await happen(harness, licence, 'a partial refund')
+  expect(await happen(harness, licence, 'a partial refund')).toMatchObject({ status: 'downgraded' })
+  expect(await happen(harness, licence, 'a full refund')).toMatchObject({ status: 'revoked' })
+  expect(await happen(harness, licence, 'a full refund')).toMatchObject({ status: 'revoked' })
   expect(await eventTypes(harness, licence)).toEqual([
     'licence.created',
     'licence.downgraded',
@@ -173,19 +174,13 @@ test('a second partial refund changes nothing; together they end as a full one',
   ])
 })
 
-test('an unknown licence, one of another account and an unknown reason are refused', async () => {
+test('what happens to a purchase of another account is refused', async () => {
   const plan = await givenPlan(harness)
-  const licence = await bought(harness, plan.id)
-  const { licensing } = harness
-  const otherTenant = { ...causeOn(harness, licence, 'x'), accountId: 'acct_other' }
-  const calls = [
-    licensing.revokeForRefund(causeOn(harness, { id: 'lic_none' }, 'x')),
-    licensing.revokeForRefund(otherTenant),
-    licensing.renewLicence({ ...otherTenant, expiresOn: timestampFromDate(inDays(1)) }),
-    licensing.expireLicence(otherTenant),
-    licensing.downgradeForRefund(otherTenant),
-  ]
-  for (const { code } of await Promise.all(calls.map(refusal))) expect(code).toBe('not_found')
-  expect(await refusal(suspendFor(harness, licence, 'whim'))).toMatchObject({ code: 'validation_failed' })
-  expect(await statusOf(harness, licence)).toBe('active')
+  const landed = await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) })
+  const otherAccount = { ...harness, accountId: 'acct_other' }
+  for (const name of happenings) {
+    const call = apply(otherAccount, landed, kindOf(name), daysAgo(1))
+    expect(await refusal(call)).toMatchObject({ code: 'not_found' })
+  }
+  expect(await statusOf(harness, landed.licence)).toBe('active')
 })

@@ -13,7 +13,7 @@ import {
   restore,
   verbOn,
 } from '../testing/makers.ts'
-import { unique, inDays, provision } from '../testing/payments.ts'
+import { inDays, provision, unique } from '../testing/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -31,16 +31,16 @@ test('a payment of a new customer mints a licence; the same payment again answer
   }
   const first = await provision(harness, payment)
   expect(first).toMatchObject({ created: true, licence: { status: 'active', planId: plan.id } })
-  expect(timestampDate(first.licence!.expiresOn!)).toEqual(payment.expiresOn)
+  expect(timestampDate(first.licence.expiresOn!)).toEqual(payment.expiresOn)
   await archive(harness, plan)
   const again = await provision(harness, payment)
-  expect(again).toMatchObject({ created: true, licence: { id: first.licence!.id, status: 'suspended' } })
+  expect(again).toMatchObject({ created: true, licence: { id: first.licence.id, status: 'suspended' } })
   expect((await events(harness, first.licence))[0]).toEqual({
     type: 'licence.created',
-    object: { licence_id: first.licence!.id, plan_id: plan.id, status: 'active' },
+    object: { licence_id: first.licence.id, plan_id: plan.id, status: 'active' },
     previous: null,
   })
-  expect((await history(harness, first.licence!))[0]).toEqual({
+  expect((await history(harness, first.licence))[0]).toEqual({
     type: 'created',
     from: undefined,
     to: 'active',
@@ -59,20 +59,20 @@ test('a payment of a customer who holds a licence takes it to the plan, with its
   for (const _ of ['first', 'again']) {
     expect(await provision(harness, payment)).toMatchObject({
       created: false,
-      licence: { id: licence!.id, key: licence!.key, planId: large.id, status: 'active' },
+      licence: { id: licence.id, key: licence.key, planId: large.id, status: 'active' },
     })
   }
-  const detail = await harness.licensing.getLicence(verbOn(harness, licence!))
+  const detail = await harness.licensing.getLicence(verbOn(harness, licence))
   expect(detail.entitlements).toMatchObject([{ key: 'seats', value: '9' }])
   expect(detail.licence!.expiresOn).toBeUndefined()
   expect((await events(harness, licence)).slice(1)).toEqual([
     {
       type: 'licence.plan_changed',
-      object: { licence_id: licence!.id, plan_id: large.id, status: 'active' },
+      object: { licence_id: licence.id, plan_id: large.id, status: 'active' },
       previous: { plan_id: small.id },
     },
   ])
-  expect(await history(harness, licence!)).toMatchObject([
+  expect(await history(harness, licence)).toMatchObject([
     { type: 'created' },
     { type: 'plan_changed', from: 'active', to: 'active', actor: 'processor', cause: payment.paymentRef },
   ])
@@ -111,7 +111,7 @@ test('of several licences the newest that is not revoked or retired takes the pa
     if (end === 'revoke') await harness.licensing.revokeLicence(verbOn(harness, licence))
     if (end === 'retire') await harness.licensing.retireLicence(verbOn(harness, licence))
   }
-  expect((await provision(harness, { planId: plan.id, externalRef })).licence!.id).toBe(ids[1])
+  expect((await provision(harness, { planId: plan.id, externalRef })).licence.id).toBe(ids[1])
   await harness.licensing.revokeLicence(verbOn(harness, { id: ids[1]! }))
   await harness.licensing.revokeLicence(verbOn(harness, { id: ids[0]! }))
   expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({ created: true })
@@ -135,7 +135,6 @@ test('a payment on a retired or unknown plan is refused, leaves no trace, and pr
   expect(await refusal(provision(harness, payment))).toMatchObject({ code: 'plan_archived' })
   expect(await refusal(provision(harness, { ...payment, planId: planCopy(harness).id }))).toMatchObject({
     code: 'validation_failed',
-    errors: [{ pointer: '/plan_id' }],
   })
   await restore(harness, plan)
   expect(await provision(harness, payment)).toMatchObject({ created: true })
