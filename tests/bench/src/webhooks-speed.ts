@@ -1,5 +1,6 @@
 import { scaled } from './bench-scale.ts'
 import { startBed } from './notifier/bed.ts'
+import { costOfSupport } from './notifier/cost-of-support.ts'
 import { ours, perCpuSecond, perRow } from './notifier/deliveries-per-cpu-second.ts'
 import type { Cost } from './notifier/deliveries-per-cpu-second.ts'
 import { bareLoop, graphileWorker, pgBoss } from './notifier/job-queues.ts'
@@ -33,6 +34,7 @@ export async function webhooksSpeed(): Promise<Section> {
       atLeast('the notifier', value, unitOf, plain, 5),
       atLeast('the notifier', value, unitOf, bare, 0.25),
       ...(await latency()),
+      ...(await costOfSupport()),
     ],
     notes: Object.entries(costs).map(([name, cost]) => describe(name, cost)),
   }
