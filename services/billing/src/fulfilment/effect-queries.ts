@@ -81,6 +81,27 @@ export async function finishEffects(tx: Transaction, positions: bigint[]): Promi
     where position = any(${positions.map(String)}::bigint[])`
 }
 
+export interface LostRenewal {
+  purchase_ref: string
+  account_id: string
+  application_id: string
+  cause: string
+}
+
+/** Renewals that were carried out before it was known that the purchase had been given back earlier. */
+export async function findOvertakenRenewals(tx: Transaction, givenBack: bigint): Promise<LostRenewal[]> {
+  return tx<LostRenewal[]>`
+    select r.purchase_ref, r.account_id, r.application_id, r.cause
+    from purchase_effects g join purchase_effects r on r.purchase_ref = g.purchase_ref
+    where g.position = ${givenBack}
+      and r.kind = 'renewed' and r.state = 'done' and r.position < g.position and r.at > g.at
+      and not exists (
+        select 1 from purchase_effects first
+        where first.purchase_ref = g.purchase_ref and first.kind = 'given_back' and first.state = 'done'
+          and first.position < g.position
+      )`
+}
+
 /** Nothing more of these purchases is carried out until they are replayed. */
 export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Promise<void> {
   await tx`

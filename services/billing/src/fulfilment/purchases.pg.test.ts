@@ -1,6 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { changePlan, newPlan } from '../testing/catalog-stand-in.ts'
+import { deliver, eventsAt } from '../testing/charge-story.ts'
 import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import {
@@ -157,5 +158,30 @@ describe('a subscription', () => {
     await eventually(() => expect(alerts(vendor)).toEqual(['renewal_without_licence']))
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
+  })
+
+  test('that is paid on after a chargeback is the vendor’s to know, though the renewal is reported first', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const { subscription, licenceId, charge } = await givenSubscribed(vendor)
+    const types = ['charge.dispute.created', 'charge.dispute.funds_withdrawn']
+    const account = vendor.connectedAccount
+    await harness.simulator.control('delivery-rules', { action: 'drop', types, account })
+    await harness.simulator.control('dispute', { charge })
+    await act('renew', subscription)
+    await act('renew', subscription)
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    const [disputed] = (await eventsAt(harness, vendor)).filter((event) => types.includes(event.type))
+    await deliver(harness, vendor, disputed!)
+    await eventually(async () =>
+      expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' }),
+    )
+    const lost = 'renewal_without_licence'
+    await eventually(() => expect(alerts(vendor)).toEqual([lost, lost]))
+    // Given back twice, it is lost once.
+    await harness.simulator.control('refund', { charge, force: true, created: Math.ceil(Date.now() / 1000) })
+    await handled(harness)
+    await harness.events.caughtUp()
+    expect(alerts(vendor)).toEqual([lost, lost])
   })
 })

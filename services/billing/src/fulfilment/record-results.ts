@@ -4,6 +4,7 @@ import type { NewEvent } from '@licensing/events/outbox'
 import { alertVendors } from '../alerts/alert-vendor.ts'
 import type { CarriedEffect } from './carried-effect.ts'
 import {
+  findOvertakenRenewals,
   finishEffects,
   lockFulfilments,
   markProvisionFailed,
@@ -13,7 +14,7 @@ import {
   refuseEffects,
   writeCarried,
 } from './effect-queries.ts'
-import type { Claimed } from './effect-queries.ts'
+import type { Claimed, LostRenewal } from './effect-queries.ts'
 import { failSales } from './sale-purchase-queries.ts'
 import { pauseAfter, timing } from './timing.ts'
 
@@ -134,21 +135,37 @@ async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Prom
   }))
 }
 
-/** The customer goes on paying for a licence that stays revoked or retired. */
+/**
+ * The customer goes on paying for a licence that stays revoked or retired: by a renewal that comes after its end, or that
+ * had come before its end was known.
+ */
 async function alertLostRenewals(tx: Transaction, applied: CarriedEffect[]): Promise<void> {
   for (const { effect, outcome } of applied) {
-    if (effect.kind !== 'renewed' || !('applied' in outcome)) continue
+    if (!('applied' in outcome)) continue
     const { licenceId, status } = outcome.applied
     if (status !== 'revoked' && status !== 'retired') continue
-    await alertVendors(
-      tx,
-      [effect.account_id],
-      {
-        kind: 'renewal_without_licence',
-        subject: `A renewal was paid on licence ${licenceId ?? ''}, which is ${status}`,
-        text: `Invoice ${effect.cause} of purchase ${effect.purchase_ref} was paid, and licence ${licenceId ?? ''} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
-      },
-      effect.application_id,
-    )
+    if (effect.kind === 'renewed') await alertLostRenewal(tx, effect, licenceId, status)
+    if (effect.kind !== 'given_back') continue
+    for (const renewal of await findOvertakenRenewals(tx, effect.position)) {
+      await alertLostRenewal(tx, renewal, licenceId, status)
+    }
   }
+}
+
+async function alertLostRenewal(
+  tx: Transaction,
+  renewal: LostRenewal,
+  licenceId: string | undefined,
+  status: string,
+): Promise<void> {
+  await alertVendors(
+    tx,
+    [renewal.account_id],
+    {
+      kind: 'renewal_without_licence',
+      subject: `A renewal was paid on licence ${licenceId ?? ''}, which is ${status}`,
+      text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId ?? ''} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+    },
+    renewal.application_id,
+  )
 }
