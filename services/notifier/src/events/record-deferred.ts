@@ -13,7 +13,8 @@ import type { Consume } from './share-events.ts'
 
 // An account's turn: a tenth of a second with few endpoints.
 const mostInTurn = 200
-// While reading is behind, recording takes a fifth of the time at most: what is read may be of accounts that have sent little.
+// While reading is behind, recording takes a fifth of the time at most, one account at a time: what is read may be of
+// accounts that have sent little.
 const [mostInTurnBehind, restsBehind] = [50, 4]
 // Else it leaves so much of this process's time to them.
 const mostUtilization = 0.75
@@ -33,11 +34,12 @@ export function startRecordingDeferred(options: {
   log: Logger
 }): { wake(): void; stop(): Promise<void> } {
   let restsUntil = 0
-  const loops = Array.from({ length: atOnce }, () => {
+  const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
     const takeTurn = async (signal: AbortSignal) => {
       const { sql, isBehind } = options
+      if (at > 0 && isBehind()) return lookEveryMs
       // Not the loop's pause, which ends when more is put in line.
       const restMs = restsUntil - performance.now()
       if (restMs > 0) await pause(restMs, signal)
