@@ -47,6 +47,10 @@ export async function changeLicencesUncounted(
     from changed l order by ${order}`
 }
 
+/** After all that is known of the licence's purchases, whose times are the processor's. */
+const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
+  select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
+
 const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: By) => sql`
   former as materialized (${selection}),
   changed as (
@@ -55,7 +59,7 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
       status_reason = ${move.reason ?? null},
       expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
       expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
-      ${move.pardons ? sql`reactivated_at = clock_timestamp(),` : sql``}
+      ${move.pardons ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status

@@ -124,6 +124,18 @@ test('a cause that found nothing to change does not come back later', async () =
   expect(await happen(harness, licence, 'failed payments', 'sub')).toMatchObject({ status: 'active' })
 })
 
+test('a reactivation counts after what the processor’s clock puts ahead of ours', async () => {
+  const plan = await givenPlan(harness)
+  const first = await buy(harness, { planId: plan.id, orderedAt: daysAgo(1) })
+  const { licence } = first
+  const ahead = Date.now() + 60_000
+  const happens = (name: Happening, afterMs: number) =>
+    apply(harness, first, kindOf(name), new Date(ahead + afterMs))
+  expect(await happens('an inquiry', 0)).toMatchObject({ statusReason: 'dispute_inquiry' })
+  await harness.licensing.reactivateLicence(verbOn(harness, licence))
+  expect(await happens('failed payments', 1_000)).toMatchObject({ statusReason: 'payment_failed' })
+})
+
 test('an inquiry suspends, and closed in the vendor’s favour it reactivates what it had suspended', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
