@@ -6,11 +6,14 @@ import { checkReference } from '../check-reference.ts'
 import type { PriceRow } from './price-queries.ts'
 
 const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
+const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
 
-/** What would corrupt money is refused here too, for every caller. */
+/** What would corrupt money is refused here too, for every caller. What the processor reports is taken as it is. */
 export function checkMoney(amount: bigint, currency: string): void {
   if (amount < 0n || amount > mostMinor) throw invalid('/amount', 'must be an integer of minor units from 0')
-  if (!/^[a-z]{3}$/.test(currency)) throw invalid('/currency', 'must be a lower-case ISO 4217 code')
+  if (!currencies.has(currency)) {
+    throw invalid('/currency', 'must be the ISO 4217 code of a current currency, in lower case, such as eur')
+  }
 }
 
 export function toPriceRow(price: Price): PriceRow {

@@ -63,12 +63,20 @@ describe('a price', () => {
   test.each([
     ['a negative amount', { amount: -1n }, '/amount'],
     ['an amount that JSON cannot carry', { amount: 2n ** 60n }, '/amount'],
-    ['a currency that is none', { currency: 'USD' }, '/currency'],
+    ['a currency in upper case', { currency: 'USD' }, '/currency'],
+    ['a currency that does not exist', { currency: 'xyz' }, '/currency'],
     ['another mode', { mode: 'rent' }, '/mode'],
     ['no months', { periodMonths: 0 }, '/period_months'],
   ])('is refused with %s', async (_, price, pointer) => {
     const vendor = await harness.givenVendor({ price: null })
     await expect(set(vendor, price)).rejects.toMatchObject({ errors: [{ pointer }] })
+  })
+
+  test('that was set in a currency that does not exist is still shown, and can be removed', async () => {
+    const vendor = await harness.givenVendor()
+    await harness.sql`update prices set currency = 'xyz' where plan_id = ${vendor.planId}`
+    expect(await harness.billing.getPrice(vendor)).toMatchObject({ currency: 'xyz' })
+    await harness.billing.deletePrice(vendor)
   })
 })
 

@@ -18,8 +18,8 @@ const hour = 3_600_000
 
 type Sale = Partial<Parameters<Harness['billing']['recordSaleEvent']>[0]>
 
-function record(vendor: Vendor, sale: Sale = {}) {
-  const body = {
+function bodyOf(vendor: Vendor, sale: Sale) {
+  return {
     saleId: 'order-1',
     externalRef: 'cust-1',
     amount: 4900n,
@@ -27,11 +27,24 @@ function record(vendor: Vendor, sale: Sale = {}) {
     ...('priceId' in sale ? {} : { planId: vendor.planId }),
     ...sale,
   }
-  const bodyHash = createHash('sha256')
-    .update(JSON.stringify(body, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)))
-    .digest()
-  return harness.billing.recordSaleEvent({ ...scope(vendor), occurredAt, bodyHash, ...body })
 }
+
+const bodyHashOf = (vendor: Vendor, sale: Sale) =>
+  createHash('sha256')
+    .update(
+      JSON.stringify(bodyOf(vendor, sale), (_, value: unknown) =>
+        typeof value === 'bigint' ? String(value) : value,
+      ),
+    )
+    .digest()
+
+const record = (vendor: Vendor, sale: Sale = {}) =>
+  harness.billing.recordSaleEvent({
+    ...scope(vendor),
+    occurredAt,
+    bodyHash: bodyHashOf(vendor, sale),
+    ...bodyOf(vendor, sale),
+  })
 
 describe('a sale of another shop', () => {
   test('provisions like a checkout, costs no fee, and emits no payment.succeeded', async () => {
@@ -65,6 +78,26 @@ describe('a sale of another shop', () => {
     await expect(record(vendor, { amount: 1n })).rejects.toMatchObject({ code: 'idempotency_mismatch' })
     await handled(harness)
     expect(sentTypes(harness, vendor)).toEqual(['licence.created'])
+  })
+
+  test('is refused in a currency that does not exist; one recorded before in such a currency is answered as before', async () => {
+    const vendor = await harness.givenVendor()
+    const sale = { saleId: 'order-x', currency: 'xyz' }
+    await expect(record(vendor, sale)).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/currency', message: expect.stringContaining('ISO 4217') }],
+    })
+    await record(vendor, { saleId: 'order-x' })
+    await harness.sql`
+      update sale_events set currency = 'xyz', body_hash = ${bodyHashOf(vendor, sale)}
+      where application_id = ${vendor.applicationId}`
+    expect(await record(vendor, sale)).toMatchObject({ created: false, saleEvent: { status: 'provisioned' } })
+    const { saleEvents } = await harness.billing.listSaleEvents({
+      ...scope(vendor),
+      beforeId: '',
+      limit: 10,
+    })
+    expect(saleEvents).toMatchObject([{ currency: 'xyz' }])
   })
 
   test('lasts as its price has it, unless it says itself', async () => {

@@ -43,6 +43,12 @@ describe('an event of Stripe’s', () => {
     expect(read('c2')).toMatchObject({ state: 'failed' })
   })
 
+  test('is read in whatever currency the processor names', () => {
+    const file = files.find((each) => each.startsWith('a4-'))!
+    const text = readFileSync(new URL(file, folder), 'utf8').replaceAll('"usd"', '"xyz"')
+    expect(factOf(readEvent(Buffer.from(text)))).toMatchObject({ kind: 'charge', currency: 'xyz' })
+  })
+
   test('says what was refunded, refund by refund and in all', () => {
     expect(read('a3')).toMatchObject({ kind: 'refund', amount: 1900, status: 'succeeded' })
     expect(read('a6')).toMatchObject({
