@@ -161,7 +161,11 @@ export const lifecycle = {
     { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'dispute_inquiry' },
     { ...silently, where: { overtaken: true, ...unpaid }, reason: 'dispute_inquiry' },
   ],
-  inquiryClosed: [{ ...reactivated, where: { suspendedFor: 'dispute_inquiry', plan: 'active' } }],
+  inquiryClosed: [
+    { ...reactivated, where: { ...inquired, plan: 'active' } },
+    // Nothing but the archive keeps it suspended: after a restore the vendor reactivates it with the others.
+    { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
+  ],
   refunded: [revoked],
   partlyRefunded: [downgraded],
   subscriptionCancelled: [{ ...expired, former: 'remembered' }],

@@ -11,6 +11,7 @@ import {
   givenPlan,
   history,
   refusal,
+  restore,
   statusOf,
   verbOn,
 } from '../testing/makers.ts'
@@ -163,13 +164,21 @@ test.each(['manual', 'payment_failed'])(
   },
 )
 
-test('an inquiry that closes reactivates nothing on a retired plan', async () => {
+test('an inquiry that closes reactivates nothing on a retired plan: the archive keeps it suspended, and the vendor reactivates it after a restore', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   await happen(harness, licence, 'an inquiry')
   await archive(harness, plan)
-  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject({ status: 'suspended' })
+  const archived = { status: 'suspended', statusReason: 'plan_archived' }
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject(archived)
   expect(await activeOn(harness, plan)).toBe(0n)
+  expect(await eventTypes(harness, licence)).toEqual(['licence.created', 'licence.suspended'])
+  await restore(harness, plan)
+  await happen(harness, licence, 'failed payments')
+  expect(await happen(harness, licence, 'an inquiry that closes')).toMatchObject(archived)
+  expect(await harness.licensing.reactivateLicence(verbOn(harness, licence))).toMatchObject({
+    status: 'active',
+  })
 })
 
 test('a second partial refund changes nothing; together they end as a full one', async () => {

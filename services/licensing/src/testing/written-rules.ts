@@ -124,7 +124,11 @@ export const rules = {
   'an inquiry': { active: becomes('suspended', 'dispute_inquiry'), else: nothing },
   'an inquiry that closes': {
     'suspended for dispute_inquiry': reactivated,
-    'suspended for dispute_inquiry on a retired plan': nothing,
+    'suspended for dispute_inquiry on a retired plan': {
+      to: 'suspended',
+      reason: 'plan_archived',
+      history: [['suspended', 'suspended']],
+    },
     else: nothing,
   },
   'a full refund': { ...ends, else: nothing },
