@@ -18,6 +18,7 @@ import {
   verbOn,
 } from '../testing/makers.ts'
 import { bought, happen } from '../testing/purchases.ts'
+import { untilAvailable } from '../testing/races.ts'
 import { activate, callOf, givenActivation, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
@@ -94,11 +95,13 @@ test('products, vendor, payments, archive and sweep at once: no deadlock, and th
     const outcomes = await Promise.allSettled([
       archiveAndRestore(plan),
       ...drawn.map((call, at) =>
-        call({
-          replica: at % 2 === 0 ? harness : other,
-          licence: licences[at % 6]!,
-          grant: grants[at % 6]!,
-        }),
+        untilAvailable(() =>
+          call({
+            replica: at % 2 === 0 ? harness : other,
+            licence: licences[at % 6]!,
+            grant: grants[at % 6]!,
+          }),
+        ),
       ),
     ])
     const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
@@ -112,8 +115,8 @@ test('products, vendor, payments, archive and sweep at once: no deadlock, and th
 
 async function archiveAndRestore(plan: PlanCopy): Promise<void> {
   for (let time = 0; time < 3; time += 1) {
-    await archive(other, plan)
-    await restore(other, plan)
+    await untilAvailable(() => archive(other, plan))
+    await untilAvailable(() => restore(other, plan))
   }
 }
 

@@ -1,3 +1,4 @@
+import { ServiceError } from '@licensing/grpc/errors'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { expect } from 'vitest'
 import { startHarness } from './harness.ts'
@@ -28,6 +29,17 @@ export async function startReplicas(): Promise<Replicas> {
       await other[Symbol.asyncDispose]()
       await harness[Symbol.asyncDispose]()
     },
+  }
+}
+
+/** As a caller makes it: on a busy machine a lock may be held for longer than a call waits for it. */
+export async function untilAvailable<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call()
+    } catch (error) {
+      if (!(error instanceof ServiceError && error.code === 'unavailable')) throw error
+    }
   }
 }
 
