@@ -78,8 +78,6 @@ export function serviceEnvironment(service: ServiceName, settings: StackSettings
     // NATS sets as much aside for each stream, of what this machine’s disk has left.
     STREAM_MAX_BYTES: String(1024 ** 3),
     ...(service === 'billing' && { PROCESSOR_CLAIM: 'direct' }),
-    // All of it is one release.
-    ...(service === 'catalog' && { PLAN_EVENTS: 'versions' }),
     ...passedThrough(service, operator),
     METRICS_ADDRESS: addresses.metrics[service],
     NATS_URL: settings.natsUrl,

@@ -8,7 +8,7 @@ import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/idempotency/purge'
 import type { Logger } from '@licensing/process/log'
 import { createKeyUse } from './api-keys/key-use.ts'
-import type { CatalogDependencies, PlanEvents } from './dependencies.ts'
+import type { CatalogDependencies } from './dependencies.ts'
 import { catalogService } from './service.ts'
 
 export interface CatalogOptions {
@@ -19,7 +19,6 @@ export interface CatalogOptions {
   rootKeys: CatalogDependencies['rootKeys']
   streamReplicas: number
   streamBytes?: number
-  planEvents?: PlanEvents
 }
 
 export interface Catalog {
@@ -37,7 +36,6 @@ export function startCatalog({
   rootKeys,
   streamReplicas,
   streamBytes,
-  planEvents = 'copies',
 }: CatalogOptions): Catalog {
   const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, log })
   const outbox = createOutbox(sql, () => relay.wake())
@@ -53,7 +51,6 @@ export function startCatalog({
     changes,
     licensing,
     rootKeys,
-    planEvents,
     keyUse,
     log,
   }

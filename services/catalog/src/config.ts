@@ -1,6 +1,5 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
-import { planEvents } from './dependencies.ts'
 import { emailAddress } from './accounts/email-address.ts'
 
 /** The transaction fee that new accounts take. */
@@ -18,12 +17,6 @@ export const feeConfig = {
 export const catalogConfig = z.object({
   ...serviceConfig,
   ...feeConfig,
-  PLAN_EVENTS: z
-    .enum(planEvents)
-    .default('copies')
-    .describe(
-      'what an event of changed plans says: copies, all that they resolve to; versions, once no licensing of an earlier release runs',
-    ),
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
   // The first account, made at the first start, for those who bring a key rather than use licensing-admin.
   BOOTSTRAP_API_KEY: z

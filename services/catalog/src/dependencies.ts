@@ -7,13 +7,6 @@ import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
 import type { KeyUse } from './api-keys/key-use.ts'
 
-/**
- * What an event of changed plans says: `copies`, all that each of them resolves to, or `versions` alone. Licensing of an
- * earlier release reads copies only.
- */
-export const planEvents = ['copies', 'versions'] as const
-export type PlanEvents = (typeof planEvents)[number]
-
 /** What the handlers need. */
 export interface CatalogDependencies {
   sql: Database
@@ -24,7 +17,6 @@ export interface CatalogDependencies {
   changes: Turns
   licensing: Licensing
   rootKeys: RootKeys
-  planEvents: PlanEvents
   keyUse: KeyUse
   log: Logger
 }

@@ -48,7 +48,6 @@ await runProcess(
       rootKeys,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
-      planEvents: config.PLAN_EVENTS,
     })
     onStop('catalog', () => catalog.stop())
     step('grpc server')

@@ -69,7 +69,6 @@ async function tryStack(options: StackOptions): Promise<Stack> {
         CALLER_CHECK: 'accept',
         ...callerKeys[service],
         ...simulator?.environment,
-        ...(options.release !== undefined && { PLAN_EVENTS: 'copies' }),
         ...options.environment,
       },
     }),

@@ -528,12 +528,14 @@ export const WebhookTestSchema: GenMessage<WebhookTest> = /*@__PURE__*/
   messageDesc(file_events_v1_events, 14);
 
 /**
- * The full state of plans whose copy in licensing has to follow. The highest version of a plan wins.
+ * Plans whose copy in licensing has to follow. The highest version of a plan wins.
  *
  * @generated from message events.v1.PlanCopyChanged
  */
 export type PlanCopyChanged = Message<"events.v1.PlanCopyChanged"> & {
   /**
+   * Their full state, as the release before writes it.
+   *
    * @generated from field: repeated catalog.v1.PlanCopy plans = 1;
    */
   plans: PlanCopy[];

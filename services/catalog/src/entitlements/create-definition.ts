@@ -41,7 +41,7 @@ async function save(
   const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
     await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
-    await changeAllPlans(tx, { accountId, applicationId, planEvents: deps.planEvents })
+    await changeAllPlans(tx, { accountId, applicationId })
     return inserted
   }
   return changeApplication(deps, request, (tx) => once(tx, kept, () => define(tx))).catch(

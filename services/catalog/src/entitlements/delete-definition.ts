@@ -19,7 +19,7 @@ export async function deleteDefinition(
   await changeApplication(deps, request, async (tx) => {
     const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
     if (!deleted) throw notFound('entitlement definition', id)
-    await changeAllPlans(tx, { accountId, applicationId, planEvents: deps.planEvents })
+    await changeAllPlans(tx, { accountId, applicationId })
   })
   await pushPlansOf(deps, applicationId)
   return {}

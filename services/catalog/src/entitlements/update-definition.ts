@@ -32,8 +32,7 @@ export async function updateDefinition(
       displayName: displayName ?? found.display_name,
       default: value,
     })
-    if (value !== found.default_value)
-      await changeAllPlans(tx, { accountId, applicationId, planEvents: deps.planEvents })
+    if (value !== found.default_value) await changeAllPlans(tx, { accountId, applicationId })
     return updated
   })
   // Also where the default stood already: an earlier call may have saved it without reaching licensing.

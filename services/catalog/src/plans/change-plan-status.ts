@@ -6,7 +6,7 @@ import type { Kept } from '@licensing/idempotency/once'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
@@ -47,7 +47,7 @@ export async function changePlanStatus<O extends DescMessage, Outcome>(
 ): Promise<Outcome> {
   await requireLicensing(deps)
   const { copy, plan } = await changeApplication(deps, change.request, (tx) =>
-    once(tx, change.kept, () => save(tx, change, deps.planEvents)),
+    once(tx, change.kept, () => save(tx, change)),
   )
   const settle = (confirmed: boolean) =>
     settleStatus(deps.sql, plan.id, plan.status_version, confirmed).catch((error: unknown) =>
@@ -66,7 +66,6 @@ export async function changePlanStatus<O extends DescMessage, Outcome>(
 async function save<O extends DescMessage>(
   tx: Transaction,
   { verb, request, isBegun }: Change<O>,
-  planEvents: PlanEvents,
 ): Promise<Saved> {
   const { accountId, applicationId, planId, actor } = request
   const read = async () =>
@@ -78,6 +77,6 @@ async function save<O extends DescMessage>(
   const resumes = !changed && isBegun && held.status === transitions[verb].to
   if (!changed && !resumes && !(await resumeStatus(tx, planId, verb))) throw wrongStatus(verb, held)
   const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
-  if (changed) await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  if (changed) await announce(tx, { accountId, applicationId }, copy)
   return { copy, plan: (await read())! }
 }

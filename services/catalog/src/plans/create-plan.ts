@@ -7,7 +7,7 @@ import { PlanSchema } from '@licensing/proto/catalog'
 import type { CreatePlanRequest, PlanCopy } from '@licensing/proto/catalog'
 import { checkQuota } from '@licensing/quotas/quota'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -28,7 +28,7 @@ export async function createPlan(
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   const kept = { schema: PlanSchema, answer: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
   const { plan, copy } = await changeApplication(deps, request, (tx) =>
-    once(tx, kept, () => insert(tx, request, deps.planEvents)),
+    once(tx, kept, () => insert(tx, request)),
   ).catch((error: unknown) => {
     throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
@@ -42,7 +42,6 @@ export async function createPlan(
 async function insert(
   tx: Transaction,
   { accountId, applicationId, name, code, entitlements }: CreatePlanRequest,
-  planEvents: PlanEvents,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
   const violations = new Violations()
   violations.checkName('/name', name)
@@ -57,6 +56,6 @@ async function insert(
   await checkQuota(tx, accountId, 'plans', await countPlans(tx, applicationId))
   await replaceOverrides(tx, { id, applicationId }, overrides)
   const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
-  await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  await announce(tx, { accountId, applicationId }, copy)
   return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
 }

@@ -67,7 +67,7 @@ test('a retired plan is edited like any other, and stays retired', async () => {
   expect(catalog.licensing.copies.get(path.planId)).toMatchObject({ status: 'retired', archiveVersion: 2n })
 })
 
-test('each change writes one event that carries the whole copy, in the order of versions', async () => {
+test('each change writes one event that names the version, in their order, and pushes the whole copy', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -75,12 +75,18 @@ test('each change writes one event that carries the whole copy, in the order of 
   await catalog.calls.updatePlan({ ...path, entitlements: { overrides: [{ key: 'seats', value: '2' }] } })
   await catalog.calls.archivePlan({ ...path, actor })
   await catalog.calls.restorePlan(path)
-  const told = (await eventsOf(catalog.sql)).map(({ accountId, applicationId, payload }) => {
-    expect({ accountId, applicationId }).toEqual(tenant)
-    const [plan] = payload.case === 'planCopyChanged' ? payload.value.plans : []
-    return [plan!.version, plan!.status, plan!.entitlements[0]!.value]
-  })
-  expect(told).toEqual([
+  const events = await eventsOf(catalog.sql)
+  expect(events).toMatchObject([1n, 2n, 3n, 4n].map(() => tenant))
+  expect(events.map(({ payload }) => payload.value)).toMatchObject(
+    [1n, 2n, 3n, 4n].map((version) => ({ plans: [], changed: [{ planId: path.planId, version }] })),
+  )
+  expect(
+    catalog.licensing.pushed.map(({ version, status, entitlements }) => [
+      version,
+      status,
+      entitlements[0]!.value,
+    ]),
+  ).toEqual([
     [1n, 'active', '1'],
     [2n, 'active', '2'],
     [3n, 'retired', '2'],

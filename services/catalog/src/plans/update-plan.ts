@@ -4,7 +4,7 @@ import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
 import { changeApplication } from '../applications/change-application.ts'
-import type { CatalogDependencies, PlanEvents } from '../dependencies.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
 import { announce } from '../plan-copies/announce.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
@@ -23,11 +23,11 @@ export async function updatePlan(
   request: UpdatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   await requireLicensing(deps)
-  const { plan, copy } = await changeApplication(deps, request, (tx) =>
-    update(tx, request, deps.planEvents),
-  ).catch((error: unknown) => {
-    throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
-  })
+  const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
+    (error: unknown) => {
+      throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
+    },
+  )
   // Also where nothing changed now: an earlier call may have saved it without reaching licensing.
   await push(deps, [copy])
   const [count] = await countActiveLicences(deps, [plan.id])
@@ -37,7 +37,6 @@ export async function updatePlan(
 async function update(
   tx: Transaction,
   request: UpdatePlanRequest,
-  planEvents: PlanEvents,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
   const { accountId, applicationId, planId } = request
   const held = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
@@ -50,7 +49,7 @@ async function update(
   const replaces = overrides !== undefined && !sameOverrides(held.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
   if (replaces || name !== held.name || code !== held.code) await updatePlanRow(tx, planId, { name, code })
-  const copy = await announceChange(tx, request, before, planEvents)
+  const copy = await announceChange(tx, request, before)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
 }
 
@@ -59,13 +58,12 @@ async function announceChange(
   tx: Transaction,
   request: UpdatePlanRequest,
   before: PlanCopy,
-  planEvents: PlanEvents,
 ): Promise<PlanCopy> {
   if (!differs(before, await readCopy(tx, request))) return before
   await raiseVersion(tx, request.planId)
   const copy = await readCopy(tx, request)
   const { accountId, applicationId } = request
-  await announce(tx, { accountId, applicationId, planEvents }, [copy])
+  await announce(tx, { accountId, applicationId }, copy)
   return copy
 }
 

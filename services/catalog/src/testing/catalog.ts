@@ -19,7 +19,6 @@ import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
 import { startCatalog } from '../catalog.ts'
-import type { PlanEvents } from '../dependencies.ts'
 import { catalogMigrations } from '../migrations.ts'
 import type { LicensingStub } from './licensing-stub.ts'
 import { startLicensingStub } from './licensing-stub.ts'
@@ -36,7 +35,7 @@ export interface TestCatalog extends AsyncDisposable {
   readonly licensing: LicensingStub
 }
 
-export async function startTestCatalog(planEvents: PlanEvents = 'copies'): Promise<TestCatalog> {
+export async function startTestCatalog(): Promise<TestCatalog> {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
   const sql = connect(database.url, { name: 'catalog-test', max: 20 })
@@ -44,8 +43,8 @@ export async function startTestCatalog(planEvents: PlanEvents = 'copies'): Promi
   await migrate(sql, catalogMigrations)
   const licensing = starting.use(await startLicensingStub())
   const replicas: TestCatalog['replicas'] = [
-    await startReplica(starting, sql, licensing.address, planEvents),
-    await startReplica(starting, sql, licensing.address, planEvents),
+    await startReplica(starting, sql, licensing.address),
+    await startReplica(starting, sql, licensing.address),
   ]
   const running = starting.move()
   return {
@@ -62,7 +61,6 @@ async function startReplica(
   starting: AsyncDisposableStack,
   sql: Database,
   licensingAddress: string,
-  planEvents: PlanEvents,
 ): Promise<Calls> {
   const licensing = connectTo(LicensingService, licensingAddress)
   starting.defer(() => licensing.close())
@@ -76,7 +74,6 @@ async function startReplica(
     licensing,
     rootKeys,
     streamReplicas: 1,
-    planEvents,
   })
   starting.defer(() => catalog.stop())
   const server = await serve({
@@ -90,6 +87,15 @@ async function startReplica(
   const client = connectTo(CatalogService, `127.0.0.1:${server.port}`, { timeoutMs: 30_000 })
   starting.defer(() => client.close())
   return client.calls
+}
+
+/** What the events in the outbox say of plans, in their order. */
+export async function changesOf(sql: Database): Promise<{ planId: string; version: bigint }[]> {
+  return (await eventsOf(sql)).flatMap(({ payload }) =>
+    payload.case === 'planCopyChanged'
+      ? payload.value.changed.map(({ planId, version }) => ({ planId, version }))
+      : [],
+  )
 }
 
 /** Events waiting in the outbox, in the order of their commits. */

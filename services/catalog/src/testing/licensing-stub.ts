@@ -12,6 +12,8 @@ export interface LicensingStub extends AsyncDisposable {
   readonly address: string
   /** The newest copy of each plan that was pushed. */
   readonly copies: Map<string, PlanCopy>
+  /** All copies that were pushed, as they came. */
+  readonly pushed: PlanCopy[]
   /** Active licences by plan. */
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
@@ -27,11 +29,13 @@ export interface LicensingStub extends AsyncDisposable {
 
 export async function startLicensingStub(): Promise<LicensingStub> {
   const copies = new Map<string, PlanCopy>()
+  const pushed: PlanCopy[] = []
   let rootKeysMade = 0
   const active = new Map<string, bigint>()
   const refused: LicensingStub['refused'] = new Set()
   const suspended = new Map<string, bigint>()
   const take = (copy: PlanCopy) => {
+    pushed.push(copy)
     const held = copies.get(copy.id)
     if (!held || held.version < copy.version) copies.set(copy.id, copy)
   }
@@ -87,6 +91,7 @@ export async function startLicensingStub(): Promise<LicensingStub> {
   const stub: LicensingStub = {
     address: `127.0.0.1:${port}`,
     copies,
+    pushed,
     active,
     refused,
     get rootKeysMade() {
