@@ -5,6 +5,7 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind } from '@licensing/proto/closed-sets'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unusedTables } from '@licensing/test-support/unused-tables'
 import { expect, test } from 'vitest'
 import { effectStates } from './fulfilment/decision.ts'
 import type { EffectState } from './fulfilment/decision.ts'
@@ -20,7 +21,6 @@ test('the values that the database’s definitions list are those of the closed 
     expect(await listedValues((statement) => sql.unsafe(statement))).toEqual({
       checkout_sessions_mode_check: closedSets.priceMode.toSorted(),
       checkout_sessions_status_check: closedSets.checkoutStatus.toSorted(),
-      dispute_facts_status_check: closedSets.disputeStatus.toSorted(),
       fee_entries_kind_check: closedSets.feeKind.toSorted(),
       // The only kind that is negative.
       fee_entries_check: ['credit' satisfies FeeKind],
@@ -40,10 +40,20 @@ test('the values that the database’s definitions list are those of the closed 
       purchase_effects_state_check: effectStates.toSorted(),
       // An index of all the others.
       purchase_effects_waiting: ['done' satisfies EffectState],
-      refund_facts_status_check: closedSets.refundStatus.toSorted(),
       refunds_lane_check: closedSets.refundLane.toSorted(),
       sale_events_status_check: closedSets.saleStatus.toSorted(),
     })
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+})
+
+test('every table is in use', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  try {
+    await migrate(sql, billingMigrations)
+    expect(await unusedTables('billing', (statement) => sql.unsafe(statement))).toEqual([])
   } finally {
     await sql.end({ timeout: 5 })
   }

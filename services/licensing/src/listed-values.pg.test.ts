@@ -1,5 +1,6 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unusedTables } from '@licensing/test-support/unused-tables'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expirable, lifecycle } from './licences/licence.ts'
 import { startHarness } from './testing/harness.ts'
@@ -19,4 +20,8 @@ test('the values that the database’s definitions list are those of the closed 
     // Which licences the revocation list gains.
     list_revocation: [lifecycle.revoke[0].to],
   })
+})
+
+test('every table is in use', async () => {
+  expect(await unusedTables('licensing', (statement) => harness.sql.unsafe(statement))).toEqual([])
 })
