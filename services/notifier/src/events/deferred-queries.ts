@@ -34,10 +34,15 @@ export async function findDeferredAccounts(sql: Sql, accountIds: string[]): Prom
   return new Set(rows.map((row) => row.account_id))
 }
 
-/** The account after this one that has events in line. */
-export async function nextDeferredAccount(sql: Sql, after: string): Promise<string | undefined> {
+/** The account after this one that has events in line, and is none of `except`. */
+export async function nextDeferredAccount(
+  sql: Sql,
+  after: string,
+  except: string[],
+): Promise<string | undefined> {
   const [row] = await sql<{ account_id: string }[]>`
-    select account_id from deferred_events where account_id > ${after} order by account_id limit 1`
+    select account_id from deferred_events where account_id > ${after} and account_id <> all(${except}::text[])
+    order by account_id limit 1`
   return row?.account_id
 }
 

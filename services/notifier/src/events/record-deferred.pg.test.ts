@@ -4,8 +4,10 @@ import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { createLogger } from '@licensing/process/log'
 import { EventSchema } from '@licensing/proto/events'
+import type { Event } from '@licensing/proto/events'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
+import { register } from 'prom-client'
 import { expect, test } from 'vitest'
 import { notifierMigrations } from '../migrations.ts'
 import { givenEvent } from '../testing/events.ts'
@@ -85,4 +87,74 @@ test('events in line are recorded in small turns with rests while reading is beh
   await eventually(() => expect(recorded()).toHaveLength(1_200))
   expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(200)
   expect(recorded()).toEqual(events.map(({ id }) => id))
+})
+
+test('an event that cannot be recorded is tried again after pauses that grow, counted, and never lost; other accounts do not wait', async () => {
+  await using database = await createTestDatabase()
+  await using ending = new AsyncDisposableStack()
+  const sql = connect(database.url, { name: 'test' })
+  ending.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  const eventOf = (accountId: string) =>
+    givenEvent({
+      accountId,
+      applicationId: newId('app'),
+      payload: { case: 'licenceRevoked', value: { licenceId: newId('lic'), status: 'revoked' } },
+    })
+  const put = (events: Event[]) =>
+    insertDeferred(
+      sql,
+      events.map((event) => ({
+        account_id: event.accountId,
+        payload: toBinary(EventSchema, event),
+        trace_parent: null,
+      })),
+    )
+  const [stuckAccount, otherAccount] = [newId('acct'), newId('acct')].toSorted()
+  const stuck = [eventOf(stuckAccount!), eventOf(stuckAccount!)]
+  const others = Array.from({ length: 5 }, () => eventOf(otherAccount!))
+
+  const triedAt: number[] = []
+  const recorded: string[] = []
+  let isBroken = true
+  const errors: unknown[] = []
+  const log = createLogger('test', 'silent')
+  const recording = startRecordingDeferred({
+    sql,
+    consume: async (tx, received) => {
+      if (isBroken && received.some(({ event }) => event.id === stuck[0]!.id)) {
+        if (received.length === 1) triedAt.push(performance.now())
+        await tx`select 1 / 0`
+      }
+      return () => void recorded.push(...received.map(({ event }) => event.id))
+    },
+    isTransient: () => false,
+    isBehind: () => false,
+    retry: { firstMs: 100, longestMs: 400 },
+    log: Object.assign(Object.create(log) as typeof log, { error: (fields: unknown) => errors.push(fields) }),
+  })
+  ending.defer(() => recording.stop())
+  const stuckLines = async () => register.getSingleMetricAsString('event_lines_stuck')
+
+  await put(stuck)
+  recording.wake()
+  await eventually(() => expect(triedAt.length).toBeGreaterThanOrEqual(1))
+  await put(others)
+  recording.wake()
+  await eventually(() => expect(recorded).toEqual(others.map(({ id }) => id)), { timeoutMs: 900 })
+  expect(await stuckLines()).toContain('event_lines_stuck 1')
+  await eventually(() => {
+    // What is put in line meanwhile does not end a pause.
+    recording.wake()
+    expect(triedAt.length).toBeGreaterThanOrEqual(5)
+  })
+  const pauses = triedAt.slice(1).map((at, index) => at - triedAt[index]!)
+  const atLeast = [100, 200, 400, 400]
+  atLeast.forEach((ms, index) => expect(pauses[index]).toBeGreaterThanOrEqual(ms - 1))
+  expect(errors).toHaveLength(triedAt.length)
+  expect(errors[0]).toMatchObject({ account_id: stuckAccount, event_id: stuck[0]!.id })
+
+  isBroken = false
+  await eventually(() => expect(recorded.slice(others.length)).toEqual(stuck.map(({ id }) => id)))
+  await eventually(async () => expect(await stuckLines()).toContain('event_lines_stuck 0'))
 })

@@ -10,6 +10,8 @@ import { EventSchema } from '@licensing/proto/events'
 import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-queries.ts'
 import type { DeferredEvent } from './deferred-queries.ts'
 import type { Consume } from './share-events.ts'
+import { StuckLines } from './stuck-lines.ts'
+import type { Pauses } from './stuck-lines.ts'
 
 // An account's turn: a tenth of a second with few endpoints.
 const mostInTurn = 200
@@ -20,7 +22,8 @@ const [mostInTurnBehind, restsBehind] = [50, 4]
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
 // A turn that another replica has soon ends.
-const pauseMs = { taken: 50, failed: lookEveryMs }
+const pauseTakenMs = 50
+const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
 // Accounts in line are rare; one that has very much must not be the only one that moves.
 const atOnce = 2
 
@@ -32,8 +35,11 @@ export function startRecordingDeferred(options: {
   /** Whether more events wait to be read than those being consumed. */
   isBehind: () => boolean
   log: Logger
+  /** Pauses between tries of what cannot be recorded; a second, doubled up to a minute, when absent. */
+  retry?: Pauses
 }): { wake(): void; stop(): Promise<void> } {
   let restsUntil = 0
+  const stuck = new StuckLines(options.retry ?? retryAfter)
   const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
@@ -45,13 +51,17 @@ export function startRecordingDeferred(options: {
       if (restMs > 0) await pause(restMs, signal)
       if (signal.aborted) return
       const startedAt = performance.now()
-      const next = (await nextDeferredAccount(sql, last)) ?? (last && (await nextDeferredAccount(sql, '')))
-      last = next || ''
+      const nextAfter = (after: string) => nextDeferredAccount(sql, after, stuck.accounts)
+      const due = stuck.takeDue()
+      const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
+      if (due === undefined) last = next || ''
       if (!next) return lookEveryMs
       const outcome = await recordTurn(options, next, isBehind() ? mostInTurnBehind : mostInTurn)
+      if (outcome === 'recorded') stuck.moved(next)
+      if (outcome === 'failed') stuck.failed(next)
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
-      if (outcome !== 'recorded') return pauseMs[outcome]
+      if (outcome === 'taken') return pauseTakenMs
       const endedAt = performance.now()
       const wantedMs = isBehind()
         ? restsBehind * (endedAt - startedAt)
@@ -80,12 +90,14 @@ async function recordTurn(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
   mostInTurn: number,
-): Promise<keyof typeof pauseMs | 'recorded'> {
+): Promise<'recorded' | 'taken' | 'failed'> {
+  let first: string | undefined
   const record = (most: number) =>
     transaction(sql, async (tx) => {
       if (!(await lockDeferred(tx, accountId))) return undefined
-      const events = await takeDeferred(tx, accountId, most)
-      return consume(tx, events.map(toReceived))
+      const events = (await takeDeferred(tx, accountId, most)).map(toReceived)
+      first = events[0]?.event.id
+      return consume(tx, events)
     })
   for (let most = mostInTurn; ;) {
     try {
@@ -100,7 +112,8 @@ async function recordTurn(
       } else if (most > 1) {
         most = 1
       } else {
-        log.error({ err: error, account_id: accountId }, 'an event in line cannot be recorded, trying again')
+        const about = { err: error, account_id: accountId, event_id: first }
+        log.error(about, 'an event in line cannot be recorded, trying again')
         return 'failed'
       }
     }
