@@ -1,10 +1,11 @@
 import { newId } from '@licensing/database/ids'
 import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
-import { givenLicence, givenPlan, issue, statusOf, verbOn } from '../testing/makers.ts'
+import { archive, givenLicence, givenPlan, issue, statusOf, verbOn } from '../testing/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -87,4 +88,25 @@ test('what waits longer than four seconds is unavailable, and nothing was change
     await held.end()
   }
   expect(await statusOf(harness, licence)).toBe('active')
+})
+
+test('an archive pauses between two steps for as long as the first took, so that others are served meanwhile', async () => {
+  const plan = await givenPlan(harness)
+  // One more than a step changes.
+  const licences = await Promise.all(
+    Array.from({ length: 101 }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  const [first] = licences.map(({ id }) => id).sort()
+  const verb = await harness.deps.lists.reserve()
+  await verb`begin`
+  await verb`select 1 from licences where id = ${first!} for update`
+  const archived = archive(harness, plan)
+  await eventually(async () => expect(await waiting()).toBe(1))
+  await sleep(100)
+  await verb`commit`
+  verb.release()
+  await archived
+  const times = await harness.sql<{ at: number }[]>`
+    select extract(epoch from updated_at)::float8 * 1000 as at from licences where plan_id = ${plan.id} order by id`
+  expect(times.at(100)!.at - times.at(99)!.at).toBeGreaterThan(45)
 })
