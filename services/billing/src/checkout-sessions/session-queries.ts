@@ -31,17 +31,13 @@ export interface SessionRow {
   payment_ref: string | null
   invoice_ref: string | null
   subscription_ref: string | null
-  period_end: Date | null
-  suspended_streak: string | null
-  subscription_ended: boolean
   created_at: Date
 }
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, amount, currency,
   fee_minor, fee_bps, fee_fixed_minor, status, licence_id, failure_reason, merchant, checkout_ref, url,
-  payment_state, paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, period_end,
-  suspended_streak, subscription_ended, created_at`
+  payment_state, paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, created_at`
 
 export type NewSession = Pick<
   SessionRow,

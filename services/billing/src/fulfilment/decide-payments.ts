@@ -91,7 +91,6 @@ function described(
     charged_at: charge ? new Date(charge.chargedAt) : (known?.charged_at ?? null),
     charge_state: known?.charge_state ?? 'pending',
     period_end: invoice?.periodEnd === undefined ? (known?.period_end ?? null) : new Date(invoice.periodEnd),
-    renewed: known?.renewed ?? false,
   }
 }
 

@@ -134,7 +134,6 @@ function note(
     occurred_at: new Date(refund.createdAt),
     processed: row?.processed ?? false,
     alerted: alerted || (row?.alerted ?? false),
-    isNew: !row,
   })
 }
 
@@ -160,7 +159,6 @@ function noteDispute(
       occurred_at: new Date(dispute.openedAt),
       processed: row?.processed ?? false,
       alerted: row?.alerted ?? false,
-      isNew: !row,
     })
   }
   return id

@@ -76,9 +76,7 @@ describe('the ledger', () => {
     const history = givenHistory()
     const late = { ...charged, chargedAt: Date.UTC(2026, 8, 30, 23, 59) }
     // The processor knows nothing of the payment, until it does.
-    history.questions = [
-      { kind: 'charge', ref: 'pi_1', attempts: 1, found: false, answeredAt: new Date(start) },
-    ]
+    history.questions = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
     const early = { ...paid, at: Date.UTC(2026, 9, 1) }
     const recorded = record(history, [early, late, refund('re_1', Date.UTC(2026, 9, 3))])
     expect(recorded.history.ledger.map((entry) => [entry.kind, entry.period])).toEqual([
@@ -227,9 +225,7 @@ describe('a purchase', () => {
     ['a refund', refund('re_1', start + day)],
     ['a dispute', dispute('du_1', start + day)],
   ])('whose charge the processor does not show has the one that %s names', (_, reversal) => {
-    const questions: Question[] = [
-      { kind: 'charge', ref: 'pi_1', attempts: 1, found: false, answeredAt: new Date(start) },
-    ]
+    const questions: Question[] = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
     for (const facts of permutations([paid, reversal])) {
       const history = { ...givenHistory(), questions }
       const { payments } = record(history, facts).history

@@ -124,8 +124,7 @@ export async function writeFulfilments(tx: Transaction, decided: Decided[]): Pro
     ordered_at: decision.effects.at(-1)?.ordered_at ?? null,
   }))
   await tx`
-    update fulfilments f set due_at = r.due_at, attempts = 0, former = false,
-      ordered_at = coalesce(r.ordered_at, f.ordered_at),
+    update fulfilments f set due_at = r.due_at, attempts = 0, ordered_at = coalesce(r.ordered_at, f.ordered_at),
       carry_at = case when r.carries then least(f.carry_at, clock_timestamp()) else f.carry_at end
     from jsonb_to_recordset(${jsonRows(rows)}::text::jsonb) as r (purchase_ref text, due_at timestamptz,
       carries boolean, ordered_at timestamptz)

@@ -47,11 +47,6 @@ export interface NewEntry {
   occurred_at: Date
 }
 
-export interface DecidedRefund extends RefundRow {
-  /** It had been inferred under another reference. */
-  isNew: boolean
-}
-
 export interface Alert {
   kind: AlertKind
   subject: string
@@ -63,7 +58,7 @@ export interface Decision {
   session: Partial<SessionRow>
   /** New ones and changed ones. */
   payments: PaymentRow[]
-  refunds: DecidedRefund[]
+  refunds: RefundRow[]
   entries: NewEntry[]
   /** Fees to give back at the processor: ledger entries. */
   feeRefunds: { fee_entry_id: string; payment_id: string; amount_minor: bigint }[]

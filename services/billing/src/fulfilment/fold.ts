@@ -70,10 +70,10 @@ export interface Checkout {
 export function ofKind<Kind extends Fact['kind']>(
   facts: RecordedFact[],
   kind: Kind,
-): (Extract<Fact, { kind: Kind }> & { recordedMs: number; fromRecords: boolean })[] {
-  return facts.flatMap(({ fact, recordedAt, fromRecords }) =>
+): (Extract<Fact, { kind: Kind }> & { recordedMs: number })[] {
+  return facts.flatMap(({ fact, recordedAt }) =>
     fact.kind === kind
-      ? [{ ...(fact as Extract<Fact, { kind: Kind }>), recordedMs: recordedAt.getTime(), fromRecords }]
+      ? [{ ...(fact as Extract<Fact, { kind: Kind }>), recordedMs: recordedAt.getTime() }]
       : [],
   )
 }

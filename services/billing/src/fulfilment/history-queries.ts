@@ -95,14 +95,13 @@ export async function loadHistories(tx: Transaction, due: DueFulfilment[]): Prom
 }
 
 async function findFacts(sql: Sql, ids: string[]): Promise<(RecordedFact & { session_id: string })[]> {
-  const rows = await sql<{ session_id: string; body: Fact; recorded_at: Date; from_records: boolean }[]>`
-    select session_id, body, recorded_at, source_key like 'records:%' as from_records from facts
+  const rows = await sql<{ session_id: string; body: Fact; recorded_at: Date }[]>`
+    select session_id, body, recorded_at from facts
     where session_id = any(${ids}) order by session_id, position`
   return rows.map((row) => ({
     session_id: row.session_id,
     fact: row.body,
     recordedAt: row.recorded_at,
-    fromRecords: row.from_records,
   }))
 }
 
@@ -129,15 +128,13 @@ async function findQuestions(sql: Sql, ids: string[]): Promise<(Question & { pur
       ref: string
       attempts: number
       found: boolean | null
-      answered_at: Date | null
     }[]
   >`
-    select purchase_ref, kind, ref, attempts, found, answered_at from processor_questions
+    select purchase_ref, kind, ref, attempts, found from processor_questions
     where purchase_ref = any(${ids})`
-  return rows.map(({ found, answered_at: answeredAt, ...row }) => ({
+  return rows.map(({ found, ...row }) => ({
     ...row,
     found: found ?? undefined,
-    answeredAt: answeredAt ?? undefined,
   }))
 }
 

@@ -23,8 +23,6 @@ export interface History {
 export interface RecordedFact {
   fact: Fact
   recordedAt: Date
-  /** Read from the processor's records, not reported by an event. */
-  fromRecords: boolean
 }
 
 export interface LedgerEntry {
@@ -47,5 +45,4 @@ export interface Question {
   attempts: number
   /** Undefined while it is not answered. */
   found: boolean | undefined
-  answeredAt: Date | undefined
 }

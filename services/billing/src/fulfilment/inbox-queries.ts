@@ -65,8 +65,7 @@ export async function claimEvent(tx: Transaction, position: bigint): Promise<Inb
 /** Done. The bodies go: they hold customers' data, and the processor has them. */
 export async function finishEvents(tx: Transaction, positions: bigint[]): Promise<void> {
   await tx`
-    update processor_events set handled_at = clock_timestamp(), recorded_at = clock_timestamp(), body = null,
-      last_error = null, parked = false
+    update processor_events set handled_at = clock_timestamp(), body = null, last_error = null, parked = false
     where position = any(${positions.map(String)}::bigint[])`
 }
 

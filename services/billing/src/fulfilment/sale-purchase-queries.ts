@@ -1,4 +1,4 @@
-import type { Sql, Transaction } from '@licensing/database/connect'
+import type { Transaction } from '@licensing/database/connect'
 import { characters } from '@licensing/proto/text'
 import { jsonRows } from '../json-rows.ts'
 import type { UnprovisionedPurchase } from './effect-queries.ts'
@@ -43,27 +43,6 @@ export async function landSales(tx: Transaction, sales: SalePurchase[], claimMs:
     from jsonb_to_recordset(${rows}::text::jsonb) as s (id text, cause text, account_id text, application_id text,
       occurred_at timestamptz, plan_id text, external_ref text, expires_on timestamptz)
     on conflict do nothing`
-}
-
-/** Sales that an earlier release provisioned, and that licensing has not been sent as purchases yet. */
-export async function claimFormerSales(tx: Transaction, most: number): Promise<SalePurchase[]> {
-  return tx<SalePurchase[]>`
-    update sale_events set sent_as_purchase = true
-    where id in (
-      select id from sale_events where not sent_as_purchase and status = 'provisioned' and char_length(sale_id) <= ${longestSaleId}
-      limit ${most} for update skip locked
-    )
-    returning id, sale_id, account_id, application_id, plan_id, external_ref, occurred_at, expires_on`
-}
-
-/** Checkouts that an earlier release sold are due, a few at a time. */
-export async function adoptFormerSessions(sql: Sql, most: number): Promise<number> {
-  const adopted = await sql`
-    update fulfilments set former = false, due_at = least(due_at, clock_timestamp())
-    where purchase_ref in (
-      select purchase_ref from fulfilments where former limit ${most} for update skip locked
-    )`
-  return adopted.count
 }
 
 /** @returns those whose failure has not been reported before */

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { billingMigrations } from '../migrations.ts'
 import { decide } from './decide.ts'
+import { claimCarrying, findWaitingEffects } from './effect-queries.ts'
 import { claimDueOne, loadHistories } from './history-queries.ts'
-import { adoptFormerSessions, claimFormerSales } from './sale-purchase-queries.ts'
 
 const migrations = new URL('../../migrations/', import.meta.url).pathname
 const former = [
@@ -19,7 +19,7 @@ const former = [
   '0004-payment-days.sql',
 ]
 
-/** A database of the release before, changed by `work`, then brought up to date. */
+/** A database of the release before 0005, changed by `work`, then brought up to date. */
 async function upgraded(work: (sql: Database) => Promise<void>, check: (sql: Database) => Promise<void>) {
   await using database = await createTestDatabase()
   const folder = mkdtempSync(join(tmpdir(), 'billing-migrations-'))
@@ -66,10 +66,8 @@ async function givenFormerSale(sql: Database): Promise<void> {
       ('fee_2', 'acct_1', 'app_1', 'pay_1', 'credit', -245, 'usd', '2026-10', '2026-10-11')`
 }
 
-test('a sale of the release before is sent to licensing once as a purchase, and nothing of it is done again', async () => {
+test('a sale of an earlier release is sent to licensing once as a purchase, and nothing of it is done again', async () => {
   await upgraded(givenFormerSale, async (sql) => {
-    expect(await adoptFormerSessions(sql, 10)).toBe(1)
-    expect(await adoptFormerSessions(sql, 10)).toBe(0)
     await sql.begin(async (tx) => {
       const [history] = await loadHistories(tx, await claimDueOne(tx, 'cs_1'))
       const rules = { failuresBeforeSuspend: 3, graceMs: 0 }
@@ -80,7 +78,7 @@ test('a sale of the release before is sent to licensing once as a purchase, and 
   })
 })
 
-test('a sale event of the release before is sent to licensing once as a purchase', async () => {
+test('a sale event of an earlier release is sent to licensing once as a purchase', async () => {
   const givenSaleEvent = async (sql: Database) => {
     await sql`
       insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
@@ -89,36 +87,10 @@ test('a sale event of the release before is sent to licensing once as a purchase
         'provisioned', 'lic_1', now())`
   }
   await upgraded(givenSaleEvent, async (sql) => {
-    expect(await sql.begin((tx) => claimFormerSales(tx, 10))).toMatchObject([{ id: 'sale_1' }])
-    expect(await sql.begin((tx) => claimFormerSales(tx, 10))).toEqual([])
-  })
-})
-
-test('a replica of the release before finds no event due, and one that it had begun is recorded here', async () => {
-  const givenBegun = async (sql: Database) => {
-    await sql`
-      insert into processor_events (processor, event_id, merchant, type, body, attempts)
-      values ('stripe', 'evt_begun', 'stripe:acct_1', 'refund.created', '{}', 1)`
-  }
-  await upgraded(givenBegun, async (sql) => {
-    await sql`
-      insert into processor_events (processor, event_id, merchant, type, body)
-      values ('stripe', 'evt_new', 'stripe:acct_1', 'refund.created', '{}')`
-    // As it claims, postpones and finishes events.
-    const dueThere = await sql`
-      select event_id from processor_events where handled_at is null and next_at <= clock_timestamp()`
-    expect(dueThere).toEqual([])
-    await sql`update processor_events set next_at = now() where event_id = 'evt_begun'`
-    await sql`
-      update processor_events set handled_at = clock_timestamp(), body = null, last_error = null, parked = false
-      where event_id = 'evt_begun'`
-    const left = await sql`
-      select event_id, handled_at, body is not null as has_body, next_at = 'infinity' as never
-      from processor_events order by event_id`
-    const waiting = { handled_at: null, has_body: true, never: true }
-    expect(left).toEqual([
-      { event_id: 'evt_begun', ...waiting },
-      { event_id: 'evt_new', ...waiting },
+    const claimed = await claimCarrying(sql, ['acct_1'], 10, 0)
+    expect(claimed).toMatchObject([{ purchase_ref: 'sale_1' }])
+    expect(await findWaitingEffects(sql, ['sale_1'])).toMatchObject([
+      { kind: 'landed', cause: 'sale:order-1', plan_id: 'pln_1', external_ref: 'cust-1' },
     ])
   })
 })

@@ -35,18 +35,17 @@ export interface PaymentRow {
   charged_at: Date | null
   charge_state: (typeof chargeStates)[number]
   period_end: Date | null
-  renewed: boolean
 }
 
 export const paymentColumns = (sql: Sql) => sql`
   id, account_id, application_id, session_id, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
-  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state, period_end, renewed`
+  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state, period_end`
 
 /** @returns false where the same thing was recorded as paid before */
 export async function insertPayment(
   sql: Sql,
   sourceKey: string,
-  payment: Omit<PaymentRow, 'charge_ref' | 'charged_at' | 'renewed'>,
+  payment: Omit<PaymentRow, 'charge_ref' | 'charged_at'>,
 ): Promise<boolean> {
   const inserted = await sql`
     insert into payments (id, account_id, application_id, source_key, session_id, sale_id, invoice_ref, plan_id,

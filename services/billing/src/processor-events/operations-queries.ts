@@ -29,8 +29,8 @@ export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
 /** @returns false where there is no such event that is not handled */
 export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> {
   const discarded = await sql`
-    update processor_events set parked = false, handled_at = clock_timestamp(), recorded_at = clock_timestamp(),
-      body = null, last_error = 'discarded by an operator'
+    update processor_events set parked = false, handled_at = clock_timestamp(), body = null,
+      last_error = 'discarded by an operator'
     where event_id = ${eventId} and handled_at is null`
   return discarded.count > 0
 }

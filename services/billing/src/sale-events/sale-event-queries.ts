@@ -31,10 +31,10 @@ const columns = (sql: Sql) => sql`
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`
     insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, expires_on, status, sent_as_purchase)
+      currency, occurred_at, expires_on, status)
     values (${sale.id}, ${sale.account_id}, ${sale.application_id}, ${sale.sale_id}, ${sale.body_hash},
       ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
-      ${sale.expires_on}, 'provision_failed', true)
+      ${sale.expires_on}, 'provision_failed')
     on conflict (application_id, sale_id) do nothing`
   return inserted.count === 1
 }

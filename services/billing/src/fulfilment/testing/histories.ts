@@ -48,9 +48,6 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
       payment_ref: null,
       invoice_ref: null,
       subscription_ref: null,
-      period_end: null,
-      suspended_streak: null,
-      subscription_ended: false,
       created_at: new Date(start - 60 * second),
       ...session,
     },
@@ -146,7 +143,7 @@ export function invoice(
 }
 
 export function recorded(fact: Fact, atMs: number): RecordedFact {
-  return { fact, recordedAt: new Date(atMs), fromRecords: false }
+  return { fact, recordedAt: new Date(atMs) }
 }
 
 /** What a decision changes, as the database would have it afterwards. */
