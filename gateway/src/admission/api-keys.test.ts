@@ -111,6 +111,44 @@ test('behind an address that sent more wrong keys than it may, wrong ones are 42
   expect(questions.length).toBeLessThanOrEqual(rounds)
 })
 
+test('while as many unknown keys wait as one address may have, one more is 429 with Retry-After, and answered once they were looked up', async () => {
+  await using gateway = await startGateway({ perKey: 100_000 })
+  const { answers, api } = gateway
+  answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+  expect((await api.get('/v1/events')).status).toBe(200)
+  const { authenticateKeys } = answers.catalog
+  const asked = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  answers.catalog.authenticateKeys = async (request) => {
+    asked.resolve()
+    await gate.promise
+    return authenticateKeys!(request)
+  }
+  const wrong = (at: number) => api.get('/v1/events', { key: `lsk_${String(at).padStart(48, '0')}` })
+  const first = wrong(0)
+  await asked.promise
+  const outcomes = new Map<number, number>()
+  const flood = Array.from({ length: 2_050 }, async (_, at) => {
+    const { status } = await wrong(1 + at)
+    outcomes.set(status, (outcomes.get(status) ?? 0) + 1)
+  })
+  await eventually(() => expect(outcomes.get(429)).toBe(50))
+  const key = gateway.keyWith(['read'])
+  const refused = await api.get('/v1/events', { key })
+  expect(refused.status).toBe(429)
+  expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+  expect(refused.body).toMatchObject({ code: 'rate_limited', detail: expect.stringContaining('try again') })
+  // A key that is known does not wait.
+  expect((await api.get('/v1/events')).status).toBe(200)
+  gate.resolve()
+  await Promise.all([first, ...flood])
+  expect([...outcomes]).toEqual([
+    [429, 50],
+    [401, 2_000],
+  ])
+  expect((await api.get('/v1/events', { key })).status).toBe(200)
+})
+
 test('a catalog of the release before, which knows no AuthenticateKeys, is asked for each key', async () => {
   const lookups = new KeyLookups({
     authenticateKeys: async () => {

@@ -64,7 +64,10 @@ class Lane {
   add(caller: string, keyHash: string): Promise<Principal | undefined> {
     const own = this.#callers.get(caller) ?? []
     if (own.length >= mostWaitingOfCaller || this.#waiting >= mostWaiting) {
-      throw new ServiceError('rate_limited', 'too many API keys that are not known yet; try again later')
+      throw new ServiceError(
+        'rate_limited',
+        'too many unknown API keys are being looked up: try again in a minute',
+      )
     }
     return new Promise((resolve, reject) => {
       own.push({ keyHash, resolve, reject })
