@@ -62,8 +62,7 @@ test('development, suites, compose, the trial overlay and the documents name one
     ['deploy/compose.yaml', /postgres:(\d+)/g],
     ['tests/integration/src/engine.ts', /'postgres:(\d+)/g],
     ['deploy/kubernetes/overlays/trial/kustomization.yaml', /PostgreSQL (\d+)/g],
-    ['README.md', /PostgreSQL (?:is )?(\d+)/g],
-    ['README.md', /PostgreSQL is (\d+)/g],
+    ['README.md', /PostgreSQL (\d+)/g],
     ['docs/operations/scaling.md', /PostgreSQL (\d+),/g],
   ]
   const found = names.map(([file, version]) => [
