@@ -2,12 +2,12 @@ import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { compactVerify, createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
-import type { JSONWebKeySet } from 'jose'
+import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose'
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { publicKeys, revocations } from './published.ts'
 import { expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
 import type { Licence, Problem, Vendor } from './vendor.ts'
 
@@ -34,12 +34,6 @@ interface Grant {
   expires_at: string
   refresh_after: string
   check_interval_seconds: number
-}
-
-interface Revocations {
-  version: number
-  revoked: string[]
-  signature: string
 }
 
 const entitlements = [{ key: 'export_pdf', value: 'true' }]
@@ -80,17 +74,8 @@ const callHome = ({ activation_id: id, token }: OfActivation, fields: Record<str
 const free = ({ activation_id: id, token }: OfActivation) =>
   stack.api.delete(`/v1/activations/${id}`, { key: token })
 
-const revocations = (query = '', headers: Record<string, string> = {}, app = vendor.app) =>
-  stack.api.get<Revocations>(`${app}/revocations${query}`, { key: null, headers })
-
-async function publicKeys(app = vendor.app): Promise<JSONWebKeySet> {
-  const answer = await stack.api.get<JSONWebKeySet>(`${app}/jwks.json`, { key: null })
-  expect(answer.status).toBe(200)
-  return answer.body
-}
-
 async function claimsOf({ token }: Grant) {
-  const { payload } = await jwtVerify(token, createLocalJWKSet(await publicKeys()), {
+  const { payload } = await jwtVerify(token, createLocalJWKSet(await publicKeys(vendor)), {
     audience: vendor.appId,
   })
   return payload
@@ -300,127 +285,11 @@ test('activations and call-homes are on record, newest first, and licences are f
   expect(since).not.toContain(quiet.id)
 })
 
-test('a revocation is in the signed list within 2 seconds, and stays when the licence is retired', async () => {
-  const own = await givenVendor(stack)
-  const plan = await own.plan()
-  expect((await revocations('', {}, own.app)).body).toMatchObject({ version: 0, revoked: [] })
-  const ids: string[] = []
-  for (let count = 1; count <= 3; count += 1) {
-    const licence = await own.issue(plan.id)
-    await own.verb('revoke', licence.id)
-    ids.push(licence.id)
-    await eventually(async () => expect((await revocations('', {}, own.app)).body.revoked).toEqual(ids), {
-      timeoutMs: 2_000,
-    })
-  }
-  await own.verb('retire', ids[0]!)
-  for (const since of [undefined, 0, 1, 3]) {
-    const query = since === undefined ? '' : `?since=${since}`
-    const { status, body } = await revocations(query, {}, own.app)
-    expect(status).toBe(200)
-    expect(body).toEqual({
-      version: 3,
-      revoked: ids.slice(since ?? 0),
-      signature: expect.any(String) as string,
-    })
-    const keys = createLocalJWKSet(await publicKeys(own.app))
-    const { payload } = await compactVerify(body.signature, keys, { algorithms: ['EdDSA'] })
-    const signed = JSON.parse(new TextDecoder().decode(payload)) as { iat: number; exp: number }
-    const { iat, exp } = signed
-    const { version, revoked } = body
-    expect(signed).toEqual({ app_id: own.appId, version, since: since ?? null, revoked, iat, exp })
-    expect(exp).toBeGreaterThan(Date.now() / 1000)
-  }
-  for (const since of ['4', '-1', 'x', '1.5', '', '99999999999999999999']) {
-    expectProblem(await revocations(`?since=${since}`, {}, own.app), 422, 'validation_failed')
-  }
-})
-
-test('a client that holds the list gets 304 until it changes', async () => {
-  const own = await givenVendor(stack)
-  const plan = await own.plan()
-  const first = await revocations('', {}, own.app)
-  const etag = first.headers.get('etag')!
-  expect(etag).toMatch(/^"[^"]+"$/)
-  expect(first.headers.get('cache-control')).toMatch(/max-age=[012]\b/)
-  for (let poll = 0; poll < 4; poll += 1) {
-    const unchanged = await revocations('', { 'if-none-match': etag }, own.app)
-    expect(unchanged.status).toBe(304)
-    expect(unchanged.body).toBe(undefined)
-    expect(unchanged.headers.get('etag')).toBe(etag)
-  }
-  const licence = await own.issue(plan.id)
-  await own.verb('revoke', licence.id)
-  await eventually(async () => {
-    const changed = await revocations('', { 'if-none-match': etag }, own.app)
-    expect(changed).toMatchObject({ status: 200, body: { version: 1, revoked: [licence.id] } })
-  })
-})
-
-test('while 50 licences are revoked at once, who follows version by version misses none', async () => {
-  const own = await givenVendor(stack)
-  const plan = await own.plan()
-  const licences = await Promise.all(Array.from({ length: 50 }, () => own.issue(plan.id)))
-  const followers = stack.gatewayUrls.map(async (gatewayUrl) => {
-    const seen: string[] = []
-    await eventually(
-      async () => {
-        const url = `${gatewayUrl}${own.app}/revocations?since=${seen.length}`
-        const { version, revoked } = (await (await fetch(url)).json()) as Revocations
-        expect(revoked).toHaveLength(version - seen.length)
-        seen.push(...revoked)
-        return seen.length === licences.length
-      },
-      { intervalMs: 1 },
-    )
-    return seen
-  })
-  await Promise.all(licences.map(({ id }) => own.verb('revoke', id)))
-  const wanted = licences.map(({ id }) => id).toSorted()
-  for (const seen of await Promise.all(followers)) expect(seen.toSorted()).toEqual(wanted)
-})
-
-test('a legacy key is exchanged as often as asked, whatever the status, once in the history', async () => {
-  const plan = await vendor.plan({ entitlements })
-  const legacyKey = `OLD-${randomUUID()}`
-  const imported = await stack.api.post<{ items: { licence_id: string }[] }>(
-    `${vendor.app}/licences/import`,
-    {
-      body: { items: [{ legacy_key: legacyKey, external_ref: 'secret-customer', plan_id: plan.id }] },
-    },
-  )
-  const id = imported.body.items[0]!.licence_id
-  const migrate = (key: unknown, app = vendor.app) =>
-    stack.api.post<{ licence_id: string; key: string }>(`${app}/migrate`, {
-      key: null,
-      body: { legacy_key: key },
-    })
-  const answers = await Promise.all(Array.from({ length: 20 }, () => migrate(legacyKey)))
-  for (const answer of answers) {
-    expect(answer).toMatchObject({ status: 200, body: { licence_id: id } })
-    expect(answer.body).toEqual({ licence_id: id, key: answers[0]!.body.key })
-  }
-  expect((await givenActivation(answers[0]!.body)).licence_id).toBe(id)
-  for (const verb of ['suspend', 'revoke', 'retire']) {
-    await vendor.verb(verb, id)
-    expect(await migrate(legacyKey)).toMatchObject({ status: 200, body: { licence_id: id } })
-  }
-  const history = await stack.api.get<{ data: { type: string; actor: string }[] }>(
-    `/v1/licences/${id}/history`,
-  )
-  expect(history.body.data.filter(({ type }) => type === 'migrated')).toMatchObject([{ actor: 'product' }])
-  const other = await givenVendor(stack)
-  for (const wrong of [await migrate('none'), await migrate(''), await migrate(legacyKey, other.app)]) {
-    expectProblem(wrong, 404, 'not_found')
-  }
-  expectInvalid(await migrate(undefined), '/legacy_key')
-})
-
 test('an application that there is not has no list, no keys and no legacy keys', async () => {
   const { api } = stack
   for (const app of ['/v1/apps/app_01h455vb4pex5vsknk084sn02q', '/v1/apps/nonsense']) {
     const answers = [
-      await revocations('', {}, app),
+      await revocations({ api, app }),
       await api.get(`${app}/jwks.json`, { key: null }),
       await api.post(`${app}/migrate`, { key: null, body: { legacy_key: 'x' } }),
     ]
@@ -439,7 +308,7 @@ test('a key is rotated while products go on: its tokens stay good, all replicas 
     [rotate.pathname, '--app', vendor.appId, '--lead-seconds', '2'],
     { env: { DATABASE_URL: stack.databaseUrls.licensing, ENCRYPTION_KEY } },
   )
-  await eventually(async () => expect((await publicKeys()).keys).toHaveLength(2))
+  await eventually(async () => expect((await publicKeys(vendor)).keys).toHaveLength(2))
   let latest = grant
   for (let renewed = 0; renewed < 6;) {
     const answer = await refresh(latest)

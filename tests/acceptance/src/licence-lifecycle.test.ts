@@ -1,0 +1,129 @@
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
+import type { Licence, Vendor } from './vendor.ts'
+
+let stack: Stack
+let vendor: Vendor
+let planId: string
+
+beforeAll(async () => {
+  stack = await startStack()
+  vendor = await givenVendor(stack)
+  planId = (await vendor.plan()).id
+})
+afterAll(() => stack[Symbol.asyncDispose]())
+
+describe('lifecycle', () => {
+  const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
+  const outcomes: Record<string, Partial<Record<(typeof verbs)[number], string>>> = {
+    active: { suspend: 'suspended', revoke: 'revoked', retire: 'retired' },
+    suspended: { reactivate: 'active', revoke: 'revoked', retire: 'retired' },
+    revoked: { revoke: 'revoked', retire: 'retired' },
+    retired: { retire: 'retired' },
+  }
+  const pathTo: Record<string, string | null> = {
+    active: null,
+    suspended: 'suspend',
+    revoked: 'revoke',
+    retired: 'retire',
+  }
+
+  for (const from of Object.keys(outcomes)) {
+    test.each(verbs)(`${from}: %s`, async (verb) => {
+      const { id } = await vendor.issue(planId)
+      if (pathTo[from]) await vendor.verb(pathTo[from], id)
+      const before = await stack.api.get<Licence>(`/v1/licences/${id}`)
+      const answer = await vendor.verb(verb, id)
+      const to = outcomes[from]![verb]
+      const after = await stack.api.get<Licence>(`/v1/licences/${id}`)
+      if (to === undefined) {
+        const problem = expectProblem(answer, 409, 'conflict')
+        expect(problem.current).toBe(from)
+        const changing = verbs.filter(
+          (each) => outcomes[from]![each] !== undefined && outcomes[from]![each] !== from,
+        )
+        expect(problem.allowed?.toSorted()).toEqual(changing.toSorted())
+        expect(problem.detail).toContain(id)
+        expect(after.body).toEqual(before.body)
+        return
+      }
+      expect(answer.status).toBe(200)
+      expect(answer.body).toMatchObject({
+        id,
+        status: to,
+        status_reason: to === 'suspended' ? 'manual' : null,
+      })
+      expect(Object.keys(answer.body).toSorted()).toEqual(Object.keys(await vendor.issue(planId)).toSorted())
+      if (to === from) expect(after.body).toEqual(before.body)
+    })
+  }
+
+  test('a suspended licence on a retired plan offers no reactivate', async () => {
+    const plan = await vendor.plan()
+    const { id } = await vendor.issue(plan.id)
+    await stack.api.post(`${vendor.app}/plans/${plan.id}/archive`)
+    const problem = expectProblem(await vendor.verb('suspend', id), 409, 'conflict')
+    expect(problem.allowed?.toSorted()).toEqual(['retire', 'revoke'])
+  })
+
+  test('verbs that race: one wins, the others hear what it made', async () => {
+    const { id } = await vendor.issue(planId)
+    const answers = await Promise.all(Array.from({ length: 20 }, () => vendor.verb('suspend', id)))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    for (const answer of answers.filter(({ status }) => status !== 200)) {
+      expect(expectProblem(answer, 409, 'conflict').current).toBe('suspended')
+    }
+    const history = await allRows<{ type: string }>(stack.api, `/v1/licences/${id}/history`)
+    expect(history.map(({ type }) => type)).toEqual(['suspended', 'issued'])
+  })
+
+  test('the history tells what changed, by whom, newest first, page by page', async () => {
+    const { id } = await vendor.issue(planId)
+    for (const verb of ['suspend', 'reactivate', 'suspend', 'revoke', 'revoke', 'retire', 'retire'])
+      await vendor.verb(verb, id)
+    const rows = await allRows<Record<string, string | null>>(stack.api, `/v1/licences/${id}/history`, 2)
+    expect(rows.map(({ type, from, to }) => [type, from, to])).toEqual([
+      ['retired', 'revoked', 'retired'],
+      ['revoked', 'suspended', 'revoked'],
+      ['suspended', 'active', 'suspended'],
+      ['reactivated', 'suspended', 'active'],
+      ['suspended', 'active', 'suspended'],
+      ['issued', null, 'active'],
+    ])
+    for (const row of rows) {
+      expect(row['actor']).toMatch(/^key_/)
+      expect(row['at']).toMatch(isoTime)
+      expect(row).toHaveProperty('cause')
+    }
+  })
+
+  test('a licence that is not there is 404 to every call', async () => {
+    for (const id of ['lic_01k9zj3v8qe5ktw2m4x6r7n8ab', 'nonsense']) {
+      for (const verb of verbs) expectProblem(await vendor.verb(verb, id), 404, 'not_found')
+      expectProblem(await stack.api.get(`/v1/licences/${id}`), 404, 'not_found')
+      expectProblem(await stack.api.get(`/v1/licences/${id}/history`), 404, 'not_found')
+    }
+  })
+
+  test('a verb takes no body, an empty object, and nothing else', async () => {
+    const { id } = await vendor.issue(planId)
+    const path = `/v1/licences/${id}/suspend`
+    expectInvalid(await stack.api.post(path, { body: { reason: 'x' } }), '/reason')
+    expectProblem(await stack.api.post(path, { body: '{' }), 400, 'bad_request')
+    expectProblem(
+      await stack.api.post(path, { body: 'x', headers: { 'content-type': 'text/plain' } }),
+      415,
+      'unsupported_media_type',
+    )
+    expect((await stack.api.post(path, { body: {} })).status).toBe(200)
+    expect(
+      (
+        await stack.api.post(`/v1/licences/${id}/reactivate`, {
+          headers: { 'content-type': 'application/json' },
+        })
+      ).status,
+    ).toBe(200)
+  })
+})
