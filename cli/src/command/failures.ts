@@ -16,3 +16,15 @@ export class Refusal extends Error {
     this.details = details
   }
 }
+
+/** What made a command stop on its way (`cause`), and how far it had come: exit code 1. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+  /** For a program that reads the refusal, beside what the cause says. */
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(cause: unknown, progress: string, details: Readonly<Record<string, unknown>>) {
+    super(progress, { cause })
+    this.details = details
+  }
+}

@@ -1,5 +1,5 @@
 import { LicensingApiError } from '@licensing/sdk/backend'
-import { Refusal } from './failures.ts'
+import { Interrupted, Refusal } from './failures.ts'
 import type { Output } from './output.ts'
 import { withoutSecrets } from './output.ts'
 
@@ -11,6 +11,7 @@ export function report(out: Output, error: unknown): void {
 }
 
 function messageOf(error: unknown): string {
+  if (error instanceof Interrupted) return `${messageOf(error.cause)}\n${error.message}`
   if (!(error instanceof LicensingApiError)) return error instanceof Error ? error.message : String(error)
   const { code, status, requestId, errors, problem } = error
   if (status === 0) return `the licensing service does not answer (${causeOf(error)})`
@@ -33,6 +34,7 @@ function causeOf({ code, message, cause }: LicensingApiError): string {
 }
 
 function problemOf(error: unknown, detail: string): object {
+  if (error instanceof Interrupted) return { ...problemOf(error.cause, detail), ...error.details }
   if (error instanceof LicensingApiError) {
     return error.problem['code'] === undefined
       ? { code: error.code, status: error.status, detail }

@@ -1,8 +1,9 @@
 import type { Command } from '../command/command.ts'
-import { Refusal } from '../command/failures.ts'
+import { Interrupted, Refusal } from '../command/failures.ts'
 import { readTextFile } from '../command/text-file.ts'
 import { readCatalogue } from './catalogue.ts'
 import { planChanges } from './plan-changes.ts'
+import type { Change } from './plan-changes.ts'
 import { readWanted } from './wanted.ts'
 import type { Flaw } from './wanted.ts'
 
@@ -21,12 +22,41 @@ export const applyCatalogue: Command = {
     const isDry = flag('dry-run')
     const texts = planned.changes.map(({ text }) => text)
     if (!out.json) for (const text of texts) out.line(text, text)
-    if (!isDry) for (const change of planned.changes) await change.make(backend, appId)
+    if (!isDry) await makeAll(file, planned.changes, (change) => change.make(backend, appId))
     if (out.json) out.result({ changes: texts, applied: !isDry }, '')
     else if (texts.length === 0) out.message('nothing to change')
     else out.message(isDry ? 'a dry run: nothing was changed' : `${texts.length} changed`)
     return 0
   },
+}
+
+/**
+ * Whether a change can be made only the service knows: a key may have had another kind before it was deleted, or a quota be
+ * reached. Where one is refused, those before it have been made.
+ */
+async function makeAll(
+  file: string,
+  changes: readonly Change[],
+  make: (change: Change) => Promise<unknown>,
+): Promise<void> {
+  const textsOf = (some: readonly Change[]) => some.map(({ text }) => text)
+  for (const [at, change] of changes.entries()) {
+    await make(change).catch((error: unknown) => {
+      const { text, line } = change
+      const [made, left] = [textsOf(changes.slice(0, at)), textsOf(changes.slice(at + 1))]
+      const progress = [
+        `${file}:${line}: stopped at: ${text}`,
+        made.length === 0 ? 'nothing was changed before it' : `changed before it: ${made.join('; ')}`,
+        ...(left.length === 0 ? [] : [`not begun: ${left.join('; ')}`]),
+        'Once the cause is fixed, apply the file again: what has been changed is not repeated.',
+      ]
+      throw new Interrupted(error, progress.join('\n'), {
+        changes: made,
+        stopped_at: { file, line, change: text },
+        not_begun: left,
+      })
+    })
+  }
 }
 
 /** The file is refused whole: nothing has been written yet. */

@@ -6,6 +6,8 @@ import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 export interface Change {
   /** What it does, for a person: `+ plan pro`. */
   readonly text: string
+  /** Where the file asks for it. */
+  readonly line: number
   make(backend: LicensingBackend, appId: string): Promise<unknown>
 }
 
@@ -72,7 +74,7 @@ function repeated<Item extends { readonly line: number }>(
 }
 
 function entitlementChanges(wanted: WantedEntitlement, { definitions }: Catalogue): Change[] {
-  const { key, kind, displayName, value } = wanted
+  const { key, kind, displayName, value, line } = wanted
   const found = definitions.get(key)
   if (found === undefined) {
     const body = {
@@ -83,7 +85,7 @@ function entitlementChanges(wanted: WantedEntitlement, { definitions }: Catalogu
     }
     const make: Change['make'] = (backend, appId) =>
       backend.post('/v1/apps/{app_id}/entitlement-defs', { path: { app_id: appId }, body })
-    return [{ text: `+ entitlement ${key}`, make }]
+    return [{ text: `+ entitlement ${key}`, line, make }]
   }
   const body = {
     ...(displayName !== undefined && displayName !== found.display_name && { display_name: displayName }),
@@ -95,20 +97,20 @@ function entitlementChanges(wanted: WantedEntitlement, { definitions }: Catalogu
       path: { app_id: appId, ent_id: found.id },
       body,
     })
-  return [{ text: `~ entitlement ${key}: ${listed(body)}`, make }]
+  return [{ text: `~ entitlement ${key}: ${listed(body)}`, line, make }]
 }
 
-function deletion({ key, deleted }: WantedEntitlement, { definitions }: Catalogue): Change[] {
+function deletion({ key, deleted, line }: WantedEntitlement, { definitions }: Catalogue): Change[] {
   const found = definitions.get(key)
   if (!deleted || found === undefined) return []
   const make: Change['make'] = (backend, appId) =>
     backend.delete('/v1/apps/{app_id}/entitlement-defs/{ent_id}', {
       path: { app_id: appId, ent_id: found.id },
     })
-  return [{ text: `- entitlement ${key}`, make }]
+  return [{ text: `- entitlement ${key}`, line, make }]
 }
 
-function planChange({ code, name, status, values }: WantedPlan, { plans }: Catalogue): Change[] {
+function planChange({ code, name, status, values, line }: WantedPlan, { plans }: Catalogue): Change[] {
   const found = plans.get(code)
   const entitlements = [...values].map(([key, { value }]) => ({ key, value }))
   if (found === undefined) {
@@ -118,7 +120,7 @@ function planChange({ code, name, status, values }: WantedPlan, { plans }: Catal
       const { id } = await backend.post('/v1/apps/{app_id}/plans', { path, body })
       if (status === 'retired') await move(backend, appId, id, 'archive')
     }
-    return [{ text: `+ plan ${code}${status === 'retired' ? ' (retired)' : ''}`, make }]
+    return [{ text: `+ plan ${code}${status === 'retired' ? ' (retired)' : ''}`, line, make }]
   }
   const isSame =
     found.values.size === values.size &&
@@ -133,6 +135,7 @@ function planChange({ code, name, status, values }: WantedPlan, { plans }: Catal
       backend.patch('/v1/apps/{app_id}/plans/{plan_id}', { path: { app_id: appId, plan_id: found.id }, body })
     changes.push({
       text: `~ plan ${code}: ${listed({ ...body, ...(!isSame && { entitlements: valuesText(entitlements) }) })}`,
+      line,
       make,
     })
   }
@@ -140,6 +143,7 @@ function planChange({ code, name, status, values }: WantedPlan, { plans }: Catal
     const verb = status === 'retired' ? 'archive' : 'restore'
     changes.push({
       text: `~ plan ${code}: ${verb}`,
+      line,
       make: (backend, appId) => move(backend, appId, found.id, verb),
     })
   }

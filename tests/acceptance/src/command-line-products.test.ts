@@ -175,6 +175,38 @@ plans:
   expect(await plansOf(vendor)).toEqual([])
 })
 
+test('what only the service knows is wrong stops it there, and says what was changed, what was not, and what to do', async () => {
+  const vendor = await givenVendor(stack)
+  await apply(vendor, 'entitlements: [{ key: seats, kind: limit }]\n')
+  await apply(vendor, 'entitlements: [{ key: seats, deleted: true }]\n')
+  const again = (kind: string) => `entitlements:
+  - { key: export_pdf, kind: feature }
+  - { key: seats, kind: ${kind} }
+plans:
+  - { code: pro }
+`
+  const stopped = await apply(vendor, again('feature'))
+  expect(stopped.code).toBe(1)
+  expect(stopped.stderr).toContain('was a limit before it was deleted')
+  expect(stopped.stderr).toMatch(/licensing\.yaml:3: stopped at: \+ entitlement seats\n/)
+  expect(stopped.stderr).toContain('changed before it: + entitlement export_pdf\n')
+  expect(stopped.stderr).toContain('not begun: + plan pro\n')
+  expect(stopped.stderr).toContain('apply the file again')
+  expect((await definitionsOf(vendor)).map(({ key }) => key)).toEqual(['export_pdf'])
+  const asJson = await apply(vendor, again('feature'), '--json')
+  expect(JSON.parse(asJson.stdout)).toMatchObject({
+    code: 'already_exists',
+    status: 409,
+    changes: [],
+    stopped_at: { line: 3, change: '+ entitlement seats' },
+    not_begun: ['+ plan pro'],
+  })
+  expect(await apply(vendor, again('limit'))).toMatchObject({
+    code: 0,
+    stdout: '+ entitlement seats\n+ plan pro\n',
+  })
+})
+
 const importFile = async (vendor: Vendor, text: string, ...more: string[]) => {
   const path = `${folder.path}/${randomUUID()}.csv`
   await writeFile(path, text)
