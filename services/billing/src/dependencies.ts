@@ -5,8 +5,10 @@ import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
 import type { PurchaseService } from '@licensing/proto/purchases'
 import type { ProcessorClaim } from './connections/processor-claim.ts'
-import type { Stage } from './fulfilment/stage.ts'
 import type { PaymentProcessor } from './processors/processor.ts'
+
+/** From event to effect, in one direction. */
+export type Stage = 'record' | 'decide' | 'carry out' | 'ask'
 
 /** What the handlers need. */
 export interface BillingDependencies {

@@ -1,7 +1,7 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import { insertEvent } from '../../../services/billing/src/fulfilment/inbox-queries.ts'
+import { insertEvent } from '../../../services/billing/src/fulfilment/record-queries.ts'
 import { isUsed } from '../../../services/billing/src/stripe/events.ts'
 import { givenMixedLoad, givenPaidCheckouts } from './paid-checkouts.ts'
 import type { ProcessorEvent } from './paid-checkouts.ts'

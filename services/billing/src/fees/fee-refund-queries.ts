@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { jsonRows } from '../json-rows.ts'
+import { insertRows } from '../row-queries.ts'
 
 export interface NewFeeRefund {
   fee_entry_id: string
@@ -8,15 +8,12 @@ export interface NewFeeRefund {
 }
 
 export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promise<void> {
-  await sql`
-    insert into fee_refunds (fee_entry_id, payment_id, amount_minor)
-    select fee_entry_id, payment_id, amount_minor from jsonb_to_recordset(${jsonRows(refunds)}::text::jsonb)
-      as r (fee_entry_id text, payment_id text, amount_minor bigint)
-    on conflict do nothing`
+  await insertRows(sql, 'fee_refunds', refunds, sql`on conflict do nothing`)
 }
 
 /** The credits of these payments were reversed: what has not been given back yet stays. */
 export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
+  if (paymentIds.length === 0) return
   await sql`
     update fee_refunds set canceled_at = now(), done_at = now()
     where payment_id = any(${paymentIds}) and done_at is null`

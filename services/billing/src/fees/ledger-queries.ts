@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import { jsonRows } from '../json-rows.ts'
+import { insertRows, rowsOf } from '../row-queries.ts'
 
 export interface NewFeeEntry {
   id: string
@@ -19,13 +19,7 @@ export interface NewFeeEntry {
 }
 
 export async function insertFeeEntries(sql: Sql, entries: NewFeeEntry[]): Promise<void> {
-  await sql`
-    insert into fee_entries (id, account_id, application_id, payment_id, kind, cause, amount_minor, currency, period,
-      occurred_at)
-    select id, account_id, application_id, payment_id, kind, cause, amount_minor, currency, period, occurred_at
-    from jsonb_to_recordset(${jsonRows(entries)}::text::jsonb) as e (id text, account_id text, application_id text,
-      payment_id text, kind text, cause text, amount_minor bigint, currency text, period text,
-      occurred_at timestamptz)`
+  await insertRows(sql, 'fee_entries', entries)
 }
 
 /** @returns what is spent in each of the entries' periods now */
@@ -33,8 +27,7 @@ export async function addToPeriods(sql: Sql, entries: NewFeeEntry[]): Promise<Pe
   return sql<PeriodSpent[]>`
     insert into fee_periods as p (account_id, period, currency, spent_minor)
     select account_id, period, currency, sum(amount_minor)
-    from jsonb_to_recordset(${jsonRows(entries)}::text::jsonb) as e (account_id text, period text, currency text,
-      amount_minor bigint)
+    from ${rowsOf(sql, 'fee_entries', entries)} e
     group by account_id, period, currency order by account_id, period, currency
     on conflict (account_id, period, currency) do update set spent_minor = p.spent_minor + excluded.spent_minor
     returning account_id, period, currency, spent_minor`

@@ -1,19 +1,22 @@
 import type { BillingDependencies } from '../dependencies.ts'
 import type { Fact } from '../processors/facts.ts'
 import type { PaymentProcessor } from '../processors/processor.ts'
-import { markDue } from './fact-queries.ts'
-import type { NewFact } from './fact-queries.ts'
-import { claimQuestions, listAskingAccounts, writeAnswers } from './question-queries.ts'
-import type { AnsweredQuestion, DueQuestion } from './question-queries.ts'
+import { writeAnswers } from './decision-queries.ts'
+import type { AnsweredQuestion } from './decision-queries.ts'
 import { recordFacts } from './record-facts.ts'
+import { markDue } from './record-queries.ts'
+import type { NewFact } from './record-queries.ts'
 import { ShareOut } from './share-out.ts'
 import { mostSilences, pauseAfter, timing } from './timing.ts'
+import { claimQuestions, listOwners, queues } from './waiting-queries.ts'
+import type { DueQuestion } from './waiting-queries.ts'
 
 const mostTogether = 32
 // A merchant whose questions are slow has the others' places never all.
 const mostOfAccount = 8
 
-interface Answer extends AnsweredQuestion {
+interface Answer {
+  answered: AnsweredQuestion
   facts: NewFact[]
 }
 
@@ -31,18 +34,18 @@ export class ProcessorAsker {
   }
 
   /** A round; it answers how many it asked. */
-  async round(wake: () => void): Promise<number> {
+  async round(): Promise<number> {
     const free = mostTogether - this.#inHand.size
     if (free <= 0) return 0
     const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
     const { owners } = await this.#share.next(
-      (after, most) => listAskingAccounts(this.#deps.sql, after, most, busy),
+      (after, most) => listOwners(this.#deps.sql, queues.ask, after, most, busy),
       free,
     )
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
     const questions = await claimQuestions(this.#deps.sql, owners, each, timing.claim)
-    for (const question of questions) this.#begin(question, wake)
+    for (const question of questions) this.#begin(question)
     return questions.length
   }
 
@@ -51,7 +54,7 @@ export class ProcessorAsker {
     while (this.#inHand.size > 0) await Promise.all(this.#inHand)
   }
 
-  #begin(question: DueQuestion, wake: () => void): void {
+  #begin(question: DueQuestion): void {
     const { account_id: accountId } = question
     this.#asking.set(accountId, (this.#asking.get(accountId) ?? 0) + 1)
     const work = this.#answer(question)
@@ -63,7 +66,7 @@ export class ProcessorAsker {
         if (left > 0) this.#asking.set(accountId, left)
         else this.#asking.delete(accountId)
         this.#inHand.delete(work)
-        wake()
+        this.#deps.wake('ask')
       })
     this.#inHand.add(work)
   }
@@ -92,10 +95,13 @@ export class ProcessorAsker {
         tx,
         answers.flatMap((answer) => answer.facts),
       )
-      await writeAnswers(tx, answers)
+      await writeAnswers(
+        tx,
+        answers.map(({ answered }) => answered),
+      )
       await markDue(
         tx,
-        answers.map((answer) => answer.purchase_ref),
+        answers.map(({ answered }) => answered.purchase_ref),
       )
     })
     wake('decide')
@@ -107,11 +113,12 @@ export class ProcessorAsker {
     try {
       const facts = await factsFor(this.#deps.processor, question)
       const named = (facts ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
-      return { ...about, found: facts !== undefined, delayMs: null, facts: named }
+      return { answered: { ...about, found: facts !== undefined, next_at: null }, facts: named }
     } catch (error) {
       const level = attempts === mostSilences ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
-      return { ...about, found: undefined, delayMs: pauseAfter(timing.retryQuestion, attempts), facts: [] }
+      const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
+      return { answered: { ...about, found: null, next_at: again }, facts: [] }
     }
   }
 }

@@ -1,15 +1,27 @@
+import { create } from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import { isErrorCode } from '@licensing/proto/errors'
-import type { PurchaseEffectResult } from '@licensing/proto/purchases'
+import type { ErrorCode } from '@licensing/proto/errors'
+import { PurchaseEffectSchema } from '@licensing/proto/purchases'
+import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
 import type { BillingDependencies } from '../dependencies.ts'
-import { isPassing } from './carried-effect.ts'
-import type { CarriedEffect, Outcome } from './carried-effect.ts'
-import { effectMessage } from './effect-message.ts'
-import { claimCarrying, findWaitingEffects, listCarryingAccounts } from './effect-queries.ts'
-import type { Claimed, EffectRow } from './effect-queries.ts'
+import type { EffectKind } from './decision.ts'
+import {
+  findWaitingEffects,
+  isSale,
+  lockFulfilments,
+  retryRefused,
+  takeFulfilment,
+} from './effect-queries.ts'
+import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
+import type { CarriedEffect, Outcome } from './record-results.ts'
 import { ShareOut } from './share-out.ts'
 import { timing } from './timing.ts'
+import { claimCarrying, listOwners, queues } from './waiting-queries.ts'
+import type { Claimed } from './waiting-queries.ts'
 
 const perRound = 200
 // Of the RPC.
@@ -19,7 +31,9 @@ const mostEffects = 200
 export function carryOutRounds(deps: BillingDependencies): () => Promise<number> {
   const share = new ShareOut(perRound, 100)
   return async () => {
-    const { owners, each } = await share.next((after, most) => listCarryingAccounts(deps.sql, after, most))
+    const { owners, each } = await share.next((after, most) =>
+      listOwners(deps.sql, queues.carryOut, after, most),
+    )
     if (owners.length === 0) return 0
     const claimed = await claimCarrying(deps.sql, owners, each, timing.claim)
     if (claimed.length > 0) await carryOut(deps, claimed)
@@ -27,23 +41,36 @@ export function carryOutRounds(deps: BillingDependencies): () => Promise<number>
   }
 }
 
-/**
- * Carries out what waits of these purchases, which the caller has taken.
- *
- * @param options.quietly a refusal is the caller's to report
- */
-export async function carryOut(
+interface Options {
+  /** A refusal is the caller's to report. */
+  quietly?: boolean
+}
+
+/** Carries out what waits of these purchases, which the caller has taken. */
+async function carryOut(
   deps: BillingDependencies,
   claimed: Claimed[],
-  options: { quietly?: boolean } = {},
+  options: Options = {},
 ): Promise<CarriedEffect[]> {
   const effects = await findWaitingEffects(
     deps.sql,
     claimed.map((each) => each.purchase_ref),
   )
   const carried: CarriedEffect[] = []
+  // An effect that did not take stops later ones of its own purchase, and no others.
+  const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
-    carried.push(...(await apply(deps, effects.slice(from, from + mostEffects), carried)))
+    const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
+    const outcomes = await apply(
+      deps,
+      batch.filter((effect) => effect.kind !== null),
+    )
+    for (const effect of batch) {
+      if (stopped.has(effect.purchase_ref)) continue
+      const outcome = effect.kind === null ? nothingChanged : outcomes.get(effect)!
+      if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
+      carried.push({ effect, outcome })
+    }
   }
   await record(deps, claimed, carried, options)
   return carried
@@ -54,12 +81,10 @@ async function record(
   deps: BillingDependencies,
   claimed: Claimed[],
   carried: CarriedEffect[],
-  options: { quietly?: boolean },
+  options: Options,
 ): Promise<void> {
   try {
-    await deps.outbox.transaction(async (tx) => {
-      await recordResults(tx, claimed, carried, options)
-    })
+    await deps.outbox.transaction((tx) => recordResults(tx, claimed, carried, options))
   } catch (error) {
     if (claimed.length === 1) throw error
     deps.log.warn({ err: error, purchases: claimed.length }, 'effects not recorded together: one by one')
@@ -72,47 +97,62 @@ async function record(
   }
 }
 
-/** An effect that did not take stops later ones of its own purchase, and no others. */
-async function apply(
-  deps: BillingDependencies,
-  effects: EffectRow[],
-  before: CarriedEffect[],
-): Promise<CarriedEffect[]> {
-  const stopped = new Set(
-    before.filter(({ outcome }) => !('applied' in outcome)).map(({ effect }) => effect.purchase_ref),
-  )
-  const sent = effects.filter((effect) => effect.kind !== null && !stopped.has(effect.purchase_ref))
-  const outcomes = new Map<bigint, Outcome>()
-  for (const { effect, outcome } of await send(deps, sent)) outcomes.set(effect.position, outcome)
-  const carried: CarriedEffect[] = []
-  for (const effect of effects) {
-    if (stopped.has(effect.purchase_ref)) continue
-    const nothing: Outcome = { applied: { licenceId: undefined, status: undefined } }
-    const outcome = effect.kind === null ? nothing : (outcomes.get(effect.position) ?? { failed: undefined })
-    if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
-    carried.push({ effect, outcome })
-  }
-  return carried
+/**
+ * Provisions a purchase whose provisioning was refused, at once, and with it all that has happened since.
+ *
+ * @returns false where nothing of it was refused
+ * @throws ServiceError why it is refused again, or `unavailable`: then it is tried in the background
+ */
+export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
+  const isRetried = await deps.outbox.transaction(async (tx) => {
+    await lockFulfilments(tx, [purchaseRef])
+    return retryRefused(tx, purchaseRef, timing.claim)
+  })
+  if (isRetried) await provisionNow(deps, purchaseRef, { quietly: true })
+  return isRetried
 }
 
-/** Where the call as a whole fails and licensing is there, it is made purchase by purchase. */
-async function send(deps: BillingDependencies, effects: EffectRow[]): Promise<CarriedEffect[]> {
-  if (effects.length === 0) return []
+/** What somebody else is carrying out is done by the caller too: licensing does it once. */
+export async function takeOver(deps: BillingDependencies, purchaseRef: string): Promise<void> {
+  await takeFulfilment(deps.sql, purchaseRef, timing.claim)
+  await provisionNow(deps, purchaseRef)
+}
+
+/** Carries out what waits of a purchase for a caller who waits for it, and has taken it. */
+export async function provisionNow(
+  deps: BillingDependencies,
+  purchaseRef: string,
+  options?: Options,
+): Promise<void> {
+  const carried = await carryOut(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], options)
+  for (const { effect, outcome } of carried) {
+    if (effect.kind !== 'landed' || 'applied' in outcome) continue
+    if ('refused' in outcome) throw outcome.refused
+    throw outcome.failed instanceof ServiceError
+      ? outcome.failed
+      : new ServiceError('unavailable', 'the licensing service is temporarily unavailable')
+  }
+}
+
+/** Sends effects to licensing. Where the call as a whole fails and licensing is there, it is made purchase by purchase. */
+async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
+  if (effects.length === 0) return new Map()
   try {
-    const { results } = await deps.purchases.applyPurchaseEffects({ effects: effects.map(effectMessage) })
-    return effects.map((effect, at) => ({ effect, outcome: outcomeOf(effect, results[at]) }))
+    const { results } = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf) })
+    return new Map(effects.map((effect, at) => [effect, outcomeOf(effect, results[at])]))
   } catch (error) {
     const groups = Map.groupBy(effects, (effect) => effect.purchase_ref)
     deps.log.warn({ err: error, purchases: groups.size }, 'effects not applied')
     if (groups.size === 1 || (error instanceof ServiceError && error.code === 'unavailable')) {
-      const outcome = { failed: error }
-      return effects.map((effect) => ({ effect, outcome }))
+      return new Map(effects.map((effect) => [effect, { failed: error }]))
     }
-    const alone: CarriedEffect[] = []
-    for (const group of groups.values()) alone.push(...(await send(deps, group)))
-    return alone
+    const outcomes: [EffectRow, Outcome][] = []
+    for (const group of groups.values()) outcomes.push(...(await apply(deps, group)))
+    return new Map(outcomes)
   }
 }
+
+const nothingChanged: Outcome = { applied: { licenceId: undefined, status: undefined } }
 
 function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined): Outcome {
   switch (result?.outcome.case) {
@@ -125,10 +165,57 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
       const known = isErrorCode(code) ? code : 'internal'
       if (isPassing(known)) return { failed: new ServiceError(known, detail) }
       // A licence that is gone can have no consequences: that must not stop the rest.
-      if (effect.kind !== 'landed') return { applied: { licenceId: undefined, status: undefined } }
-      return { refused: new ServiceError(known, detail) }
+      return effect.kind === 'landed' ? { refused: new ServiceError(known, detail) } : nothingChanged
     }
     default:
       return { failed: new Error('licensing gave no result') }
+  }
+}
+
+const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
+
+/** What passes by itself is tried again; what does not needs the vendor. */
+export function isPassing(code: ErrorCode): boolean {
+  return passing.has(code)
+}
+
+/** An effect as licensing is sent it. */
+function messageOf(row: EffectRow): PurchaseEffect {
+  return create(PurchaseEffectSchema, {
+    accountId: row.account_id,
+    applicationId: row.application_id,
+    // A sale goes by the shop's own id, as it always has.
+    purchaseRef: isSale(row.purchase_ref) ? row.cause : row.purchase_ref,
+    cause: row.cause,
+    at: timestampFromDate(row.at),
+    orderedAt: timestampFromDate(row.ordered_at),
+    kind: kindOf(row),
+  })
+}
+
+type Kind = NonNullable<MessageInitShape<typeof PurchaseEffectSchema>['kind']>
+
+const plainKinds = {
+  payments_failed: 'paymentsFailed',
+  inquiry_opened: 'inquiryOpened',
+  inquiry_closed: 'inquiryClosed',
+  partly_refunded: 'partlyRefunded',
+  cancelled: 'cancelled',
+  reordered: 'reordered',
+} as const satisfies Record<Exclude<EffectKind, 'landed' | 'renewed' | 'given_back'>, Kind['case']>
+
+function kindOf(row: EffectRow): Kind {
+  const endsAt = row.ends_at ? { endsAt: timestampFromDate(row.ends_at) } : {}
+  switch (row.kind) {
+    case 'landed':
+      return { case: 'landed', value: { planId: row.plan_id!, externalRef: row.external_ref!, ...endsAt } }
+    case 'renewed':
+      return { case: 'renewed', value: { ...endsAt, ...(row.plan_id !== null && { planId: row.plan_id }) } }
+    case 'given_back':
+      return { case: 'givenBack', value: { chargedBack: row.charged_back } }
+    case null:
+      throw new Error('an effect that changes no licence is not sent')
+    default:
+      return { case: plainKinds[row.kind], value: {} }
   }
 }

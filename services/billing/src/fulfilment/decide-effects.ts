@@ -1,10 +1,10 @@
 import { addMonths } from '../calendar.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import type { NewEffect } from './decision.ts'
-import { failureStreak, ofKind } from './fold.ts'
 import { laneOf } from './decide-reversals.ts'
-import { ask, lookAgain } from './subject.ts'
-import type { ReversedPayment, Subject } from './subject.ts'
+import type { ReversedPayment } from './decide-reversals.ts'
+import { ask, lookAgain } from './decision.ts'
+import type { NewEffect, Subject } from './decision.ts'
+import { failureStreak, ofKind } from './fold.ts'
 import { timing } from './timing.ts'
 
 /** What licensing is sent, in the order of the processor's clock. */
@@ -129,7 +129,7 @@ function ofReversals(subject: Subject, view: ReversedPayment): NewEffect[] {
     .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt))
   const given = refunds.map((refund) => {
     const lane = laneOf(view, refund, rows)
-    const at = refund.succeededAt!
+    const at = refund.succeededAt
     const kind = lane === 'full_refund' ? ('given_back' as const) : ('partly_refunded' as const)
     return effect(runsOn(subject, view, at) ? kind : null, `refund:${refund.id}`, refund.ref, at, {
       refund_id: refund.id,
@@ -167,7 +167,7 @@ function end(subject: Subject): NewEffect[] {
   const [ended] = history.facts.filter(({ fact }) => fact.kind === 'subscription_ended')
   if (ended?.fact.kind !== 'subscription_ended' || history.effects.has('cancelled')) return []
   const { subscriptionRef, endedAt, paymentsFailed } = ended.fact
-  const waitsUntil = ended.recordedAt.getTime() + timing.othersArrive
+  const waitsUntil = ended.recorded_at.getTime() + timing.othersArrive
   if (paymentsFailed && now.getTime() < waitsUntil) {
     lookAgain(subject, waitsUntil)
     return []

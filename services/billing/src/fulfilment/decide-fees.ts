@@ -1,8 +1,8 @@
 import { newId } from '@licensing/database/ids'
-import { periodOf } from '../fees/fee.ts'
-import type { NewEntry } from './decision.ts'
-import { feeChanges, missingChanges } from './ledger.ts'
-import type { ReversedPayment, Subject } from './subject.ts'
+import type { FeeKind } from '@licensing/proto/closed-sets'
+import { creditWindowMs, periodOf } from '../fees/fee.ts'
+import type { CountedRefund, ReversedPayment } from './decide-reversals.ts'
+import type { LedgerEntry, Subject } from './decision.ts'
 
 /** The fee of a payment, and what its refunds do to it. */
 export function decideFees(subject: Subject, view: ReversedPayment): void {
@@ -14,7 +14,7 @@ export function decideFees(subject: Subject, view: ReversedPayment): void {
   const charge = posted.find((entry) => entry.kind === 'charge')
   // The month is that of the charge: it waits until the charge is found, or cannot be.
   if (!charge && payment.charge_state === 'pending') return
-  const entry = (change: Pick<NewEntry, 'kind' | 'cause' | 'occurred_at'>): NewEntry => ({
+  const entry = (change: Pick<LedgerEntry, 'kind' | 'cause' | 'occurred_at'>): LedgerEntry => ({
     id: newId('fee'),
     payment_id: payment.id,
     amount_minor: change.kind === 'credit' ? -payment.fee_minor : payment.fee_minor,
@@ -35,11 +35,107 @@ export function decideFees(subject: Subject, view: ReversedPayment): void {
 }
 
 /** A credit is given back at the processor too, unless it was reversed in the meantime. */
-function giveBack({ decision }: Subject, changes: NewEntry[], paymentId: string): void {
+function giveBack({ decision }: Subject, changes: LedgerEntry[], paymentId: string): void {
   const credits = changes.filter((entry) => entry.kind === 'credit')
   const reversals = changes.length - credits.length
   if (reversals > credits.length - 1 && reversals > 0) decision.canceledFeeRefunds.push(paymentId)
   for (const { id, amount_minor: amount } of credits.slice(reversals)) {
     decision.feeRefunds.push({ fee_entry_id: id, payment_id: paymentId, amount_minor: -amount })
   }
+}
+
+/** What a payment's refunds did to its fee: credits and their reversals. */
+export interface FeeChange {
+  kind: Exclude<FeeKind, 'charge'>
+  /** The refund that completed it, or that took it back. */
+  cause: string
+  at: number
+}
+
+interface Step {
+  refund: CountedRefund
+  by: 1 | -1
+  at: number
+}
+
+/**
+ * Each time that the refunds come to the whole amount in time, the fee is credited; each time that one fails and takes
+ * that back, the credit is reversed.
+ */
+export function feeChanges(refunds: CountedRefund[], total: number, chargedAt: number): FeeChange[] {
+  const changes: FeeChange[] = []
+  let standing = 0
+  let credited = false
+  for (const { refund, by, at } of inOrder(refunds, total)) {
+    standing += by * refund.amount
+    if (!credited && by === 1 && standing >= total && refund.createdAt - chargedAt <= creditWindowMs) {
+      credited = true
+      changes.push({ kind: 'credit', cause: refund.ref, at: refund.createdAt })
+    } else if (credited && standing < total) {
+      credited = false
+      changes.push({ kind: 'reversal', cause: refund.ref, at })
+    }
+  }
+  return changes
+}
+
+/**
+ * Successes and failures by the processor's clock. It counts in seconds: within one, no more is refunded than was
+ * charged, so that what has to fail before another can succeed does.
+ */
+function inOrder(refunds: CountedRefund[], total: number): Step[] {
+  const left: Step[] = refunds
+    .flatMap((refund): Step[] => {
+      const { succeededAt: succeeded } = refund
+      const success: Step = { refund, by: 1, at: succeeded }
+      if (refund.status !== 'failed') return [success]
+      return [success, { refund, by: -1, at: Math.max(succeeded, refund.failedAt ?? succeeded) }]
+    })
+    .sort(
+      (a, b) =>
+        a.at - b.at ||
+        Number(a.refund.status !== 'failed') - Number(b.refund.status !== 'failed') ||
+        b.by - a.by ||
+        (a.refund.ref < b.refund.ref ? -1 : 1),
+    )
+  const steps: Step[] = []
+  let standing = 0
+  while (left.length > 0) {
+    const tied = left.filter((step) => step.at === left[0]!.at)
+    const succeeded = (refund: CountedRefund) => steps.some((step) => step.refund === refund)
+    const next =
+      tied.find((step) => step.by === 1 && standing + step.refund.amount <= total) ??
+      tied.find((step) => step.by === -1 && succeeded(step.refund)) ??
+      tied[0]!
+    left.splice(left.indexOf(next), 1)
+    standing += next.by * next.refund.amount
+    steps.push(next)
+  }
+  return steps
+}
+
+type Key = Pick<FeeChange, 'kind' | 'cause'>
+
+const sameAs = (one: Key) => (other: Key) => one.kind === other.kind && one.cause === other.cause
+
+/**
+ * What is to be posted so that the ledger has these changes. One that was posted for another cause, because the facts
+ * came in another order, stands for the last of its kind that is missing, so that nothing is credited twice.
+ */
+export function missingChanges(wanted: FeeChange[], posted: readonly Key[], now: number): FeeChange[] {
+  const missing = wanted.filter((change) => !posted.some(sameAs(change)))
+  const others = posted.filter((change) => !wanted.some(sameAs(change)))
+  for (const other of others) {
+    const at = missing.findLastIndex((change) => change.kind === other.kind)
+    if (at >= 0) missing.splice(at, 1)
+  }
+  const difference = net([...posted, ...missing]) - net(wanted)
+  const last = others.at(-1)?.cause ?? ''
+  if (difference > 0) missing.push({ kind: 'reversal', cause: `${last}:taken back`, at: now })
+  if (difference < 0) missing.push({ kind: 'credit', cause: `${last}:given again`, at: now })
+  return missing
+}
+
+function net(changes: readonly Key[]): number {
+  return changes.reduce((sum, { kind }) => sum + (kind === 'credit' ? 1 : -1), 0)
 }

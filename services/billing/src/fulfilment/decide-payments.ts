@@ -1,11 +1,18 @@
 import { newId } from '@licensing/database/ids'
 import { feeOf } from '../fees/fee.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import { chargeNamed, foldCharge, ofKind, paymentsOfCharges } from './fold.ts'
+import { ask, lookAgain } from './decision.ts'
+import type { Subject } from './decision.ts'
+import { chargeNamed, foldCharge, ofKind } from './fold.ts'
 import type { Charge, Invoice } from './fold.ts'
-import { ask, lookAgain } from './subject.ts'
-import type { PaymentView, Subject } from './subject.ts'
 import { timing } from './timing.ts'
+
+export interface PaymentView {
+  payment: PaymentRow
+  /** Null for what the checkout itself paid. */
+  invoice: Invoice | null
+  charge: Charge | undefined
+}
 
 /** Every payment of the purchase: what the checkout paid, and each later invoice. */
 export function decidePayments(subject: Subject): PaymentView[] {
@@ -17,17 +24,19 @@ function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
   const { history, decision } = subject
   const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.ref ?? null))
   const found = paidBy(subject, invoice, known)
-  const charge = found.paymentRef === null ? undefined : chargeOf(subject, found.paymentRef)
+  const charge = found.paymentRef === null ? undefined : foldCharge(history.facts, found.paymentRef)
   const payment = described(subject, invoice, known, found.paymentRef, charge)
-  payment.charge_state = chargeState(subject, payment, charge, found, recordedAt(subject, invoice))
+  payment.charge_state = chargeState(
+    subject,
+    payment,
+    charge,
+    found,
+    (invoice ?? subject.checkout).recordedAt,
+  )
   const learned = known?.charge_state === 'absent' && known.payment_ref !== payment.payment_ref
   if (learned && payment.payment_ref !== null && !charge) ask(subject, 'charge', payment.payment_ref, 0)
   if (!known || isChanged(known, payment)) decision.payments.push(payment)
   return { payment, invoice, charge }
-}
-
-function recordedAt({ checkout }: Subject, invoice: Invoice | null): number {
-  return invoice?.recordedAt ?? checkout.recordedAt
 }
 
 /** The payment that paid it, and the invoice to ask for where that is not known. */
@@ -43,14 +52,6 @@ function paidBy(
   )?.paymentRef
   const direct = invoice ? undefined : checkout.paymentRef
   return { paymentRef: direct ?? paid ?? known?.payment_ref ?? null, invoiceRef }
-}
-
-function chargeOf({ history }: Subject, paymentRef: string): Charge | undefined {
-  const payments = paymentsOfCharges(history.facts)
-  return foldCharge(history.facts, (fact) => {
-    const of = fact.paymentRef ?? payments.get(fact.chargeRef) ?? fact.chargeRef
-    return of === paymentRef || fact.chargeRef === paymentRef
-  })
 }
 
 function described(

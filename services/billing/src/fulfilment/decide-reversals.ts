@@ -1,50 +1,59 @@
 import { newId } from '@licensing/database/ids'
 import type { RefundLane } from '@licensing/proto/closed-sets'
-import type { Links } from '../processors/facts.ts'
+import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from '../refunds/refund-queries.ts'
-import { foldDisputes, foldRefunds, paymentsOfCharges } from './fold.ts'
-import type { FoldedDispute, FoldedRefund } from './fold.ts'
-import { inferredRefunds, isInferred } from './inferred-refunds.ts'
-import { ask, lookAgain } from './subject.ts'
-import type { PaymentView, ReversedPayment, Subject } from './subject.ts'
+import type { PaymentView } from './decide-payments.ts'
+import { ask, lookAgain } from './decision.ts'
+import type { Subject } from './decision.ts'
+import { foldDisputes, foldRefunds, ofKind, sortedBy } from './fold.ts'
+import type { Charge, FoldedDispute, FoldedRefund } from './fold.ts'
 import { timing } from './timing.ts'
+
+export type CountedRefund = FoldedRefund & { id: string; succeededAt: number }
+
+export interface ReversedPayment extends PaymentView {
+  /** What was charged: a tax or a discount makes it another amount than the price. */
+  total: number
+  /** Those that count, in the order in which they came to be, each with its row. */
+  refunds: CountedRefund[]
+  /** A chargeback has a row. */
+  disputes: (FoldedDispute & { id: string | undefined })[]
+  /** All that is known of its refunds and disputes takes effect together, in its order, or waits. */
+  settled: boolean
+}
 
 /** Refunds and disputes of a payment: lists every one as it now stands, whether it has consequences or not. */
 export function decideReversals(subject: Subject, view: PaymentView): ReversedPayment {
-  const { history } = subject
+  const { facts, refunds: allRows } = subject.history
   const { payment, charge } = view
-  const payments = paymentsOfCharges(history.facts)
-  const isOf = ({ paymentRef, chargeRef }: Links) =>
-    payment.payment_ref !== null &&
-    (paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef) === payment.payment_ref
-  const reported = foldRefunds(history.facts, isOf)
-  const disputes = foldDisputes(history.facts, isOf)
-  const rows = history.refunds.filter((row) => row.payment_id === payment.id)
-  const asked = whatRecordsSay(subject, view, reported, disputes)
-  const refunds = inOrder(withInferred(subject, view, reported, rows, asked.silent))
-  const total = charge?.amount ?? Number(payment.amount)
-  const reversed: ReversedPayment = { ...view, total, refunds: [], disputes: [], settled: asked.settled }
-  const all = refunds.map((refund) => ({
-    ...refund,
-    id: rowOf(refund, rows, payment)?.id ?? newId('rfd'),
-  }))
-  // Another currency is never compared with the charge's.
-  reversed.refunds = all.filter(
-    (refund) => refund.succeededAt !== undefined && refund.currency === payment.currency,
-  )
-  for (const refund of all) note(subject, reversed, refund, rows)
-  reversed.disputes = disputes
-    .toSorted((a, b) => a.openedAt - b.openedAt || (a.ref < b.ref ? -1 : 1))
-    .map((dispute) => ({ ...dispute, id: noteDispute(subject, payment, dispute, rows) }))
+  const { id: paymentId, payment_ref: paymentRef, currency } = payment
+  const rows = allRows.filter((row) => row.payment_id === paymentId)
+  const reported = paymentRef === null ? [] : foldRefunds(facts, paymentRef)
+  const disputes = paymentRef === null ? [] : foldDisputes(facts, paymentRef)
+  const { settled, silent } = whatRecordsSay(subject, view, reported, disputes)
+  const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
+  const refunds = sortedBy(
+    known,
+    (refund) => refund.succeededAt ?? refund.createdAt,
+    (refund) => refund.createdAt,
+    (refund) => refund.ref,
+  ).map((refund) => ({ ...refund, id: rowOf(refund, rows)?.id ?? newId('rfd') }))
+  const reversed: ReversedPayment = {
+    ...view,
+    total: charge?.amount ?? Number(payment.amount),
+    // Another currency is never compared with the charge's.
+    refunds: refunds.filter(
+      (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
+    ),
+    disputes: disputes.map((dispute) => ({
+      ...dispute,
+      id: listChargeback(subject, payment, dispute, rows),
+    })),
+    settled,
+  }
+  for (const refund of refunds) listRefund(subject, reversed, refund, rows)
   return reversed
-}
-
-function inOrder(refunds: FoldedRefund[]): FoldedRefund[] {
-  const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
-  return refunds.toSorted(
-    (a, b) => at(a) - at(b) || a.createdAt - b.createdAt || (a.ref < b.ref ? -1 : a.ref > b.ref ? 1 : 0),
-  )
 }
 
 /**
@@ -59,87 +68,151 @@ function whatRecordsSay(
   disputes: FoldedDispute[],
 ): { settled: boolean; silent: boolean } {
   const all = [...refunds, ...disputes]
-  const missing = (charge?.refunded ?? 0) > refunds.reduce((sum, refund) => sum + refund.amount, 0)
+  const refunded = charge?.refunded ?? 0
+  const missing = refunded > sumOf(refunds)
   if (all.length === 0 && !missing) return { settled: true, silent: false }
-  const latest = Math.max(0, ...all.map((each) => each.recordedAt))
-  const now = subject.now.getTime()
   const chargeRef = charge?.ref ?? payment.charge_ref
   const news = all.map((each) => `${each.ref}:${each.status}`).sort()
-  const { waiting, question } = chargeRef
-    ? ask(
-        subject,
-        'records',
-        `${chargeRef}:${charge?.refunded ?? 0}:${news.join()}`.slice(0, 2_000),
-        -Infinity,
-      )
-    : { waiting: false, question: undefined }
-  const confirmed = question?.found === true && !missing && all.every((each) => each.explained)
-  const settledAt = latest + timing.othersArrive
-  if (!confirmed && now < settledAt && all.length > 0) lookAgain(subject, settledAt)
-  return {
-    settled: all.length === 0 || confirmed || now >= settledAt,
-    silent: !waiting && question?.found !== true,
-  }
+  const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
+  const { waiting, found } = chargeRef
+    ? ask(subject, 'records', known, -Infinity)
+    : { waiting: false, found: false }
+  const silent = !waiting && !found
+  if (all.length === 0) return { settled: true, silent }
+  const settledAt = Math.max(...all.map((each) => each.recordedAt)) + timing.othersArrive
+  const confirmed = found && !missing && all.every((each) => each.explained)
+  const settled = confirmed || subject.now.getTime() >= settledAt
+  if (!settled) lookAgain(subject, settledAt)
+  return { settled, silent }
 }
 
-/** What the charge's total shows and no refund has reported, for processors that report it by the charge alone. */
+/** A refund that was inferred from the charge's total is named after the charge. */
+function isInferred({ ref }: { ref: string }): boolean {
+  return ref.includes(':')
+}
+
+/**
+ * Adds what a charge's totals show to the refunds that were reported, for processors that report refunds by the charge
+ * alone. A reported one that is part of what had been inferred before counts for nothing itself.
+ *
+ * @param silent the processor has no list of refunds to compare with, or does not give it
+ */
 function withInferred(
   subject: Subject,
-  { charge }: PaymentView,
+  charge: Charge,
   reported: FoldedRefund[],
   rows: RefundRow[],
   silent: boolean,
 ): FoldedRefund[] {
-  if (!charge) return reported
-  const { refunds, waitsUntil } = inferredRefunds(subject, charge, reported, rows, silent)
-  if (waitsUntil !== undefined) lookAgain(subject, waitsUntil)
-  return refunds
+  const { currency } = charge
+  const standing = rows.filter(
+    (row) => isInferred(row) && !reported.some((refund) => isTwin(row, refund, rows)),
+  )
+  const known = [
+    ...reported.filter((refund) => !isCovered(refund, reported, rows, standing)),
+    ...standing.map((row) => inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime())),
+  ]
+  const missing = charge.refunded - sumOf(known)
+  if (missing <= 0) return known
+  const totals = sortedBy(
+    ofKind(subject.history.facts, 'charge').filter(
+      (fact) => fact.chargeRef === charge.ref && fact.refunded > 0,
+    ),
+    (fact) => fact.refunded,
+    (fact) => fact.reportedAt,
+  )
+  const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
+  const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
+  if (subject.now.getTime() < waitsUntil) {
+    lookAgain(subject, waitsUntil)
+    return known
+  }
+  let left = missing
+  for (const { refunded, reportedAt } of totals) {
+    const before = known.filter((refund) => refund.createdAt <= reportedAt)
+    const amount = Math.min(left, refunded - sumOf(before))
+    if (amount <= 0) continue
+    left -= amount
+    known.push(inferred(`${charge.ref}:${refunded}`, amount, currency, reportedAt))
+  }
+  return known
+}
+
+function inferred(ref: string, amount: number, currency: string, at: number): FoldedRefund {
+  return {
+    ref,
+    amount,
+    currency,
+    createdAt: at,
+    status: 'succeeded',
+    succeededAt: at,
+    failedAt: undefined,
+    recordedAt: at,
+    explained: true,
+  }
+}
+
+/** The same refund, inferred and reported. */
+function isTwin(row: RefundRow, refund: FoldedRefund, rows: RefundRow[]): boolean {
+  return row.amount === BigInt(refund.amount) && !isListed(refund, rows)
+}
+
+function isListed({ ref }: FoldedRefund, rows: RefundRow[]): boolean {
+  return rows.some((row) => row.ref === ref)
+}
+
+/** Reported, and part of an inferred one: those that are not listed, as far as the inferred ones go. */
+function isCovered(
+  refund: FoldedRefund,
+  reported: FoldedRefund[],
+  rows: RefundRow[],
+  standing: RefundRow[],
+): boolean {
+  if (standing.length === 0 || isListed(refund, rows)) return false
+  if (rows.some((row) => isTwin(row, refund, rows))) return false
+  const unlisted = reported.filter((other) => !isListed(other, rows))
+  const until = unlisted.slice(0, unlisted.indexOf(refund) + 1)
+  return sumOf(until) <= standing.reduce((sum, row) => sum + Number(row.amount), 0)
+}
+
+function sumOf(refunds: FoldedRefund[]): number {
+  return refunds.reduce((sum, refund) => sum + refund.amount, 0)
 }
 
 /** The row of a refund; one that had been inferred takes the reported refund's reference. */
-function rowOf(refund: FoldedRefund, rows: RefundRow[], payment: PaymentRow): RefundRow | undefined {
-  return (
-    rows.find((row) => row.payment_id === payment.id && row.ref === refund.ref) ??
-    (refund.derived ? undefined : rows.find((row) => isInferred(row) && row.amount === BigInt(refund.amount)))
-  )
+function rowOf(refund: FoldedRefund, rows: RefundRow[]): RefundRow | undefined {
+  const own = rows.find((row) => row.ref === refund.ref)
+  if (own || isInferred(refund)) return own
+  return rows.find((row) => isInferred(row) && row.amount === BigInt(refund.amount))
 }
 
-function note(
-  { decision }: Subject,
+function listRefund(
+  subject: Subject,
   view: ReversedPayment,
   refund: FoldedRefund & { id: string },
   rows: RefundRow[],
 ): void {
   const { payment } = view
   const row = rows.find((each) => each.id === refund.id)
-  const lane = laneOf(view, refund, rows)
-  const otherCurrency = refund.currency !== payment.currency
-  const alerted = otherCurrency || refund.status === 'failed'
-  if (alerted && !row?.alerted) decision.alerts.push(alertOf(payment, refund, otherCurrency))
-  const isNews =
-    !row ||
-    row.status !== refund.status ||
-    row.ref !== refund.ref ||
-    (alerted && !row.alerted) ||
-    (!row.processed && row.lane !== lane)
-  if (!isNews) return
-  decision.refunds.push({
+  const isOtherCurrency = refund.currency !== payment.currency
+  const alerted = isOtherCurrency || refund.status === 'failed'
+  if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
+  list(subject, row, {
     id: refund.id,
     payment_id: payment.id,
     ref: refund.ref,
     amount: BigInt(refund.amount),
     currency: refund.currency,
-    lane: row?.processed ? row.lane : lane,
+    lane: laneOf(view, refund, rows),
     status: refund.status,
     occurred_at: new Date(refund.createdAt),
-    processed: row?.processed ?? false,
-    alerted: alerted || (row?.alerted ?? false),
+    alerted,
   })
 }
 
 /** @returns the row's id, where it is a chargeback */
-function noteDispute(
-  { decision }: Subject,
+function listChargeback(
+  subject: Subject,
   payment: PaymentRow,
   dispute: FoldedDispute,
   rows: RefundRow[],
@@ -147,21 +220,26 @@ function noteDispute(
   if (dispute.chargebackAt === undefined) return undefined
   const row = rows.find((each) => each.ref === dispute.ref)
   const id = row?.id ?? newId('rfd')
-  if (row?.status !== dispute.status) {
-    decision.refunds.push({
-      id,
-      payment_id: payment.id,
-      ref: dispute.ref,
-      amount: BigInt(dispute.amount),
-      currency: dispute.currency,
-      lane: 'chargeback',
-      status: dispute.status,
-      occurred_at: new Date(dispute.openedAt),
-      processed: row?.processed ?? false,
-      alerted: row?.alerted ?? false,
-    })
-  }
+  list(subject, row, {
+    id,
+    payment_id: payment.id,
+    ref: dispute.ref,
+    amount: BigInt(dispute.amount),
+    currency: dispute.currency,
+    lane: 'chargeback',
+    status: dispute.status,
+    occurred_at: new Date(dispute.openedAt),
+    alerted: false,
+  })
   return id
+}
+
+/** The lane is that in which it was processed, and what was alerted stays so. */
+function list({ decision }: Subject, row: RefundRow | undefined, now: Omit<RefundRow, 'processed'>): void {
+  const { processed, alerted, lane } = row ?? { processed: false, alerted: false, lane: now.lane }
+  const next = { ...now, processed, alerted: alerted || now.alerted, lane: processed ? lane : now.lane }
+  const shown = ['ref', 'status', 'lane', 'alerted'] as const
+  if (!row || shown.some((name) => row[name] !== next[name])) decision.refunds.push(next)
 }
 
 /**
@@ -177,27 +255,25 @@ export function laneOf(
   const place = refunds.findIndex((other) => other.id === refund.id)
   const earlier = refunds.filter((other, index) => {
     if (other.id === refund.id) return false
-    const failed = other.status === 'failed' && (other.failedAt === undefined || other.failedAt <= at)
-    if (place < 0) return !failed && other.succeededAt! <= at
-    const first = index < place || rows.some((row) => row.id === other.id && row.processed)
-    return !failed && first
+    if (other.status === 'failed' && (other.failedAt ?? -Infinity) <= at) return false
+    if (place < 0) return other.succeededAt <= at
+    return index < place || rows.some((row) => row.id === other.id && row.processed)
   })
-  const sum = earlier.reduce((amount, other) => amount + other.amount, 0)
-  return sum + refund.amount >= total ? 'full_refund' : 'partial_refund'
+  return sumOf(earlier) + refund.amount >= total ? 'full_refund' : 'partial_refund'
 }
 
-function alertOf(payment: PaymentRow, refund: FoldedRefund, otherCurrency: boolean) {
+function alertOf(payment: PaymentRow, refund: FoldedRefund, isOtherCurrency: boolean): VendorAlert {
   const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
   const what = `Refund ${refund.ref} of ${refund.amount} ${refund.currency} on charge ${charge}`
   const licence = payment.licence_id ?? '(none)'
-  return otherCurrency
+  return isOtherCurrency
     ? {
-        kind: 'processor_event_parked' as const,
+        kind: 'processor_event_parked',
         subject: `A refund in another currency on charge ${charge}`,
         text: `${what} is in another currency than the charge (${payment.currency}). It was not counted and changed no licence: look at it at the payment processor, and change the licence ${licence} yourself if need be.`,
       }
     : {
-        kind: 'refund_reversed' as const,
+        kind: 'refund_reversed',
         subject: `A refund failed on charge ${charge}`,
         text: `${what} failed at the payment processor: the customer did not get the money. The licence ${licence} stays as it is; a revoked licence cannot be revived, issue a new one if the customer is to keep it. A fee that had been credited for the refund is charged again.`,
       }

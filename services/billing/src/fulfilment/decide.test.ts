@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../processors/facts.ts'
 import { decide } from './decide.ts'
-import type { Question } from './history.ts'
+import type { Question } from './decision.ts'
 import {
   charged,
   day,

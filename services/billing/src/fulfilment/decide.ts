@@ -5,11 +5,9 @@ import { decideFees } from './decide-fees.ts'
 import { decidePayments } from './decide-payments.ts'
 import { decideReversals } from './decide-reversals.ts'
 import { nothingDecided } from './decision.ts'
-import type { Decision } from './decision.ts'
+import type { Decision, History, Rules, Subject } from './decision.ts'
 import { foldCheckout, foldInvoices } from './fold.ts'
 import type { Checkout } from './fold.ts'
-import type { History } from './history.ts'
-import type { Rules, Subject } from './subject.ts'
 
 /**
  * What follows from all that is known of a checkout and has not been decided yet. A pure function: the same facts lead

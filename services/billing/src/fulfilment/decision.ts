@@ -1,10 +1,75 @@
-import type { AlertKind, FeeKind } from '@licensing/proto/closed-sets'
+import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { SessionRow } from '../checkout-sessions/session-queries.ts'
+import type { NewFeeRefund } from '../fees/fee-refund-queries.ts'
+import type { NewFeeEntry } from '../fees/ledger-queries.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from '../refunds/refund-queries.ts'
-import type { QuestionKind } from './history.ts'
+import type { Checkout, Invoice, RecordedFact } from './fold.ts'
+import { mostSilences, timing } from './timing.ts'
 
-/** What happened to a purchase, as licensing is sent it; null: nothing that changes a licence. */
+/** All that is known of one checkout and what came of it, and all that has been decided about it so far. */
+export interface History {
+  session: SessionRow
+  facts: RecordedFact[]
+  payments: PaymentRow[]
+  refunds: RefundRow[]
+  ledger: LedgerEntry[]
+  /** Keys of the effects that have been decided. */
+  effects: ReadonlySet<string>
+  questions: Question[]
+  /** Plans of the application, by the price that they are mapped to. */
+  planOfPrice: ReadonlyMap<string, string>
+  /** The time of the first charge that licensing was last given. */
+  orderedAt: Date | undefined
+}
+
+export type LedgerEntry = Omit<NewFeeEntry, 'account_id' | 'application_id'>
+
+export const questionKinds = ['charge', 'invoice', 'subscription', 'records'] as const
+
+export type QuestionKind = (typeof questionKinds)[number]
+
+export interface Question {
+  kind: QuestionKind
+  ref: string
+  attempts: number
+  /** Null while it is not answered. */
+  found: boolean | null
+}
+
+/** What follows from a history and has not been decided before. */
+export interface Decision {
+  session: Partial<SessionRow>
+  /** New ones and changed ones. */
+  payments: PaymentRow[]
+  refunds: RefundRow[]
+  entries: LedgerEntry[]
+  /** Fees to give back at the processor. */
+  feeRefunds: NewFeeRefund[]
+  /** Payments whose pending fee refunds are no longer owed. */
+  canceledFeeRefunds: string[]
+  effects: NewEffect[]
+  alerts: VendorAlert[]
+  questions: { kind: QuestionKind; ref: string; at: Date }[]
+  /** When to look again although nothing has happened. */
+  next: Date | undefined
+}
+
+/** What happened to a purchase, as licensing is sent it. */
+export interface Effect {
+  /** Null: nothing that changes a licence. */
+  kind: EffectKind | null
+  /** Business key of the invoice, refund, dispute or subscription. */
+  cause: string
+  at: Date
+  ordered_at: Date
+  plan_id: string | null
+  external_ref: string | null
+  ends_at: Date | null
+  charged_back: boolean
+  refund_id: string | null
+}
+
 export type EffectKind =
   | 'landed'
   | 'renewed'
@@ -21,54 +86,9 @@ export const effectStates = ['waiting', 'refused', 'done'] as const
 
 export type EffectState = (typeof effectStates)[number]
 
-export interface NewEffect {
+export interface NewEffect extends Effect {
   effect_key: string
-  kind: EffectKind | null
-  /** Business key of the invoice, refund, dispute or subscription. */
-  cause: string
-  at: Date
-  ordered_at: Date
-  plan_id: string | null
-  external_ref: string | null
-  ends_at: Date | null
-  charged_back: boolean
-  refund_id: string | null
   state: Exclude<EffectState, 'done'>
-}
-
-export interface NewEntry {
-  id: string
-  payment_id: string
-  kind: FeeKind
-  cause: string
-  amount_minor: bigint
-  currency: string
-  period: string
-  occurred_at: Date
-}
-
-export interface Alert {
-  kind: AlertKind
-  subject: string
-  text: string
-}
-
-/** What follows from a history and has not been decided before. */
-export interface Decision {
-  session: Partial<SessionRow>
-  /** New ones and changed ones. */
-  payments: PaymentRow[]
-  refunds: RefundRow[]
-  entries: NewEntry[]
-  /** Fees to give back at the processor: ledger entries. */
-  feeRefunds: { fee_entry_id: string; payment_id: string; amount_minor: bigint }[]
-  /** Payments whose pending fee refunds are no longer owed. */
-  canceledFeeRefunds: string[]
-  effects: NewEffect[]
-  alerts: Alert[]
-  questions: { kind: QuestionKind; ref: string; at: Date }[]
-  /** When to look again although nothing has happened. */
-  next: Date | undefined
 }
 
 export function nothingDecided(): Decision {
@@ -84,4 +104,49 @@ export function nothingDecided(): Decision {
     questions: [],
     next: undefined,
   }
+}
+
+export interface Rules {
+  /** Failed payments of a subscription in a row that suspend its licence. */
+  failuresBeforeSuspend: number
+  /** How long after its period's end a subscription that is not cancelled still stands. */
+  graceMs: number
+}
+
+/** A paid checkout that is being decided about, and what has been decided so far. */
+export interface Subject {
+  history: History
+  checkout: Checkout
+  paidAt: number
+  invoices: Invoice[]
+  now: Date
+  rules: Rules
+  decision: Decision
+}
+
+/** Looks again at this time, although nothing happens. */
+export function lookAgain({ decision, now }: Subject, atMs: number): void {
+  const at = Math.max(atMs, now.getTime() + 1)
+  if (decision.next === undefined || at < decision.next.getTime()) decision.next = new Date(at)
+}
+
+/**
+ * Asks the processor, once an event has had the time to say it.
+ *
+ * @returns whether its answer is still waited for
+ */
+export function ask(
+  { history, decision, now }: Subject,
+  kind: QuestionKind,
+  ref: string,
+  sinceMs: number,
+): { waiting: boolean; found: boolean } {
+  const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
+  if (asked) {
+    const waiting = asked.found === null && asked.attempts < mostSilences
+    return { waiting, found: asked.found === true }
+  }
+  const at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
+  decision.questions.push({ kind, ref, at })
+  return { waiting: true, found: false }
 }

@@ -1,64 +1,14 @@
-import type { Sql, Transaction } from '@licensing/database/connect'
+import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { RefundLane } from '@licensing/proto/closed-sets'
-import type { EffectKind } from './decision.ts'
+import { characters } from '@licensing/proto/text'
+import { insertRows } from '../row-queries.ts'
+import type { Effect } from './decision.ts'
 
-export interface EffectRow {
+export interface EffectRow extends Effect {
   position: bigint
   purchase_ref: string
   account_id: string
   application_id: string
-  kind: EffectKind | null
-  cause: string
-  at: Date
-  ordered_at: Date
-  plan_id: string | null
-  external_ref: string | null
-  ends_at: Date | null
-  charged_back: boolean
-  refund_id: string | null
-}
-
-/** Accounts with purchases whose effects wait, by id. */
-export async function listCarryingAccounts(sql: Sql, after: string, most: number): Promise<string[]> {
-  const rows = await sql<{ account_id: string }[]>`
-    with recursive waiting as (
-      (select account_id from fulfilments where carry_at is not null and account_id > ${after}
-        order by account_id limit 1)
-      union all
-      select (
-        select f.account_id from fulfilments f
-        where f.carry_at is not null and f.account_id > w.account_id order by f.account_id limit 1
-      )
-      from waiting w where w.account_id is not null
-    )
-    select account_id from waiting w where account_id is not null and exists (
-      select 1 from fulfilments f where f.account_id = w.account_id and f.carry_at <= clock_timestamp()
-    ) limit ${most}`
-  return rows.map((row) => row.account_id)
-}
-
-export interface Claimed {
-  purchase_ref: string
-  attempts: number
-}
-
-/** Takes purchases of each account for a while: where the taker dies, another takes them when that is over. */
-export async function claimCarrying(
-  sql: Sql,
-  accountIds: string[],
-  each: number,
-  claimMs: number,
-): Promise<Claimed[]> {
-  return sql<Claimed[]>`
-    update fulfilments f set carry_at = clock_timestamp() + ${claimMs}::int * interval '1 millisecond'
-    where purchase_ref in (
-      select c.purchase_ref from unnest(${accountIds}::text[]) as a (account_id) cross join lateral (
-        select purchase_ref from fulfilments
-        where account_id = a.account_id and carry_at <= clock_timestamp()
-        order by carry_at limit ${each} for update skip locked
-      ) c
-    )
-    returning purchase_ref, attempts`
 }
 
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
@@ -141,8 +91,15 @@ export async function writeCarried(
     where f.purchase_ref = c.purchase_ref`
 }
 
+/** A checkout session or a sale event, by its own id. */
+export function isSale(purchaseRef: string): boolean {
+  return purchaseRef.startsWith('sale_')
+}
+
+const paid = (sql: Sql) => sql`
+  coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
+
 export interface ProvisionedSession {
-  id: string
   account_id: string
   application_id: string
   licence_id: string
@@ -150,42 +107,43 @@ export interface ProvisionedSession {
   currency: string
 }
 
+type Licence = { purchaseRef: string; licenceId: string }
+
 /** @returns those that had not been provisioned before, with what was paid */
 export async function markSessionsProvisioned(
   tx: Transaction,
-  licences: { purchaseRef: string; licenceId: string }[],
+  licences: Licence[],
 ): Promise<ProvisionedSession[]> {
-  const refs = licences.map((each) => each.purchaseRef)
-  const ids = licences.map((each) => each.licenceId)
-  const provisioned = await tx<ProvisionedSession[]>`
-    update checkout_sessions s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
-      provisioned_at = clock_timestamp()
-    from unnest(${refs}::text[], ${ids}::text[]) as l (id, licence_id)
-    where s.id = l.id and s.status <> 'provisioned'
-    returning s.id, s.account_id, s.application_id, s.licence_id,
-      coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
-  await tx`
-    update payments p set licence_id = l.licence_id
-    from unnest(${refs}::text[], ${ids}::text[]) as l (id, licence_id)
-    where p.session_id = l.id and p.licence_id is null`
-  return provisioned
+  return markProvisioned(tx, licences, {
+    table: 'checkout_sessions',
+    isPayment: tx`p.session_id = l.id`,
+    returning: tx`returning s.account_id, s.application_id, s.licence_id, ${paid(tx)}`,
+  })
 }
 
-export async function markSalesProvisioned(
+export async function markSalesProvisioned(tx: Transaction, licences: Licence[]): Promise<void> {
+  await markProvisioned(tx, licences, {
+    table: 'sale_events',
+    isPayment: tx`p.source_key = 'sale:' || l.id`,
+    returning: tx``,
+  })
+}
+
+async function markProvisioned(
   tx: Transaction,
-  licences: { purchaseRef: string; licenceId: string }[],
-): Promise<void> {
-  const refs = licences.map((each) => each.purchaseRef)
-  const ids = licences.map((each) => each.licenceId)
-  await tx`
-    update sale_events s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
+  licences: Licence[],
+  { table, isPayment, returning }: { table: string; isPayment: Statement; returning: Statement },
+): Promise<ProvisionedSession[]> {
+  if (licences.length === 0) return []
+  const pairs = tx`unnest(${licences.map((each) => each.purchaseRef)}::text[],
+    ${licences.map((each) => each.licenceId)}::text[]) as l (id, licence_id)`
+  const provisioned = await tx<ProvisionedSession[]>`
+    update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
       provisioned_at = clock_timestamp()
-    from unnest(${refs}::text[], ${ids}::text[]) as l (id, licence_id)
-    where s.id = l.id and s.status <> 'provisioned'`
+    from ${pairs} where s.id = l.id and s.status <> 'provisioned' ${returning}`
   await tx`
-    update payments p set licence_id = l.licence_id
-    from unnest(${refs}::text[], ${ids}::text[]) as l (id, licence_id)
-    where p.source_key = 'sale:' || l.id and p.licence_id is null`
+    update payments p set licence_id = l.licence_id from ${pairs} where ${isPayment} and p.licence_id is null`
+  return provisioned
 }
 
 export interface UnprovisionedPurchase {
@@ -197,19 +155,34 @@ export interface UnprovisionedPurchase {
   currency: string
 }
 
+export type Refusal = { purchaseRef: string; reason: string }
+
 /** @returns those that had not failed before */
-export async function markProvisionFailed(
-  tx: Transaction,
-  refused: { purchaseRef: string; reason: string }[],
-): Promise<UnprovisionedPurchase[]> {
+export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<UnprovisionedPurchase[]> {
+  if (refused.length === 0) return []
   const refs = refused.map((each) => each.purchaseRef)
   const reasons = refused.map((each) => each.reason)
   return tx<UnprovisionedPurchase[]>`
     update checkout_sessions s set status = 'provision_failed', failure_reason = r.reason
     from unnest(${refs}::text[], ${reasons}::text[]) as r (id, reason)
     where s.id = r.id and s.status not in ('provisioned', 'provision_failed')
-    returning s.id as purchase_ref, s.account_id, s.application_id, s.plan_id,
-      coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
+    returning s.id as purchase_ref, s.account_id, s.application_id, s.plan_id, ${paid(tx)}`
+}
+
+/** @returns those whose failure has not been reported before */
+export async function failSales(tx: Transaction, refused: Refusal[]): Promise<UnprovisionedPurchase[]> {
+  if (refused.length === 0) return []
+  const rows = await tx<(UnprovisionedPurchase & { is_first: boolean })[]>`
+    update sale_events s set failure_reason = r.reason, failed_at = coalesce(s.failed_at, clock_timestamp())
+    from (
+      select f.id, f.failed_at is null as is_first, r.reason
+      from sale_events f
+      join unnest(${refused.map((each) => each.purchaseRef)}::text[], ${refused.map((each) => each.reason)}::text[])
+        as r (id, reason) on r.id = f.id
+    ) r
+    where s.id = r.id
+    returning s.id as purchase_ref, s.account_id, s.application_id, s.plan_id, s.amount, s.currency, r.is_first`
+  return rows.filter((row) => row.is_first)
 }
 
 export interface ProcessedRefund {
@@ -230,4 +203,50 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
     returning r.id, r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
       coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref`
+}
+
+// Licensing names a purchase in at most 255 characters.
+const longestSaleId = 255 - 'sale:'.length
+
+/** The name that licensing has always known a sale by, as far as it fits. */
+function nameOf({ id, sale_id: saleId }: SalePurchase): string {
+  return characters(saleId) <= longestSaleId ? `sale:${saleId}` : id
+}
+
+export interface SalePurchase {
+  id: string
+  account_id: string
+  application_id: string
+  plan_id: string
+  external_ref: string
+  occurred_at: Date
+  expires_on: Date | null
+  sale_id: string
+}
+
+/**
+ * A sale as a purchase: it has landed, by its own time.
+ *
+ * @param claimMs how long the caller carries it out itself before others do
+ */
+export async function landSale(tx: Transaction, sale: SalePurchase, claimMs: number): Promise<void> {
+  const { id, account_id, application_id, plan_id, external_ref, occurred_at, expires_on } = sale
+  await tx`
+    insert into fulfilments (purchase_ref, account_id, carry_at, ordered_at)
+    values (${id}, ${account_id}, clock_timestamp() + ${claimMs}::int * interval '1 millisecond', ${occurred_at})
+    on conflict do nothing`
+  const landed: Partial<EffectRow> & { effect_key: string } = {
+    purchase_ref: id,
+    effect_key: 'landed',
+    account_id,
+    application_id,
+    kind: 'landed',
+    cause: nameOf(sale),
+    at: occurred_at,
+    ordered_at: occurred_at,
+    plan_id,
+    external_ref,
+    ends_at: expires_on,
+  }
+  await insertRows(tx, 'purchase_effects', [landed], tx`on conflict do nothing`)
 }

@@ -1,8 +1,12 @@
 import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
-import type { ChargeFact, CheckoutFact, DisputeFact, Fact, RefundFact } from '../processors/facts.ts'
-import type { RecordedFact } from './history.ts'
+import type { CheckoutFact, DisputeFact, Fact, Links } from '../processors/facts.ts'
 
 // Facts merged so that neither their order nor their repetition matters.
+
+export interface RecordedFact {
+  fact: Fact
+  recorded_at: Date
+}
 
 export interface Charge {
   ref: string
@@ -10,8 +14,6 @@ export interface Charge {
   currency: string
   chargedAt: number
   refunded: number
-  /** When its total came to what it is, by the processor's clock. */
-  refundedAt: number
 }
 
 export interface FoldedRefund {
@@ -27,8 +29,6 @@ export interface FoldedRefund {
   recordedAt: number
   /** An event has reported all that it came to. */
   explained: boolean
-  /** Inferred from the charge's total. */
-  derived: boolean
 }
 
 export interface FoldedDispute {
@@ -71,11 +71,19 @@ export function ofKind<Kind extends Fact['kind']>(
   facts: RecordedFact[],
   kind: Kind,
 ): (Extract<Fact, { kind: Kind }> & { recordedMs: number })[] {
-  return facts.flatMap(({ fact, recordedAt }) =>
+  return facts.flatMap(({ fact, recorded_at: recordedAt }) =>
     fact.kind === kind
       ? [{ ...(fact as Extract<Fact, { kind: Kind }>), recordedMs: recordedAt.getTime() }]
       : [],
   )
+}
+
+/** In the order of the first of these that differs. */
+export function sortedBy<Item>(items: Item[], ...keys: ((item: Item) => number | string)[]): Item[] {
+  return items.toSorted((a, b) => {
+    const key = keys.find((each) => each(a) !== each(b))
+    return key ? (key(a) < key(b) ? -1 : 1) : 0
+  })
 }
 
 const states: CheckoutFact['state'][] = ['unpaid', 'expired', 'failed', 'paid']
@@ -86,52 +94,51 @@ export function foldCheckout(facts: RecordedFact[], checkoutRef: string | null):
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
   )
-  const paid = all.filter((fact) => fact.state === 'paid').sort((a, b) => a.at - b.at)
-  const subscription = facts.map(({ fact }) => fact.subscriptionRef).find((ref) => ref !== undefined)
+  const paid = sortedBy(
+    all.filter((fact) => fact.state === 'paid'),
+    (fact) => fact.at,
+  )
   const [first] = paid
   return {
-    state: all.map((fact) => fact.state).reduce<Checkout['state']>((a, b) => later(a, b), undefined),
+    state: states.findLast((state) => all.some((fact) => fact.state === state)),
     amount: first?.amount,
     currency: first?.currency,
     paidAt: first?.at,
-    recordedAt: Math.min(...paid.map((fact) => fact.recordedMs)),
-    paymentRef: last(all.map((fact) => fact.paymentRef)),
-    invoiceRef: last(all.map((fact) => fact.invoiceRef)),
-    subscriptionRef: last(all.map((fact) => fact.subscriptionRef)) ?? subscription,
+    recordedAt: firstRecorded(paid),
+    paymentRef: known(all, (fact) => fact.paymentRef).at(-1),
+    invoiceRef: known(all, (fact) => fact.invoiceRef).at(-1),
+    subscriptionRef:
+      known(all, (fact) => fact.subscriptionRef).at(-1) ??
+      known(facts, ({ fact }) => fact.subscriptionRef).at(0),
   }
 }
 
-function later(a: Checkout['state'], b: CheckoutFact['state']): CheckoutFact['state'] {
-  return a === undefined || states.indexOf(b) > states.indexOf(a) ? b : a
-}
-
-function last<Item>(items: (Item | undefined)[]): Item | undefined {
-  return items.findLast((item) => item !== undefined)
-}
-
-/** The payment that each charge is of, as far as it is known. */
-export function paymentsOfCharges(facts: RecordedFact[]): Map<string, string> {
-  const found = new Map<string, string>()
-  for (const { fact } of facts) {
-    if (fact.chargeRef !== undefined && fact.paymentRef !== undefined)
-      found.set(fact.chargeRef, fact.paymentRef)
-  }
-  return found
+/** The payment that something names, or that its charge is of; a charge without a payment stands for itself. */
+function paymentNamed(facts: RecordedFact[]): (links: Links) => string | undefined {
+  const payments = new Map(
+    known(facts, ({ fact: { chargeRef, paymentRef } }) =>
+      chargeRef !== undefined && paymentRef !== undefined ? ([chargeRef, paymentRef] as const) : undefined,
+    ),
+  )
+  return ({ paymentRef, chargeRef }) => paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef
 }
 
 /** The charge of a payment, though nothing is known of it but what names it: a refund or a dispute does. */
 export function chargeNamed(facts: RecordedFact[], paymentRef: string): string | undefined {
-  return facts.find(({ fact }) => fact.chargeRef !== undefined && fact.paymentRef === paymentRef)?.fact
-    .chargeRef
+  return known(facts, ({ fact }) => (fact.paymentRef === paymentRef ? fact.chargeRef : undefined)).at(0)
 }
 
-/** The charge that paid, the earliest of several; without its payment it stands for itself. */
-export function foldCharge(
-  facts: RecordedFact[],
-  isOfPayment: (fact: ChargeFact) => boolean,
-): Charge | undefined {
-  const all = ofKind(facts, 'charge').filter(isOfPayment)
-  const paying = all.toSorted((a, b) => b.chargedAt - a.chargedAt || (a.chargeRef < b.chargeRef ? 1 : -1))[0]
+/** The charge that paid, the latest of several. */
+export function foldCharge(facts: RecordedFact[], paymentRef: string): Charge | undefined {
+  const paymentOf = paymentNamed(facts)
+  const all = ofKind(facts, 'charge').filter(
+    (fact) => paymentOf(fact) === paymentRef || fact.chargeRef === paymentRef,
+  )
+  const paying = sortedBy(
+    all,
+    (fact) => fact.chargedAt,
+    (fact) => fact.chargeRef,
+  ).at(-1)
   if (!paying) return undefined
   const same = all.filter((fact) => fact.chargeRef === paying.chargeRef)
   const refunded = Math.max(...same.map((fact) => fact.refunded))
@@ -141,94 +148,93 @@ export function foldCharge(
     currency: paying.currency,
     chargedAt: paying.chargedAt,
     refunded,
-    refundedAt: Math.min(...same.filter((fact) => fact.refunded === refunded).map((fact) => fact.reportedAt)),
   }
 }
 
-const final = new Set<RefundStatus>(['failed', 'canceled'])
+const ended = new Set<RefundStatus>(['failed', 'canceled'])
 
-export function foldRefunds(
-  facts: RecordedFact[],
-  isOfPayment: (fact: RefundFact) => boolean,
-): FoldedRefund[] {
-  const groups = Map.groupBy(ofKind(facts, 'refund').filter(isOfPayment), (fact) => fact.refundRef)
-  return [...groups.values()].map((group) => {
-    const [one] = group
-    const ended = group.find((fact) => final.has(fact.status))
+export function foldRefunds(facts: RecordedFact[], paymentRef: string): FoldedRefund[] {
+  const paymentOf = paymentNamed(facts)
+  const all = ofKind(facts, 'refund').filter((fact) => paymentOf(fact) === paymentRef)
+  return groupsBy(all, (fact) => fact.refundRef).map((group) => {
+    const [{ refundRef, amount, currency, createdAt }] = group
+    const end = group.filter((fact) => ended.has(fact.status))
     const succeeded = group.filter((fact) => fact.status === 'succeeded' || fact.hadSucceeded)
-    const reported = least(
-      succeeded.filter((fact) => fact.status === 'succeeded').map((fact) => fact.reportedAt),
-    )
-    const failedAt = least(group.filter((fact) => final.has(fact.status)).map((fact) => fact.reportedAt))
-    const status = ended?.status ?? (succeeded.length > 0 ? 'succeeded' : 'pending')
+    const reported = firstReported(succeeded.filter((fact) => fact.status === 'succeeded'))
+    const failedAt = firstReported(end)
+    const hasSucceeded = succeeded.length > 0
+    const status = end[0]?.status ?? (hasSucceeded ? 'succeeded' : 'pending')
     return {
-      ref: one!.refundRef,
-      amount: one!.amount,
-      currency: one!.currency,
-      createdAt: one!.createdAt,
+      ref: refundRef,
+      amount,
+      currency,
+      createdAt,
       status,
-      succeededAt: succeeded.length > 0 ? (reported ?? one!.createdAt) : undefined,
+      succeededAt: hasSucceeded ? (reported ?? createdAt) : undefined,
       failedAt,
-      recordedAt: Math.min(...group.map((fact) => fact.recordedMs)),
+      recordedAt: firstRecorded(group),
       explained:
-        (succeeded.length === 0 || reported !== undefined) &&
-        (status !== 'failed' || (failedAt !== undefined && succeeded.length > 0)),
-      derived: false,
+        (!hasSucceeded || reported !== undefined) &&
+        (status !== 'failed' || (hasSucceeded && failedAt !== undefined)),
     }
   })
 }
 
-export function foldDisputes(
-  facts: RecordedFact[],
-  isOfPayment: (fact: DisputeFact) => boolean,
-): FoldedDispute[] {
-  const groups = Map.groupBy(ofKind(facts, 'dispute').filter(isOfPayment), (fact) => fact.disputeRef)
-  return [...groups.values()].map((group) => {
-    const [one] = group
+export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedDispute[] {
+  const paymentOf = paymentNamed(facts)
+  const all = ofKind(facts, 'dispute').filter((fact) => paymentOf(fact) === paymentRef)
+  const disputes = groupsBy(all, (fact) => fact.disputeRef).map((group): FoldedDispute => {
+    const [{ disputeRef, amount, currency, openedAt }] = group
     const at = (stage: DisputeFact['stage']) => {
       const passed = group.filter((fact) => fact.stage === stage)
-      return { passed: passed.length > 0, reported: least(passed.map((fact) => fact.reportedAt)) }
+      const reported = firstReported(passed)
+      const isKnown = passed.length === 0 || reported !== undefined
+      return { at: passed.length > 0 ? (reported ?? openedAt) : undefined, isKnown }
     }
     const closed = at('inquiry_closed')
     const chargeback = at('chargeback')
     return {
-      ref: one!.disputeRef,
-      amount: one!.amount,
-      currency: one!.currency,
-      openedAt: one!.openedAt,
+      ref: disputeRef,
+      amount,
+      currency,
+      openedAt,
       status: group.map((fact) => fact.status).find((status) => status !== 'open') ?? 'open',
       inquiry: group.some((fact) => fact.stage !== 'chargeback' || fact.wasInquiry),
-      inquiryClosedAt: closed.passed ? (closed.reported ?? one!.openedAt) : undefined,
-      chargebackAt: chargeback.passed ? (chargeback.reported ?? one!.openedAt) : undefined,
-      recordedAt: Math.min(...group.map((fact) => fact.recordedMs)),
-      explained:
-        group.some((fact) => fact.opening) &&
-        (!chargeback.passed || chargeback.reported !== undefined) &&
-        (!closed.passed || closed.reported !== undefined),
+      inquiryClosedAt: closed.at,
+      chargebackAt: chargeback.at,
+      recordedAt: firstRecorded(group),
+      explained: group.some((fact) => fact.opening) && chargeback.isKnown && closed.isKnown,
     }
   })
+  return sortedBy(
+    disputes,
+    (dispute) => dispute.openedAt,
+    (dispute) => dispute.ref,
+  )
 }
 
 /** Paid invoices in the order in which they were paid. */
 export function foldInvoices(facts: RecordedFact[], firstRef: string | undefined): Invoice[] {
-  const groups = Map.groupBy(ofKind(facts, 'invoice_paid'), (fact) => fact.invoiceRef)
-  return [...groups.values()]
-    .map((group) => {
-      const [one] = group
-      const isFirst = group.some((fact) => fact.reason === 'first') || one!.invoiceRef === firstRef
-      const ends = group.map((fact) => fact.periodEnd).filter((end) => end !== undefined)
-      return {
-        ref: one!.invoiceRef,
-        reason: isFirst ? ('first' as const) : one!.reason,
-        amount: one!.amount,
-        currency: one!.currency,
-        periodEnd: ends.length > 0 ? Math.max(...ends) : undefined,
-        priceRef: group.map((fact) => fact.priceRef).find((ref) => ref !== undefined),
-        paidAt: Math.min(...group.map((fact) => fact.paidAt)),
-        recordedAt: Math.min(...group.map((fact) => fact.recordedMs)),
-      }
-    })
-    .sort((a, b) => a.paidAt - b.paidAt || (a.ref < b.ref ? -1 : 1))
+  const invoices = groupsBy(ofKind(facts, 'invoice_paid'), (fact) => fact.invoiceRef).map((group) => {
+    const [{ invoiceRef, reason, amount, currency }] = group
+    const isFirst = group.some((fact) => fact.reason === 'first') || invoiceRef === firstRef
+    const ends = known(group, (fact) => fact.periodEnd)
+    return {
+      ref: invoiceRef,
+      reason: isFirst ? ('first' as const) : reason,
+      amount,
+      currency,
+      periodEnd: ends.length > 0 ? Math.max(...ends) : undefined,
+      priceRef: known(group, (fact) => fact.priceRef).at(0),
+      paidAt: Math.min(...group.map((fact) => fact.paidAt)),
+      recordedAt: firstRecorded(group),
+    }
+  })
+  return sortedBy(
+    invoices,
+    (invoice) => invoice.paidAt,
+    (invoice) => invoice.ref,
+  )
 }
 
 /**
@@ -247,10 +253,11 @@ export function failureStreak(
   const paid = new Set(invoices.map((invoice) => invoice.ref))
   const before = new Map<string, number>()
   const counted = new Map<string, number>()
-  const failures = ofKind(facts, 'invoice_failed').sort(
-    (a, b) =>
-      a.at - b.at ||
-      (a.invoiceRef < b.invoiceRef ? -1 : a.invoiceRef > b.invoiceRef ? 1 : a.attempt - b.attempt),
+  const failures = sortedBy(
+    ofKind(facts, 'invoice_failed'),
+    (failure) => failure.at,
+    (failure) => failure.invoiceRef,
+    (failure) => failure.attempt,
   )
   for (const { invoiceRef, attempt, at } of failures) {
     if (paid.has(invoiceRef)) continue
@@ -267,7 +274,19 @@ function inARow(counted: Map<string, number>, before: Map<string, number>): numb
   return total
 }
 
-function least(times: (number | undefined)[]): number | undefined {
-  const known = times.filter((time) => time !== undefined)
-  return known.length > 0 ? Math.min(...known) : undefined
+function groupsBy<Item>(items: Item[], key: (item: Item) => string): [Item, ...Item[]][] {
+  return [...Map.groupBy(items, key).values()] as [Item, ...Item[]][]
+}
+
+function known<Item, Value>(items: Item[], value: (item: Item) => Value | undefined): Value[] {
+  return items.map(value).filter((each) => each !== undefined)
+}
+
+function firstRecorded(facts: { recordedMs: number }[]): number {
+  return Math.min(...facts.map((fact) => fact.recordedMs))
+}
+
+function firstReported(facts: { reportedAt: number | undefined }[]): number | undefined {
+  const times = known(facts, (fact) => fact.reportedAt)
+  return times.length > 0 ? Math.min(...times) : undefined
 }

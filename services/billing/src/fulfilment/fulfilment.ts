@@ -1,14 +1,16 @@
 import type { Loop } from '@licensing/process/loop'
-import type { BillingDependencies } from '../dependencies.ts'
+import { Gauge } from 'prom-client'
+import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
+import type { BillingDependencies, Stage } from '../dependencies.ts'
+import { reachZeroCaps } from '../fees/reach-zero-caps.ts'
 import { startRounds } from '../start-rounds.ts'
 import { ProcessorAsker } from './ask-processor.ts'
 import { carryOutRounds } from './carry-out.ts'
 import { decideRounds } from './decide-due.ts'
-import { startMeasuring } from './measure.ts'
 import { recordRounds } from './record-events.ts'
-import type { Stage } from './stage.ts'
+import { countBacklog, purgeHandled, unparkEvents } from './record-queries.ts'
+import type { Backlog } from './record-queries.ts'
 import { timing } from './timing.ts'
-import { startUpkeep } from './upkeep.ts'
 
 export interface Fulfilment {
   /** There may be something to do. */
@@ -32,7 +34,7 @@ export function startFulfilment(deps: BillingDependencies): Fulfilment {
     loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work) })
   }
   const asker = new ProcessorAsker(deps)
-  start('ask', () => asker.round(() => wake('ask')), [])
+  start('ask', () => asker.round(), [])
   // Two at once: while licensing works on one batch, what came of another is recorded.
   for (const one of ['first', 'second']) start('carry out', carryOutRounds(deps), [], `carry out, the ${one}`)
   start('decide', decideRounds(deps), ['carry out', 'ask'])
@@ -45,4 +47,50 @@ export function startFulfilment(deps: BillingDependencies): Fulfilment {
       await asker.stop()
     },
   }
+}
+
+const purgedTogether = 1_000
+
+/** What is done now and then: rows that nothing needs any more, caps of nothing. */
+function startUpkeep(deps: BillingDependencies): Loop {
+  const { sql, log, wake } = deps
+  let isFirst = true
+  return startRounds('upkeep', log, timing.upkeep, async () => {
+    // A new release may understand what an earlier one parked.
+    if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
+    isFirst = false
+    await closeParkedAlerts(sql)
+    await reachZeroCaps(deps)
+    const kept = { events: timing.handledEventKept, facts: timing.unlinkedFactKept }
+    const purged = await purgeHandled(sql, kept, purgedTogether)
+    return purged > 0 ? timing.poll : timing.upkeep
+  })
+}
+
+const gauges: Record<keyof Backlog, Gauge> = {
+  waiting: new Gauge({ name: 'processor_events_waiting', help: 'Processor events not recorded yet' }),
+  parked: new Gauge({
+    name: 'processor_events_parked',
+    help: 'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
+  }),
+  due: new Gauge({
+    name: 'purchases_due',
+    help: 'Purchases about which there is something to decide, now or later',
+  }),
+  effects: new Gauge({
+    name: 'purchases_carrying',
+    help: 'Purchases whose effects licensing has not been sent yet',
+  }),
+  questions: new Gauge({
+    name: 'processor_questions_waiting',
+    help: 'Questions that the processor has not answered yet',
+  }),
+}
+
+/** At all times, by a loop of its own: a backlog is what they are for. */
+function startMeasuring({ sql, log }: BillingDependencies): Loop {
+  return startRounds('measuring', log, timing.measure, async () => {
+    const backlog = await countBacklog(sql)
+    for (const name of Object.keys(gauges) as (keyof Backlog)[]) gauges[name].set(backlog[name])
+  })
 }

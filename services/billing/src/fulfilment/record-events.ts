@@ -1,114 +1,79 @@
 import type { Transaction } from '@licensing/database/connect'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
 import { accountsOf, markDisconnected } from '../connections/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { NotUnderstood } from '../processors/processor.ts'
-import type { NewFact } from './fact-queries.ts'
-import {
-  claimEvent,
-  claimEvents,
-  finishEvents,
-  listWaitingMerchants,
-  parkEvents,
-  postponeEvent,
-} from './inbox-queries.ts'
-import type { InboxEvent } from './inbox-queries.ts'
 import { recordFacts } from './record-facts.ts'
-import { ShareOut } from './share-out.ts'
+import { finishEvents, parkEvents, postponeEvent } from './record-queries.ts'
+import type { NewFact } from './record-queries.ts'
+import { batchRounds } from './share-out.ts'
 import { pauseAfter, timing } from './timing.ts'
+import { claimEvents, queues } from './waiting-queries.ts'
+import type { InboxEvent } from './waiting-queries.ts'
 
-const perRound = 500
 // An event that cannot be stored, however often it is tried, needs a person.
 const parkAfter = 40
 
-/** From the inbox to facts, a batch in one transaction. @returns a round; it answers how many events it took */
+/** From the inbox to facts. @returns a round; it answers how many events it took */
 export function recordRounds(deps: BillingDependencies): () => Promise<number> {
-  const share = new ShareOut(perRound, 100)
-  return async () => {
-    const { owners, each } = await share.next((after, most) => listWaitingMerchants(deps.sql, after, most))
-    if (owners.length === 0) return 0
-    let taken: InboxEvent[] = []
-    try {
-      await deps.outbox.transaction(async (tx) => {
-        taken = await claimEvents(tx, owners, each)
-        await recordBatch(deps, tx, taken)
-      })
-    } catch (error) {
-      if (isDatabaseUnavailable(error) || taken.length === 0) throw error
-      deps.log.warn({ err: error, events: taken.length }, 'batch of events not recorded: one by one')
-      for (const event of taken) await recordAlone(deps, event)
-    }
-    return taken.length
-  }
+  return batchRounds<InboxEvent>(deps, {
+    queue: queues.record,
+    perRound: 500,
+    claim: claimEvents,
+    claimAgain: (tx, { merchant, position }) => claimEvents(tx, [merchant], 1, position),
+    work: (tx, events) => recordEvents(deps, tx, events),
+    failed: (event, error) => recordingFailed(deps, event, error),
+  })
 }
 
-async function recordAlone(deps: BillingDependencies, { position }: InboxEvent): Promise<void> {
-  let taken: InboxEvent[] = []
-  try {
-    await deps.outbox.transaction(async (tx) => {
-      taken = await claimEvent(tx, position)
-      await recordBatch(deps, tx, taken)
-    })
-  } catch (error) {
-    const [event] = taken
-    if (isDatabaseUnavailable(error) || !event) throw error
-    const failures = event.attempts + 1
-    const parked = failures >= parkAfter
-    const about = { err: error, event: event.event_id, type: event.type, attempts: failures }
-    if (parked) deps.log.error(about, 'processor event keeps failing: parked')
-    else deps.log.warn(about, 'processor event not recorded yet')
-    await postponeEvent(deps.sql, position, {
-      error: String(error).slice(0, 500),
-      parked,
-      delayMs: pauseAfter(timing.retryEvent, failures),
-    })
-    if (parked) await deps.outbox.transaction((tx) => alertParked(tx, [event]))
+async function recordingFailed(deps: BillingDependencies, event: InboxEvent, error: unknown): Promise<void> {
+  const failures = event.attempts + 1
+  const about = { err: error, event: event.event_id, type: event.type, attempts: failures }
+  const reason = String(error).slice(0, 500)
+  if (failures < parkAfter) {
+    deps.log.warn(about, 'processor event not recorded yet')
+    const delayMs = pauseAfter(timing.retryEvent, failures)
+    return postponeEvent(deps.sql, event.position, { error: reason, delayMs })
   }
+  deps.log.error(about, 'processor event keeps failing: parked')
+  await deps.outbox.transaction((tx) => park(tx, [{ event, reason }]))
 }
 
 /** Each event is read by itself; one that is not understood is parked, and stops none of the others. */
-async function recordBatch(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
-  if (events.length === 0) return
+async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
-  const parked: { event: InboxEvent; position: bigint; reason: string }[] = []
   const disconnections: { merchant: string; at: Date }[] = []
+  const strange: { event: InboxEvent; reason: string }[] = []
   for (const event of events) {
+    const { merchant, event_id: sourceKey } = event
     try {
       const reading = deps.processor.read(event.body)
       if (!reading) continue
-      if ('fact' in reading) {
-        facts.push({ merchant: event.merchant, sourceKey: event.event_id, fact: reading.fact })
-      } else disconnections.push({ merchant: event.merchant, at: reading.disconnectedAt })
+      if ('fact' in reading) facts.push({ merchant, sourceKey, fact: reading.fact })
+      else disconnections.push({ merchant, at: reading.disconnectedAt })
     } catch (error) {
       if (!(error instanceof NotUnderstood)) throw error
-      deps.log.error(
-        { event: event.event_id, type: event.type, reason: error.message },
-        'event not understood',
-      )
-      parked.push({ event, position: event.position, reason: error.message.slice(0, 500) })
+      const reason = error.message.slice(0, 500)
+      deps.log.error({ event: sourceKey, type: event.type, reason }, 'event not understood')
+      strange.push({ event, reason })
     }
   }
   await recordFacts(tx, facts)
   for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
-  const aside = new Set(parked.map((each) => each.position))
+  await park(tx, strange)
   await finishEvents(
     tx,
-    events.map((event) => event.position).filter((position) => !aside.has(position)),
-  )
-  if (parked.length === 0) return
-  await parkEvents(tx, parked)
-  await alertParked(
-    tx,
-    parked.map((each) => each.event),
+    events.map((event) => event.position),
   )
 }
 
-async function alertParked(
-  tx: Transaction,
-  events: Pick<InboxEvent, 'event_id' | 'type' | 'merchant'>[],
-): Promise<void> {
-  const first = new Map(events.toReversed().map((event) => [event.merchant, event]))
+async function park(tx: Transaction, strange: { event: InboxEvent; reason: string }[]): Promise<void> {
+  if (strange.length === 0) return
+  await parkEvents(
+    tx,
+    strange.map(({ event, reason }) => ({ position: event.position, reason })),
+  )
+  const first = new Map(strange.toReversed().map(({ event }) => [event.merchant, event]))
   for (const [merchant, { event_id: eventId, type }] of first) {
     await alertOnce(tx, await accountsOf(tx, merchant), {
       kind: 'processor_event_parked',

@@ -9,8 +9,8 @@ import {
   linkWaitingFacts,
   lockMerchants,
   markDue,
-} from './fact-queries.ts'
-import type { NewFact, WaitingFact } from './fact-queries.ts'
+} from './record-queries.ts'
+import type { NewFact, WaitingFact } from './record-queries.ts'
 
 /**
  * Adds facts, each to its purchase as far as that is known: by the session that it names, or by any id of the
@@ -44,7 +44,7 @@ export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<st
   })
   links.spread(own)
   const waiting = await adoptWaiting(tx, links, own)
-  if (links.added.length > 0) await insertLinks(tx, links.added)
+  await insertLinks(tx, links.added)
   await insertFacts(tx, own)
   const found = [...own, ...waiting].map((each) => each.sessionId).filter((id) => id !== undefined)
   await markDue(tx, found)

@@ -1,22 +1,35 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
+import type { ServiceError } from '@licensing/grpc/errors'
 import { alertVendors } from '../alerts/alert-vendor.ts'
-import type { CarriedEffect } from './carried-effect.ts'
 import {
+  failSales,
+  failSessions,
   findOvertakenRenewals,
   finishEffects,
+  isSale,
   lockFulfilments,
-  markProvisionFailed,
   markRefundsProcessed,
   markSalesProvisioned,
   markSessionsProvisioned,
   refuseEffects,
   writeCarried,
 } from './effect-queries.ts'
-import type { Claimed, LostRenewal } from './effect-queries.ts'
-import { failSales } from './sale-purchase-queries.ts'
+import type { EffectRow, LostRenewal } from './effect-queries.ts'
 import { pauseAfter, timing } from './timing.ts'
+import type { Claimed } from './waiting-queries.ts'
+
+/** What became of an effect. */
+export type Outcome =
+  | { applied: { licenceId: string | undefined; status: string | undefined } }
+  | { refused: ServiceError }
+  | { failed: unknown }
+
+export interface CarriedEffect {
+  effect: EffectRow
+  outcome: Outcome
+}
 
 /** What came of effects, and what the vendors are notified of, in one transaction. Repeated, it changes nothing. */
 export async function recordResults(
@@ -30,12 +43,10 @@ export async function recordResults(
     claimed.map((each) => each.purchase_ref),
   )
   const applied = carried.filter(({ outcome }) => 'applied' in outcome)
-  if (applied.length > 0) {
-    await finishEffects(
-      tx,
-      applied.map(({ effect }) => effect.position),
-    )
-  }
+  await finishEffects(
+    tx,
+    applied.map(({ effect }) => effect.position),
+  )
   const events = [
     ...(await provisioned(tx, applied)),
     ...(await provisionsFailed(tx, carried, quietly)),
@@ -55,7 +66,8 @@ export async function recordResults(
   )
 }
 
-const isSale = ({ purchaseRef }: { purchaseRef: string }) => purchaseRef.startsWith('sale_')
+const kindOfPurchase = ({ purchaseRef }: { purchaseRef: string }) =>
+  isSale(purchaseRef) ? 'sales' : 'sessions'
 
 async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
   const licences = applied.flatMap(({ effect, outcome }) =>
@@ -63,9 +75,8 @@ async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<N
       ? [{ purchaseRef: effect.purchase_ref, licenceId: outcome.applied.licenceId }]
       : [],
   )
-  if (licences.some(isSale)) await markSalesProvisioned(tx, licences.filter(isSale))
-  const sessions = licences.filter((each) => !isSale(each))
-  if (sessions.length === 0) return []
+  const { sales = [], sessions = [] } = Object.groupBy(licences, kindOfPurchase)
+  await markSalesProvisioned(tx, sales)
   return (await markSessionsProvisioned(tx, sessions)).map((row) => ({
     accountId: row.account_id,
     applicationId: row.application_id,
@@ -91,13 +102,8 @@ async function provisionsFailed(
     refused.map((each) => each.purchaseRef),
   )
   const reasons = new Map(refused.map((each) => [each.purchaseRef, each.reason]))
-  const failed = [
-    ...(await markProvisionFailed(
-      tx,
-      refused.filter((each) => !isSale(each)),
-    )),
-    ...(await failSales(tx, refused.filter(isSale))),
-  ]
+  const { sales = [], sessions = [] } = Object.groupBy(refused, kindOfPurchase)
+  const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
   return quietly
     ? []
     : failed.map((row) => ({

@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { billingMigrations } from '../migrations.ts'
 import { decide } from './decide.ts'
-import { claimCarrying, findWaitingEffects } from './effect-queries.ts'
-import { claimDueOne, loadHistories } from './history-queries.ts'
+import { loadHistories } from './decision-queries.ts'
+import { findWaitingEffects } from './effect-queries.ts'
+import { claimCarrying, claimDue } from './waiting-queries.ts'
 
 const migrations = new URL('../../migrations/', import.meta.url).pathname
 const former = [
@@ -69,7 +70,7 @@ async function givenFormerSale(sql: Database): Promise<void> {
 test('a sale of an earlier release is sent to licensing once as a purchase, and nothing of it is done again', async () => {
   await upgraded(givenFormerSale, async (sql) => {
     await sql.begin(async (tx) => {
-      const [history] = await loadHistories(tx, await claimDueOne(tx, 'cs_1'))
+      const [history] = await loadHistories(tx, await claimDue(tx, ['acct_1'], 1))
       const rules = { failuresBeforeSuspend: 3, graceMs: 0 }
       const decision = decide(history!, new Date(Date.now() + 60_000), rules)
       expect(decision.effects).toMatchObject([{ kind: 'landed', plan_id: 'pln_1', state: 'waiting' }])

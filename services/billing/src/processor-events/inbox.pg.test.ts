@@ -7,8 +7,9 @@ import type { Harness } from '../testing/harness.ts'
 import type { Vendor } from '../testing/vendor.ts'
 import { givenSold, handled, ledgerOf, licencesOf, openCheckout, pay, statusOf } from '../testing/shop.ts'
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
-import { claimEvents, listWaitingMerchants, purgeHandled } from '../fulfilment/inbox-queries.ts'
+import { purgeHandled } from '../fulfilment/record-queries.ts'
 import { timing } from '../fulfilment/timing.ts'
+import { claimEvents, listOwners, queues } from '../fulfilment/waiting-queries.ts'
 import { reconcile } from './reconcile.ts'
 
 let harness: Harness
@@ -254,9 +255,9 @@ test('an event is with one worker at a time, and a merchant’s backlog leaves o
   for (let at = 0; at < 20; at += 1) await insert(busy, at)
   await insert(quiet, 0)
   try {
-    expect(await listWaitingMerchants(harness.sql, '', 10)).toEqual([busy, quiet])
     await harness.sql.begin(async (tx) => {
       await tx`update processor_events set due_at = now() where merchant in (${busy}, ${quiet})`
+      expect(await listOwners(tx, queues.record, '', 10)).toEqual([busy, quiet])
       const mine = await claimEvents(tx, [busy, quiet], 3)
       expect(mine.map((event) => event.merchant)).toEqual([busy, busy, busy, quiet])
       await harness.sql.begin(async (other) => {

@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { ReceiveProcessorEventRequest } from '@licensing/proto/billing'
 import { accountsOf } from '../connections/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
-import { insertEvent } from '../fulfilment/inbox-queries.ts'
+import { insertEvent } from '../fulfilment/record-queries.ts'
 
 /**
  * Verifies, stores, answers: the work is done from the inbox. What is of no use here is acknowledged all the same, or

@@ -13,9 +13,8 @@ import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
 import { checkMoney } from '../prices/price.ts'
-import { isPassing } from '../fulfilment/carried-effect.ts'
-import { provisionNow, replay, takeOver } from '../fulfilment/replay.ts'
-import { landSales } from '../fulfilment/sale-purchase-queries.ts'
+import { isPassing, provisionNow, replay, takeOver } from '../fulfilment/carry-out.ts'
+import { landSale } from '../fulfilment/effect-queries.ts'
 import { timing } from '../fulfilment/timing.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
@@ -62,10 +61,10 @@ export async function recordSale(deps: BillingDependencies, sale: NewSale): Prom
     await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
-    await landSales(tx, [sale], timing.claim)
+    await landSale(tx, sale, timing.claim)
     return true
   })
-  if (isNew) await provisionNow(deps, sale.id, { quietly: false }).catch(unlessRefused)
+  if (isNew) await provisionNow(deps, sale.id).catch(unlessRefused)
   return isNew
 }
 

@@ -8,8 +8,8 @@ import type {
   RefundFact,
 } from '../../processors/facts.ts'
 import { decide } from '../decide.ts'
-import type { Decision } from '../decision.ts'
-import type { History, RecordedFact } from '../history.ts'
+import type { Decision, History } from '../decision.ts'
+import type { RecordedFact } from '../fold.ts'
 import { timing } from '../timing.ts'
 
 export const second = 1_000
@@ -143,7 +143,7 @@ export function invoice(
 }
 
 export function recorded(fact: Fact, atMs: number): RecordedFact {
-  return { fact, recordedAt: new Date(atMs) }
+  return { fact, recorded_at: new Date(atMs) }
 }
 
 /** What a decision changes, as the database would have it afterwards. */

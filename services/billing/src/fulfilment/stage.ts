@@ -1,2 +1,0 @@
-/** From event to effect, in one direction. */
-export type Stage = 'record' | 'decide' | 'carry out' | 'ask'
