@@ -18,15 +18,14 @@ const kinds = {
     http: 400,
     title: 'Bad request',
     meaning: 'The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid.',
-    remedy: 'Send valid HTTP and JSON; take cursors from `next_cursor` unchanged.',
+    remedy: 'Send valid HTTP and JSON; pass `next_cursor` unchanged as the cursor.',
   },
   idempotency_key_required: {
     grpc: 3,
     http: 400,
     title: 'Idempotency key required',
     meaning: 'Issuing a licence needs the header `Idempotency-Key`, 1 to 255 characters.',
-    remedy:
-      'Send a key of your own for each licence, such as an order number, and the same one when you retry.',
+    remedy: 'Send a unique key for each licence, such as your order number, and the same key when you retry.',
   },
   unauthenticated: {
     grpc: 16,
@@ -39,7 +38,7 @@ const kinds = {
     grpc: 7,
     http: 403,
     title: 'Insufficient scope',
-    meaning: 'The API key is valid, but does not have the scope that this request needs.',
+    meaning: 'The API key is valid, but lacks the scope that this request needs.',
     remedy: 'Use a key with the scope named in `detail`.',
   },
   origin_refused: {
@@ -47,15 +46,15 @@ const kinds = {
     http: 403,
     title: 'Origin refused',
     meaning:
-      'A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.',
+      'The portal’s session cookie was sent from another origin, or the gateway does not know its public address.',
     remedy:
-      'Call the API with an API key in `Authorization`. Where the portal itself is refused, have the proxy keep `Host`, or set `PUBLIC_URL` to the address in the browser.',
+      'Call the API with an API key in `Authorization`. If the portal itself gets this error, configure the proxy to keep `Host`, or set `PUBLIC_URL` to the address in the browser.',
   },
   licence_refused: {
     grpc: 7,
     http: 403,
     title: 'Licence refused',
-    meaning: 'The licence does not allow this product to run here now; `reason` says why.',
+    meaning: 'The licence does not allow the product to run on this host at this time; `reason` says why.',
     remedy: 'Show the reason to the user. The vendor can change the licence’s status or its domains.',
   },
   not_found: {
@@ -69,7 +68,7 @@ const kinds = {
     grpc: 12,
     http: 405,
     title: 'Method not allowed',
-    meaning: 'The path is known, but not with this method.',
+    meaning: 'The path exists, but does not support this method.',
     remedy: 'Use one of the methods in the `Allow` header.',
   },
   conflict: {
@@ -77,7 +76,7 @@ const kinds = {
     http: 409,
     title: 'Conflict',
     meaning:
-      'The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.',
+      'The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.',
     remedy: 'Read the resource again and choose one of the verbs in `allowed`.',
   },
   plan_archived: {
@@ -91,44 +90,44 @@ const kinds = {
     grpc: 6,
     http: 409,
     title: 'Idempotency mismatch',
-    meaning: 'This idempotency key or sale id was used before with a different body.',
-    remedy: 'Use a new key for a new request; repeat a request with its body unchanged.',
+    meaning: 'This idempotency key or sale id was already used with a different body.',
+    remedy: 'Use a new key for a new request; retry a request with the same body.',
   },
   already_exists: {
     grpc: 6,
     http: 409,
     title: 'Already exists',
     meaning:
-      'The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind.',
+      'The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.',
     remedy: 'Use the existing one, or choose another name.',
   },
   spend_cap_reached: {
     grpc: 9,
     http: 409,
     title: 'Spend cap reached',
-    meaning: 'The monthly budget for transaction fees is spent; new checkouts that cost a fee are paused.',
+    meaning: 'The monthly cap on transaction fees is reached; new checkouts that cost a fee are paused.',
     remedy: 'Raise or remove the cap with `PUT /v1/spend-cap`, or wait for the next UTC month.',
   },
   limit_reached: {
     grpc: 8,
     http: 409,
     title: 'Limit reached',
-    meaning: 'The licence is active on as many installations as it allows.',
-    remedy: 'Deactivate another installation first, or ask the vendor to allow more installations.',
+    meaning: 'The licence has reached its maximum number of activations.',
+    remedy: 'Deactivate another installation, or ask the vendor to allow more activations.',
   },
   quota_exceeded: {
     grpc: 8,
     http: 409,
     title: 'Quota exceeded',
-    meaning: 'The account has as many of these as it may have; `limit` says how many that is.',
-    remedy: 'Remove one that is not needed any more, or ask the operator to raise the quota.',
+    meaning: 'The account has reached its quota for this resource; `limit` is the quota.',
+    remedy: 'Remove one that you no longer need, or ask the operator to raise the quota.',
   },
   payload_expired: {
     grpc: 9,
     http: 410,
     title: 'Payload expired',
-    meaning: 'The payload of this delivery is past its retention of 90 days and cannot be sent again.',
-    remedy: 'Fetch the licence’s present state with `GET /v1/licences/{licence_id}`.',
+    meaning: 'The payload of this delivery was deleted after 90 days and cannot be sent again.',
+    remedy: 'Fetch the current state of the licence with `GET /v1/licences/{licence_id}`.',
   },
   payload_too_large: {
     grpc: 3,
@@ -148,29 +147,30 @@ const kinds = {
     grpc: 3,
     http: 422,
     title: 'Validation failed',
-    meaning: 'The request is well-formed but breaks a rule; `errors` names each field.',
-    remedy: 'Correct the fields that `errors` points to. Nothing was changed.',
+    meaning: 'The request is well-formed, but a field is invalid; `errors` lists each invalid field.',
+    remedy: 'Correct the fields in `errors`. Nothing was changed.',
   },
   rate_limited: {
     grpc: 8,
     http: 429,
     title: 'Rate limited',
-    meaning: 'Too many requests in the current window.',
-    remedy: 'Wait for the seconds in `Retry-After`, then try again.',
+    meaning: 'Too many requests in the current rate limit window.',
+    remedy: 'Retry after the number of seconds in `Retry-After`.',
   },
   internal: {
     grpc: 13,
     http: 500,
     title: 'Internal error',
-    meaning: 'Something failed on our side; it is logged under `request_id`.',
-    remedy: 'Try again; if it persists, report the request id.',
+    meaning: 'The service failed to process the request; the error is logged with the `request_id`.',
+    remedy: 'Retry; if the error persists, report the `request_id`.',
   },
   unavailable: {
     grpc: 14,
     http: 503,
     title: 'Unavailable',
-    meaning: 'A dependency is temporarily unavailable. An incomplete change is never reported as done.',
-    remedy: 'Try again after the seconds in `Retry-After`.',
+    meaning:
+      'The service is temporarily unavailable. A change that did not complete is never reported as done.',
+    remedy: 'Retry after the number of seconds in `Retry-After`.',
   },
 } as const satisfies Record<string, ErrorKind>
 

@@ -7,10 +7,10 @@ export function errorsGuide(): string {
     .map(([code, { http, meaning, remedy }]) => `| ${http} | \`${code}\` | ${meaning} | ${remedy} |`)
   return `# Errors
 
-What is refused, why, and what to do about it. Made from the service's own catalogue.
+Every error code, what it means and what to do.
 
-An error is \`application/problem+json\` (RFC 9457). Programs go by \`code\`; \`detail\` is for people; \`request_id\` finds the
-request in the service's logs, so quote it when you ask for help.
+Errors are \`application/problem+json\` (RFC 9457). Use \`code\` in your program; \`detail\` is a message for people. Include
+\`request_id\` when you ask for support.
 
 \`\`\`json
 {
@@ -25,11 +25,15 @@ request in the service's logs, so quote it when you ask for help.
 }
 \`\`\`
 
-\`errors\` of a \`validation_failed\` names each field with a JSON Pointer; \`current\` and \`allowed\` of a \`conflict\` say what
-was found and which verbs would change it now.
+\`validation_failed\` has \`errors\`: each invalid field as a JSON Pointer, with a message. \`conflict\` can have \`current\`, the state of
+the resource, and \`allowed\`, the verbs that are possible now.
 
-Sending a request again is safe for GET and PUT, and for every POST that carries an \`Idempotency-Key\`. Worth it are 429 and
-503, after the seconds in \`Retry-After\`, and a lost connection. Everything else answers the same again.
+## Retries
+
+GET, PUT and DELETE, and a POST with an \`Idempotency-Key\`, are safe to retry. Retry after 429 and 503 (wait for the seconds in
+\`Retry-After\`), after 500, and after a lost connection. Other errors need a changed request.
+
+## Error codes
 
 | status | code | meaning | what to do |
 | --- | --- | --- | --- |

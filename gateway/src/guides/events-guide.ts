@@ -7,14 +7,15 @@ export function eventsGuide(): string {
     const { previous, ...fields } = webhookFields[type]!
     const rows = Object.entries(fields).map(
       ([name, kind]) =>
-        `| \`${name}\` | ${kind.replace('?', '')} | ${kind.endsWith('?') ? 'where known' : 'always'} | ${fieldMeaning(name, kind)} |`,
+        `| \`${name}\` | ${kind.replace('?', '')} | ${kind.endsWith('?') ? 'if known' : 'always'} | ${fieldMeaning(name, kind)} |`,
     )
-    const before = previous === undefined ? '' : '\n`previous` holds the `plan_id` that the licence had.\n'
+    const before =
+      previous === undefined ? '' : '\n`previous` contains the former `plan_id` of the licence.\n'
     return `## ${type}
 
 ${webhookOccasions[type]}
 
-| \`data.object\` | type | there | what it is |
+| \`data.object\` | type | present | description |
 | --- | --- | --- | --- |
 ${rows.join('\n')}
 ${before}
@@ -24,13 +25,24 @@ ${JSON.stringify(exampleEvent(type), null, 2)}
   })
   return `# Events
 
-Every event that your backend can receive, when, and with which fields. Made from the service's own declarations.
+Every event type, when it is sent, and its fields.
 
-All have the same envelope: \`id\` (the same in every attempt: handle it once), \`type\`, \`api_version\` (the date of the
-schema), \`created_at\`, \`sequence\` (grows with each event of the account, without a gap), \`account_id\`, \`application_id\`,
-\`data.object\` with the fields below, and \`previous\`, which is null except where a section says otherwise. They carry
-identifiers and status, no customer data: fetch the licence for more. New types appear over time: acknowledge and ignore
-those that you do not know. How they are signed and retried: [webhooks](webhooks.md).
+For signatures and retries see [webhooks](webhooks.md).
+
+All events have the same envelope:
+
+| field | description |
+| --- | --- |
+| \`id\` | the same in every attempt; handle each id once |
+| \`type\` | the event type; answer 2xx to types that you do not know |
+| \`api_version\` | date of the event schema |
+| \`created_at\` | when the event was recorded |
+| \`sequence\` | number of the event in the account, without gaps |
+| \`account_id\`, \`application_id\` | the account and the application |
+| \`data.object\` | the fields listed below |
+| \`previous\` | null, except for \`licence.plan_changed\` |
+
+Events contain identifiers and statuses, but no customer data. Fetch the licence for details.
 
 ${sections.join('\n\n')}
 `

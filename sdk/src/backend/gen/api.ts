@@ -1098,7 +1098,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.created
-     * @description A payment, in a checkout or another shop, provisioned a licence for a customer who held none.
+     * @description A payment in a checkout or in another shop created a licence for a customer without one.
      */
     post: operations['licence.created']
     delete?: never
@@ -1118,7 +1118,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.plan_changed
-     * @description A payment arrived for a customer who already holds a licence, or a subscription, a refund or an end moved the licence to another plan.
+     * @description A customer with a licence paid again, or a changed subscription, a refund or the end of a purchase moved the licence to another plan.
      */
     post: operations['licence.plan_changed']
     delete?: never
@@ -1138,7 +1138,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.suspended
-     * @description The licence was suspended: by hand, because its plan was archived, after repeated failures of its subscription, or while the processor inquires about its payment.
+     * @description The licence was suspended: manually, because its plan was archived, after repeated failed payments of its subscription, or because an inquiry was opened about its payment.
      */
     post: operations['licence.suspended']
     delete?: never
@@ -1158,7 +1158,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.reactivated
-     * @description The licence is active again: by hand, by a payment, or because what had stopped it was resolved.
+     * @description The licence is active again: manually, after a payment, or because the reason of its suspension was resolved.
      */
     post: operations['licence.reactivated']
     delete?: never
@@ -1178,7 +1178,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.revoked
-     * @description The licence was revoked, permanently: by hand, after a full refund, or after a chargeback.
+     * @description The licence was revoked permanently: manually, after a full refund, or after a chargeback.
      */
     post: operations['licence.revoked']
     delete?: never
@@ -1198,7 +1198,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.expired
-     * @description The licence passed its end, or its subscription was cancelled.
+     * @description The expiry date of the licence passed, or its subscription was cancelled.
      */
     post: operations['licence.expired']
     delete?: never
@@ -1218,7 +1218,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.retired
-     * @description The licence was retired, permanently.
+     * @description The licence was retired permanently.
      */
     post: operations['licence.retired']
     delete?: never
@@ -1238,7 +1238,7 @@ export interface webhooks {
     put?: never
     /**
      * licence.downgraded
-     * @description A partial refund was made: the licence goes on with the default value of every entitlement.
+     * @description A partial refund was made. The licence stays valid with the default value of every entitlement.
      */
     post: operations['licence.downgraded']
     delete?: never
@@ -1258,7 +1258,7 @@ export interface webhooks {
     put?: never
     /**
      * payment.succeeded
-     * @description A checkout was paid and its licence is provisioned.
+     * @description A checkout was paid and its licence was provisioned.
      */
     post: operations['payment.succeeded']
     delete?: never
@@ -1278,7 +1278,7 @@ export interface webhooks {
     put?: never
     /**
      * payment.provision_failed
-     * @description The customer paid and no licence could be provisioned, for example because the plan had been archived. A replay provisions it once the cause is fixed.
+     * @description The customer paid, but no licence could be provisioned, for example because the plan was archived. Replay it when the cause is fixed.
      */
     post: operations['payment.provision_failed']
     delete?: never
@@ -1298,7 +1298,7 @@ export interface webhooks {
     put?: never
     /**
      * refund.processed
-     * @description A refund or a chargeback was handled. The event of the licence that it changed, if any, is sent too.
+     * @description A refund or a chargeback was processed. If it changed a licence, the event of the licence is sent too.
      */
     post: operations['refund.processed']
     delete?: never
@@ -1318,7 +1318,7 @@ export interface webhooks {
     put?: never
     /**
      * spend_cap.reached
-     * @description The fees of the month reached the cap that the account has set: new checkouts pause until the cap is raised or the month ends. Sent once a month at most.
+     * @description The fees of the month reached the cap of the account. New checkouts are paused until the cap is raised or removed, or the month ends. Sent at most once a month.
      */
     post: operations['spend_cap.reached']
     delete?: never
@@ -1338,7 +1338,7 @@ export interface webhooks {
     put?: never
     /**
      * webhook.test
-     * @description A test was asked for: a real, signed delivery to one endpoint.
+     * @description A test event was requested: a real, signed delivery to one webhook endpoint.
      */
     post: operations['webhook.test']
     delete?: never
@@ -2497,7 +2497,7 @@ export interface components {
     }
   }
   responses: {
-    /** @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid. Send valid HTTP and JSON; take cursors from `next_cursor` unchanged. */
+    /** @description `bad_request`: The request is not well-formed HTTP, its body is not JSON, or the page cursor is invalid. Send valid HTTP and JSON; pass `next_cursor` unchanged as the cursor. */
     bad_request: {
       headers: {
         [name: string]: unknown
@@ -2506,7 +2506,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `idempotency_key_required`: Issuing a licence needs the header `Idempotency-Key`, 1 to 255 characters. Send a key of your own for each licence, such as an order number, and the same one when you retry. */
+    /** @description `idempotency_key_required`: Issuing a licence needs the header `Idempotency-Key`, 1 to 255 characters. Send a unique key for each licence, such as your order number, and the same key when you retry. */
     idempotency_key_required: {
       headers: {
         [name: string]: unknown
@@ -2524,7 +2524,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs. Use a key with the scope named in `detail`. */
+    /** @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs. Use a key with the scope named in `detail`. */
     insufficient_scope: {
       headers: {
         [name: string]: unknown
@@ -2533,7 +2533,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at. Call the API with an API key in `Authorization`. Where the portal itself is refused, have the proxy keep `Host`, or set `PUBLIC_URL` to the address in the browser. */
+    /** @description `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address. Call the API with an API key in `Authorization`. If the portal itself gets this error, configure the proxy to keep `Host`, or set `PUBLIC_URL` to the address in the browser. */
     origin_refused: {
       headers: {
         [name: string]: unknown
@@ -2542,7 +2542,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `licence_refused`: The licence does not allow this product to run here now; `reason` says why. Show the reason to the user. The vendor can change the licence’s status or its domains. */
+    /** @description `licence_refused`: The licence does not allow the product to run on this host at this time; `reason` says why. Show the reason to the user. The vendor can change the licence’s status or its domains. */
     licence_refused: {
       headers: {
         [name: string]: unknown
@@ -2560,7 +2560,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `method_not_allowed`: The path is known, but not with this method. Use one of the methods in the `Allow` header. */
+    /** @description `method_not_allowed`: The path exists, but does not support this method. Use one of the methods in the `Allow` header. */
     method_not_allowed: {
       headers: {
         [name: string]: unknown
@@ -2569,7 +2569,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible. Read the resource again and choose one of the verbs in `allowed`. */
+    /** @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible. Read the resource again and choose one of the verbs in `allowed`. */
     conflict: {
       headers: {
         [name: string]: unknown
@@ -2587,7 +2587,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `idempotency_mismatch`: This idempotency key or sale id was used before with a different body. Use a new key for a new request; repeat a request with its body unchanged. */
+    /** @description `idempotency_mismatch`: This idempotency key or sale id was already used with a different body. Use a new key for a new request; retry a request with the same body. */
     idempotency_mismatch: {
       headers: {
         [name: string]: unknown
@@ -2596,7 +2596,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `already_exists`: The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind. Use the existing one, or choose another name. */
+    /** @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind. Use the existing one, or choose another name. */
     already_exists: {
       headers: {
         [name: string]: unknown
@@ -2605,7 +2605,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `spend_cap_reached`: The monthly budget for transaction fees is spent; new checkouts that cost a fee are paused. Raise or remove the cap with `PUT /v1/spend-cap`, or wait for the next UTC month. */
+    /** @description `spend_cap_reached`: The monthly cap on transaction fees is reached; new checkouts that cost a fee are paused. Raise or remove the cap with `PUT /v1/spend-cap`, or wait for the next UTC month. */
     spend_cap_reached: {
       headers: {
         [name: string]: unknown
@@ -2614,7 +2614,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `limit_reached`: The licence is active on as many installations as it allows. Deactivate another installation first, or ask the vendor to allow more installations. */
+    /** @description `limit_reached`: The licence has reached its maximum number of activations. Deactivate another installation, or ask the vendor to allow more activations. */
     limit_reached: {
       headers: {
         [name: string]: unknown
@@ -2623,7 +2623,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is. Remove one that is not needed any more, or ask the operator to raise the quota. */
+    /** @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota. Remove one that you no longer need, or ask the operator to raise the quota. */
     quota_exceeded: {
       headers: {
         [name: string]: unknown
@@ -2632,7 +2632,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `payload_expired`: The payload of this delivery is past its retention of 90 days and cannot be sent again. Fetch the licence’s present state with `GET /v1/licences/{licence_id}`. */
+    /** @description `payload_expired`: The payload of this delivery was deleted after 90 days and cannot be sent again. Fetch the current state of the licence with `GET /v1/licences/{licence_id}`. */
     payload_expired: {
       headers: {
         [name: string]: unknown
@@ -2659,7 +2659,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `validation_failed`: The request is well-formed but breaks a rule; `errors` names each field. Correct the fields that `errors` points to. Nothing was changed. */
+    /** @description `validation_failed`: The request is well-formed, but a field is invalid; `errors` lists each invalid field. Correct the fields in `errors`. Nothing was changed. */
     validation_failed: {
       headers: {
         [name: string]: unknown
@@ -2668,7 +2668,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `rate_limited`: Too many requests in the current window. Wait for the seconds in `Retry-After`, then try again. */
+    /** @description `rate_limited`: Too many requests in the current rate limit window. Retry after the number of seconds in `Retry-After`. */
     rate_limited: {
       headers: {
         [name: string]: unknown
@@ -2677,7 +2677,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `internal`: Something failed on our side; it is logged under `request_id`. Try again; if it persists, report the request id. */
+    /** @description `internal`: The service failed to process the request; the error is logged with the `request_id`. Retry; if the error persists, report the `request_id`. */
     internal: {
       headers: {
         [name: string]: unknown
@@ -2686,7 +2686,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `unavailable`: A dependency is temporarily unavailable. An incomplete change is never reported as done. Try again after the seconds in `Retry-After`. */
+    /** @description `unavailable`: The service is temporarily unavailable. A change that did not complete is never reported as done. Retry after the number of seconds in `Retry-After`. */
     unavailable: {
       headers: {
         [name: string]: unknown
@@ -2747,9 +2747,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -2825,9 +2825,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -2839,11 +2839,11 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `already_exists`: The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind.
+       * @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.
        *
-       *     `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -2890,9 +2890,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -2935,9 +2935,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -2999,9 +2999,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3059,9 +3059,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3146,9 +3146,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3160,11 +3160,11 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `already_exists`: The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind.
+       * @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.
        *
-       *     `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -3211,9 +3211,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3281,9 +3281,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3337,9 +3337,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3351,9 +3351,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -3405,9 +3405,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3419,9 +3419,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -3468,9 +3468,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3551,9 +3551,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3600,9 +3600,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3668,9 +3668,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3764,9 +3764,9 @@ export interface operations {
       }
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3780,7 +3780,7 @@ export interface operations {
       /**
        * @description `plan_archived`: The plan is retired: no licence can be issued, sold or reactivated on it.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -3857,9 +3857,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3906,9 +3906,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3982,9 +3982,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -3996,7 +3996,7 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
        *     `plan_archived`: The plan is retired: no licence can be issued, sold or reactivated on it.
        */
@@ -4053,9 +4053,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4109,9 +4109,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4155,9 +4155,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4208,9 +4208,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4222,9 +4222,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4274,9 +4274,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4288,11 +4288,11 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
        *     `plan_archived`: The plan is retired: no licence can be issued, sold or reactivated on it.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4342,9 +4342,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4356,9 +4356,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4408,9 +4408,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4422,9 +4422,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4492,9 +4492,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4556,9 +4556,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4639,9 +4639,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4655,11 +4655,11 @@ export interface operations {
       /**
        * @description `plan_archived`: The plan is retired: no licence can be issued, sold or reactivated on it.
        *
-       *     `spend_cap_reached`: The monthly budget for transaction fees is spent; new checkouts that cost a fee are paused.
+       *     `spend_cap_reached`: The monthly cap on transaction fees is reached; new checkouts that cost a fee are paused.
        *
-       *     `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       *     `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4706,9 +4706,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4758,9 +4758,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4772,11 +4772,11 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
        *     `plan_archived`: The plan is retired: no licence can be issued, sold or reactivated on it.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -4837,9 +4837,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -4949,9 +4949,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5016,9 +5016,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5080,9 +5080,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5133,9 +5133,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5175,9 +5175,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5231,9 +5231,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5371,9 +5371,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5414,9 +5414,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5477,9 +5477,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5490,9 +5490,9 @@ export interface operations {
         }
       }
       /**
-       * @description `already_exists`: The entitlement key, plan code or price is taken, or a deleted key is defined again with another kind.
+       * @description `already_exists`: The entitlement key, plan code, price or processor account is already in use, or a deleted key is defined again with another kind.
        *
-       *     `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       *     `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        */
       409: {
         headers: {
@@ -5539,9 +5539,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5597,9 +5597,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5670,9 +5670,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5684,9 +5684,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -5733,9 +5733,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5778,9 +5778,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5834,9 +5834,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5848,9 +5848,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -5908,9 +5908,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -5922,9 +5922,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -6018,9 +6018,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6032,9 +6032,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -6103,9 +6103,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6151,9 +6151,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6208,9 +6208,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6279,9 +6279,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6293,9 +6293,9 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `conflict`: The resource is in a state that does not allow this; `current` says which, `allowed` what is possible.
+       * @description `conflict`: The state of the resource does not allow this; `current` is its state, `allowed` lists the verbs that are possible.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -6348,9 +6348,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6400,9 +6400,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6442,9 +6442,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6497,9 +6497,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6551,9 +6551,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6613,9 +6613,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6626,9 +6626,9 @@ export interface operations {
         }
       }
       /**
-       * @description `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -6673,9 +6673,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6725,9 +6725,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6796,9 +6796,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6809,9 +6809,9 @@ export interface operations {
         }
       }
       /**
-       * @description `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       * @description `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {
@@ -6853,9 +6853,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6895,9 +6895,9 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       * @description `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -6995,11 +6995,11 @@ export interface operations {
       400: components['responses']['bad_request']
       401: components['responses']['unauthenticated']
       /**
-       * @description `licence_refused`: The licence does not allow this product to run here now; `reason` says why.
+       * @description `licence_refused`: The licence does not allow the product to run on this host at this time; `reason` says why.
        *
-       *     `insufficient_scope`: The API key is valid, but does not have the scope that this request needs.
+       *     `insufficient_scope`: The API key is valid, but lacks the scope that this request needs.
        *
-       *     `origin_refused`: A page of another origin used the portal’s session, or the gateway does not know the address it is reached at.
+       *     `origin_refused`: The portal’s session cookie was sent from another origin, or the gateway does not know its public address.
        */
       403: {
         headers: {
@@ -7011,11 +7011,11 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `limit_reached`: The licence is active on as many installations as it allows.
+       * @description `limit_reached`: The licence has reached its maximum number of activations.
        *
-       *     `quota_exceeded`: The account has as many of these as it may have; `limit` says how many that is.
+       *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *
-       *     `idempotency_mismatch`: This idempotency key or sale id was used before with a different body.
+       *     `idempotency_mismatch`: This idempotency key or sale id was already used with a different body.
        */
       409: {
         headers: {

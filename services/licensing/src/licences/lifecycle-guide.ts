@@ -12,47 +12,46 @@ const causes: Readonly<Record<Cause, string>> = {
   reactivate: 'you reactivate it',
   revoke: 'you revoke it',
   retire: 'you retire it',
-  extended: 'you move the end of an expired licence ahead',
+  extended: 'you give an expired licence a later expiry date',
   planArchived: 'its plan is archived',
-  expiryPassed: 'its end passes',
+  expiryPassed: 'its expiry date passes',
   paymentsFailed: 'renewals fail repeatedly',
-  inquiryOpened: 'the processor inquires about its payment',
+  inquiryOpened: 'an inquiry is opened about its payment',
   inquiryClosed: 'the inquiry is closed in your favour',
-  refunded: 'a full refund, or a chargeback',
+  refunded: 'a full refund or a chargeback',
   partlyRefunded: 'a partial refund',
   subscriptionCancelled: 'its subscription is cancelled',
-  purchaseLanded: 'its customer buys again',
+  purchaseLanded: 'the customer buys again',
   purchaseTakesOver: 'an earlier purchase takes over',
   renewed: 'a renewal is paid',
   planFollowsPrice: 'its subscription moves to another price',
-  paymentsMadeGood: 'what had not been paid is paid',
-  cameToRetiredPlan: 'it comes to a retired plan',
-  tookOverOnRetiredPlan: 'a purchase of a retired plan takes over',
+  paymentsMadeGood: 'failed payments are paid',
+  cameToRetiredPlan: 'it changes to a retired plan',
+  tookOverOnRetiredPlan: 'an earlier purchase of a retired plan takes over',
 }
 
 const meanings: Readonly<Record<LicenceStatus, string>> = {
-  active: 'works, with the values of its snapshot',
-  downgraded: 'works, with the default of every entitlement',
-  suspended: 'does not work for now; `status_reason` says why',
-  expired: 'does not work: its end has passed, or its subscription was cancelled',
-  revoked: 'does not work, permanently; products notice within the check interval',
-  retired: 'does not work, permanently; taken out of use',
+  active: 'valid, with the values of its snapshot',
+  downgraded: 'valid, with the default of every entitlement',
+  suspended: 'not valid until it is reactivated; `status_reason` says why',
+  expired: 'not valid: the expiry date has passed, or the subscription was cancelled',
+  revoked: 'permanently not valid; online products stop within the check interval',
+  retired: 'permanently not valid; taken out of use',
 }
 
 /** The guide to the lifecycle, from the table that moves licences. */
 export function lifecycleGuide(): string {
   return `# The lifecycle of a licence
 
-Every status, what moves a licence from one to another, and the event that you receive. Made from the table that the
-service itself goes by.
+Every status of a licence, every change of status, and the event that is sent.
 
 ## Statuses
 
-| status | what it means | a product gets |
+| status | meaning | entitlements in the product |
 | --- | --- | --- |
 ${closedSets.licenceStatus.map((status) => `| \`${status}\` | ${meanings[status]} | ${grants[status]} |`).join('\n')}
 
-A licence begins \`active\`: ${Object.keys(beginnings).join(', ')}.
+A new licence is \`active\` (${Object.keys(beginnings).join(', ')}).
 
 ## Diagram
 
@@ -68,15 +67,16 @@ ${edges().join('\n')}
 | --- | --- | --- | --- |
 ${rows().join('\n')}
 
-"As before" is what the licence was before it expired. A retired plan keeps a licence from becoming active, and where
-several purchases stand, what the others call for counts too: the [payments](payments.md) guide has the rules. A verb that
-the status does not allow is refused with 409 \`conflict\`, which names the \`current\` status and the verbs that are
-\`allowed\`; revoking a revoked and retiring a retired licence change nothing. There is no un-revoke.
+- "As before": the status before the licence expired.
+- A licence on a retired plan cannot become active.
+- If the customer has several purchases, the status also depends on the others: [payments](payments.md).
+- A verb that the status does not allow is refused with 409 \`conflict\`. The error contains the \`current\` status and the \`allowed\` verbs.
+- Revoking a revoked licence and retiring a retired licence change nothing. A revocation cannot be undone.
 
-## When a product notices
+## When the product notices a change
 
-A revocation: within the check interval that its token prescribes (15 minutes), through the revocation list. Anything
-else: when it next renews its token, so that access ends with the token, after a day at the latest.
+- A revocation: within the check interval (15 minutes by default), through the revocation list.
+- Every other change: at the next token refresh. Access ends with the current token, after 24 hours at most.
 `
 }
 
