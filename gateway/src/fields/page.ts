@@ -15,7 +15,7 @@ export const limit = z
     minimum: 1,
     maximum: mostRows,
     default: usualRows,
-    description: 'Rows on a page.',
+    description: 'Maximum number of rows on a page.',
   })
   .transform((text, context) => {
     const rows = /^[1-9][0-9]{0,2}$/.test(text) ? Number(text) : 0
@@ -45,7 +45,7 @@ export function cursorAfter(last: string): string {
 export function pageOf<S extends z.ZodType>(row: S) {
   return z.strictObject({
     data: z.array(row),
-    next_cursor: z.string().nullable().describe('Where the next page begins; null on the last one.'),
+    next_cursor: z.string().nullable().describe('Cursor of the next page; null on the last page.'),
   })
 }
 
@@ -65,7 +65,7 @@ export const emptyPage = { data: [], next_cursor: null }
 function cursor<T>(read: (last: string) => T | undefined, first: T) {
   return z
     .string()
-    .meta({ description: '`next_cursor` of the page before; absent for the first page.' })
+    .meta({ description: '`next_cursor` of the previous page. Omit it for the first page.' })
     .transform((text): T => {
       const decoded = Buffer.from(text, 'base64url').toString('latin1')
       const last = decoded.startsWith(version) ? read(decoded.slice(version.length)) : undefined

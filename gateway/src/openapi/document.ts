@@ -35,14 +35,20 @@ interface Operation {
 }
 
 const description = `
-Licensing for software vendors: entitlement definitions, plans, licences and their lifecycle, payments' consequences,
-signed webhooks and offline tokens for installed products.
+Licensing for software vendors: entitlement definitions, plans, licences, payments, signed webhooks, and tokens that
+installed products verify offline.
 
-Requests carry \`Authorization: Bearer <API key>\`. Bodies are JSON; an unknown field is refused. Errors are
-\`application/problem+json\` (RFC 9457); \`GET /errors/{code}\` says what each means and what to do. Lists are pages:
-\`limit\` and \`cursor\` in, \`data\` and \`next_cursor\` out, newest first; a page may be short, or empty, and only
-\`next_cursor: null\` is the end. Send a POST again with the same
-\`Idempotency-Key\` where its answer was lost: nothing is done twice.
+**Authentication**: send \`Authorization: Bearer <API key>\`.
+
+**Requests**: bodies are JSON; an unknown field is refused.
+
+**Errors**: \`application/problem+json\` (RFC 9457). \`GET /errors/{code}\` explains each code.
+
+**Pagination**: lists take \`limit\` and \`cursor\`, and return \`data\`, newest first, and \`next_cursor\`. A page can be short or
+empty: continue until \`next_cursor\` is null.
+
+**Retries**: send an \`Idempotency-Key\` with a POST. If the response is lost, retry with the same key: the retry has no second
+effect.
 `.trim()
 
 /** The OpenAPI 3.1 document of the route table: everything in it comes from the schemas that validate. */
@@ -123,8 +129,8 @@ function headerParameters(route: Route): object[] {
   if (!takesIdempotencyKey(route)) return []
   const schema = { type: 'string', ...lengths(textLimits.reference) }
   const description = route.needsIdempotencyKey
-    ? 'Your own key for this request; the same one when you retry.'
-    : 'Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice.'
+    ? 'A unique key for this request. Send the same key when you retry.'
+    : 'A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect.'
   return [{ name: 'Idempotency-Key', in: 'header', required: route.needsIdempotencyKey, description, schema }]
 }
 
@@ -188,7 +194,7 @@ function answerHeaders(route: Route): Readonly<Record<string, string>> {
   return {
     ...route.answerHeaders,
     'Idempotent-Replayed':
-      '`true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then.',
+      '`true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then.',
   }
 }
 
@@ -219,23 +225,27 @@ const problemSchema: JsonSchema = {
   description: 'RFC 9457',
   required: ['type', 'title', 'status', 'code', 'detail', 'request_id'],
   properties: {
-    type: { type: 'string', description: 'Resolves at the gateway.', examples: ['/errors/conflict'] },
+    type: {
+      type: 'string',
+      description: 'Path of a page that explains the error.',
+      examples: ['/errors/conflict'],
+    },
     title: { type: 'string' },
     status: { type: 'integer' },
     code: { type: 'string', enum: Object.keys(errorCatalogue) },
     detail: { type: 'string' },
     request_id: { type: 'string' },
-    limit: { type: 'integer', description: 'For `quota_exceeded`: how many the account may have.' },
-    current: { type: 'string', description: 'For a conflict about a state: the status found.' },
+    limit: { type: 'integer', description: 'For `quota_exceeded`: the quota.' },
+    current: { type: 'string', description: 'For `conflict`: the current status.' },
     allowed: {
       type: 'array',
       items: { type: 'string' },
-      description: 'For a conflict about a state: the verbs that would change it now.',
+      description: 'For `conflict`: the verbs that are possible now.',
     },
-    reason: { type: 'string', description: 'For licence_refused: why.' },
+    reason: { type: 'string', description: 'For `licence_refused`: why.' },
     errors: {
       type: 'array',
-      description: 'For validation_failed: each field that breaks a rule.',
+      description: 'For `validation_failed`: each invalid field.',
       items: {
         type: 'object',
         required: ['pointer', 'message'],
@@ -257,9 +267,9 @@ const securitySchemes = {
 
 const commonHeaders = {
   'X-Request-Id': {
-    description: 'The caller’s, when it sent a valid one, else a new one.',
+    description: 'The id that the caller sent, if valid, or a new one.',
     schema: { type: 'string' },
   },
-  RateLimit: { description: 'What is left of the limit in the current window.', schema: { type: 'string' } },
+  RateLimit: { description: 'Remaining requests in the current window.', schema: { type: 'string' } },
   'RateLimit-Policy': { description: 'The limit and its window.', schema: { type: 'string' } },
 }

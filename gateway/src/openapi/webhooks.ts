@@ -38,12 +38,12 @@ function envelopeSchema(type: string): JsonSchema {
   const properties: Record<string, JsonSchema> = {
     id: {
       type: 'string',
-      description: 'The event’s id: the same in every attempt, for you to handle it once.',
+      description: 'Id of the event, the same in every attempt. Handle each id once.',
     },
     type: { type: 'string', const: type },
     api_version: { type: 'string' },
     created_at: { type: 'string', format: 'date-time' },
-    sequence: { type: 'integer', description: 'Grows with each event of the account, without a gap.' },
+    sequence: { type: 'integer', description: 'Number of the event in the account, without gaps.' },
     account_id: { type: 'string' },
     application_id: { type: 'string' },
     data: { type: 'object', required: ['object'], properties: { object: objectSchema(object) } },
@@ -81,8 +81,8 @@ export function fieldMeaning(name: string, kind: WebhookFieldKind): string {
 const eventFields: Readonly<Record<string, { values?: readonly string[]; description?: string }>> = {
   status: { values: closedSets.licenceStatus, description: 'The licence’s status at the time of the event.' },
   lane: { values: closedSets.refundLane },
-  'reason?': { values: closedSets.suspensionReason, description: 'Why, where a reason is known.' },
-  reason: { description: 'Why no licence could be provisioned, an error code.' },
+  'reason?': { values: closedSets.suspensionReason, description: 'The reason, if known.' },
+  reason: { description: 'Error code: why no licence could be provisioned.' },
   session_id: { description: 'The checkout session, or the sale of another shop.' },
   cap_minor: { description: 'The cap, in minor units.' },
   ping: { description: 'Always true.' },
@@ -142,5 +142,5 @@ const deliveryHeaders = [
     't=1795348800,v1=5f2b…',
   ),
   header('Webhook-Id', 'The event’s id.', 'evt_01k9zj3v8qe5ktw2m4x6r7n8ae'),
-  header('Webhook-Attempt', 'Which attempt this is, from 1.', '1'),
+  header('Webhook-Attempt', 'Number of the attempt, starting at 1.', '1'),
 ]

@@ -19,9 +19,11 @@ export const accountSchema = z
   .strictObject({
     id: id('acct'),
     name: z.string(),
-    alert_email: z.string().nullable().describe('Where alerts go, such as that an endpoint was disabled.'),
-    fee_bps: z.int().describe('Transaction fee: basis points of the amount.'),
-    fee_fixed_minor: minorUnitsNumber.describe('Fixed part of it, minor units of the sale’s currency.'),
+    alert_email: z.string().nullable().describe('E-mail address for alerts.'),
+    fee_bps: z.int().describe('Transaction fee in basis points of the amount.'),
+    fee_fixed_minor: minorUnitsNumber.describe(
+      'Fixed part of the transaction fee, in minor units of the sale’s currency.',
+    ),
     created_at: timestampText,
   })
   .meta({ id: 'Account' })
@@ -29,7 +31,7 @@ export const accountSchema = z
 export const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
   // Here null says something: no alerts.
-  alert_email: email.nullish().describe('null: alerts go nowhere.'),
+  alert_email: email.nullish().describe('null: no alerts are mailed.'),
 })
 
 export function accountJson(account: Account): z.output<typeof accountSchema> {

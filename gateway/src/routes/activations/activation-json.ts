@@ -13,9 +13,9 @@ export const grantSchema = z
     token: z
       .string()
       .describe('A JWT (EdDSA) that the product verifies offline with the application’s public keys.'),
-    expires_at: timestampText.describe('When the token ends.'),
-    refresh_after: timestampText.describe('Half of its life: when to ask for a new one.'),
-    check_interval_seconds: z.int().describe('How often to look at the revocation list.'),
+    expires_at: timestampText.describe('When the token expires.'),
+    refresh_after: timestampText.describe('When to refresh the token: after half of its life.'),
+    check_interval_seconds: z.int().describe('How often to check the revocation list.'),
   })
   .meta({ id: 'TokenGrant' })
 
@@ -24,7 +24,7 @@ const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
 export const activateBody = z.strictObject({
   // Whatever is no licence key is an unknown one, and not a broken rule.
   licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
-  fingerprint: text(textLimits.product).describe('What the product knows this installation by.'),
+  fingerprint: text(textLimits.product).describe('Identifies the machine; chosen by the product.'),
   host,
   product_version: productVersion,
 })

@@ -13,18 +13,18 @@ const offlineActivationBody = activateBody.extend({
     .int()
     .min(1)
     .max(mostDays)
-    .describe('How long the file is good; never past the licence’s `expires_on`.'),
+    .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
 })
 
 const offlineActivationSchema = z
   .strictObject({
     activation_id: id('act'),
     licence_id: id('lic'),
-    expires_at: timestampText.describe('When the file ends.'),
+    expires_at: timestampText.describe('When the file expires.'),
     file: z
       .string()
       .describe(
-        'Text for `activateOffline` of the SDK: the token, and each signed key set that verifies it, a line each.',
+        'Licence file for `activateOffline` of the SDK: the token and the signed key sets that verify it, one per line.',
       )
       .meta({ examples: ['-----BEGIN LICENCE-----\neyJ…\neyJ…\n-----END LICENCE-----\n'] }),
   })
@@ -36,13 +36,13 @@ export const offlineActivationRoutes: Route[] = [
     path: '/v1/apps/{app_id}/offline-activations',
     operationId: 'activateOffline',
     tag: 'Installed products',
-    summary: 'Activate a machine without a network',
+    summary: 'Create a licence file for a machine without a network',
     description:
-      'The body is what `createOfflineRequest` of the SDK gives, and `days`. It takes a place as any activation does. A revocation does not reach the machine while it is offline; freeing the activation frees the place, not the file.',
+      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.',
     scopes: ['issue'],
     body: offlineActivationBody,
     status: 201,
-    alsoAnswers: { 200: 'The same fingerprint again: another file for the same activation.' },
+    alsoAnswers: { 200: 'The fingerprint is already activated: a new file for the same activation.' },
     answer: offlineActivationSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
     handle: async (call) => {

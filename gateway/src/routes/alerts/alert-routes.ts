@@ -11,13 +11,13 @@ const alertSchema = z
   .strictObject({
     id: id('alrt'),
     kind: z.enum(closedSets.alertKind),
-    app_id: id('app').nullable().describe('Null where it is about the account as a whole.'),
+    app_id: id('app').nullable().describe('null if the alert is about the whole account.'),
     endpoint_id: id('whe').nullable(),
-    detail: z.string().describe('What happened and what to do, in sentences.'),
+    detail: z.string().describe('What happened and what to do.'),
     created_at: timestampText,
     mailed_at: timestampText
       .nullable()
-      .describe('Null until it was sent by e-mail; stays null where the account has no address.'),
+      .describe('When it was e-mailed; null until then, and if the account has no alert address.'),
   })
   .meta({ id: 'Alert' })
 
@@ -40,7 +40,7 @@ export const alertRoutes: Route[] = [
     operationId: 'listAlerts',
     tag: 'Webhooks',
     summary: 'List alerts',
-    description: 'A key bound to one application sees that one’s alerts.',
+    description: 'An API key of one application gets the alerts of that application.',
     scopes: ['read'],
     query: z.object({ limit, cursor: idCursor('alrt') }),
     answer: pageOf(alertSchema),

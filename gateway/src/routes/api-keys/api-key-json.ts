@@ -13,7 +13,9 @@ const common = {
   id: id('key'),
   name: z.string(),
   scopes: z.array(scope),
-  app_id: id('app').nullable().describe('The one application that a bound key reaches.'),
+  app_id: id('app')
+    .nullable()
+    .describe('The application that the key is restricted to; null for all applications.'),
   last_four: z.string().describe('The key’s last four characters.'),
   created_at: timestampText,
 }
@@ -32,7 +34,9 @@ export const newApiKeySchema = z
     key: z
       .string()
       .nullable()
-      .describe('Shown here and never again; `null` in a repeated answer: revoke it.'),
+      .describe(
+        'The API key, shown only once. It is `null` if the request is replayed: revoke the key then.',
+      ),
   })
   .meta({ id: 'NewApiKey' })
 
@@ -52,7 +56,7 @@ export const createApiKeyBody = z.strictObject({
     .array(scope)
     .min(1, 'must name at least one scope')
     .transform((scopes) => [...new Set(scopes)]),
-  app_id: optional(reference('app', 'application')).describe('Binds the key to one application.'),
+  app_id: optional(reference('app', 'application')).describe('Restricts the key to one application.'),
 })
 
 export function apiKeyJson(apiKey: ApiKey): z.output<typeof apiKeySchema> {

@@ -21,7 +21,7 @@ export const apiKeyRoutes: Route[] = [
     path: '/v1/api-keys',
     operationId: 'createApiKey',
     tag,
-    summary: 'Make an API key',
+    summary: 'Create an API key',
     scopes: ['admin'],
     accountWide: true,
     body: createApiKeyBody,
@@ -44,7 +44,7 @@ export const apiKeyRoutes: Route[] = [
     path: '/v1/api-keys',
     operationId: 'listApiKeys',
     tag,
-    summary: 'List API keys, revoked ones too',
+    summary: 'List API keys, including revoked ones',
     scopes: ['admin'],
     accountWide: true,
     query: z.object({ limit, cursor: idCursor('key') }),
@@ -63,8 +63,8 @@ export const apiKeyRoutes: Route[] = [
     path: '/v1/api-keys/self',
     operationId: 'getOwnApiKey',
     tag,
-    summary: 'Read the API key that the request is made with',
-    description: 'Any key may: it says what the key can do, and in which account and application.',
+    summary: 'Get the API key of this request',
+    description: 'Works with every API key. Returns its scopes, account and application.',
     scopes: closedSets.scope,
     answer: ownApiKeySchema,
     handle: async ({ services, accountId, keyId }) => ({
@@ -77,8 +77,7 @@ export const apiKeyRoutes: Route[] = [
     operationId: 'revokeApiKey',
     tag,
     summary: 'Revoke an API key',
-    description:
-      'It is refused everywhere within 2 seconds, and stays listed. Revoking it again changes nothing.',
+    description: 'The key is refused within 2 seconds and stays listed. Revoking again changes nothing.',
     scopes: ['admin'],
     accountWide: true,
     exists: ({ services, accountId, params }) =>

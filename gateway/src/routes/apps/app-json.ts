@@ -8,7 +8,7 @@ import { isoText, timestampText } from '../../fields/timestamp.ts'
 const rootKey = z
   .string()
   .describe(
-    'Compiled into the product as `rootKey`: it believes signing keys only where this key vouches for them. The newest, where there are several.',
+    'Root key: compile it into the product as `rootKey`. The product trusts only signing keys that are signed by it. The newest one if there are several.',
   )
   .meta({
     pattern: '^lrk_[A-Za-z0-9_-]{43}$',

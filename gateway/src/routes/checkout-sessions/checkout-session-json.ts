@@ -19,7 +19,7 @@ export const checkoutSessionSchema = z
     fee_minor: minorUnitsNumber.describe('The service’s transaction fee.'),
     created_at: timestampText,
     licence_id: id('lic').nullable(),
-    reason: z.string().nullable().describe('Why no licence could be issued, an error code; else null.'),
+    reason: z.string().nullable().describe('Error code: why no licence could be issued; null otherwise.'),
   })
   .meta({ id: 'CheckoutSession' })
 
@@ -27,7 +27,7 @@ export const createCheckoutSessionBody = z.strictObject({
   plan_id: reference('pln', 'plan'),
   external_ref: externalRef,
   success_url: webAddress.describe('Where the customer goes after paying.'),
-  cancel_url: webAddress.describe('Where the customer goes who does not pay.'),
+  cancel_url: webAddress.describe('Where the customer goes if the payment is cancelled.'),
 })
 
 export function checkoutSessionJson(session: CheckoutSession): z.output<typeof checkoutSessionSchema> {

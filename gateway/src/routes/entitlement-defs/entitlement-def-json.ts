@@ -20,7 +20,7 @@ export const entitlementDefSchema = z
     key: z.string().meta({ examples: ['export_pdf'] }),
     kind,
     display_name: z.string(),
-    default: z.string().describe('Applies wherever a plan sets no value of its own.'),
+    default: z.string().describe('Value for plans that do not set their own.'),
   })
   .meta({ id: 'EntitlementDefinition' })
 
@@ -29,11 +29,11 @@ export const createEntitlementDefBody = z
     key: text(textLimits.entitlementKey)
       .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
       .meta({ ...lengths(textLimits.entitlementKey), examples: ['export_pdf'] })
-      .describe('A permanent contract with installed products: it cannot be renamed.'),
+      .describe('The key that installed products use. It cannot be changed.'),
     kind,
-    display_name: optional(displayName).describe('The key, when absent.'),
+    display_name: optional(displayName).describe('Default: the key.'),
     default: optional(value).describe(
-      '`true` or `false` for a feature, an integer for a limit; false or 0 when absent.',
+      '`true` or `false` for a feature, an integer for a limit. Default: `false` or `0`.',
     ),
   })
   .superRefine((definition, context) => {

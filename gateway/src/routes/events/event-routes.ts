@@ -11,7 +11,7 @@ const envelopeSchema = z
     type: z.string(),
     api_version: z.string().meta({ examples: ['2026-11-01'] }),
     created_at: timestampText,
-    sequence: z.int().describe('Grows with each event of the account, without a gap.'),
+    sequence: z.int().describe('Number of the event in the account, without gaps.'),
     account_id: id('acct'),
     application_id: id('app'),
     data: z.object({ object: z.record(z.string(), z.unknown()) }),
@@ -27,7 +27,7 @@ const after = z
     pattern: '^latest$',
     default: 0,
     description:
-      'The sequence after which to read, or `latest`: no event, and the latest sequence as `next_after`.',
+      'Returns the events after this sequence. `latest` returns no event, and the latest sequence in `next_after`.',
   })
   .transform((value, context) => {
     if (value === 'latest') return value
@@ -43,14 +43,18 @@ export const eventRoutes: Route[] = [
     path: '/v1/events',
     operationId: 'listEvents',
     tag: 'Webhooks',
-    summary: 'Read the account’s events in order of their sequence',
+    summary: 'List events in order of their sequence',
     description:
-      'How a consumer that missed deliveries catches up. A key bound to one application sees that one’s events.',
+      'Use it to catch up after missed deliveries. An API key of one application gets the events of that application.',
     scopes: ['read'],
     query: z.object({ after, limit }),
     answer: z.strictObject({
       data: z.array(envelopeSchema),
-      next_after: z.int().describe('The last sequence given, or `after` itself; read on from it.'),
+      next_after: z
+        .int()
+        .describe(
+          'The last sequence in `data`, or `after` if there is none. Pass it as `after` in the next call.',
+        ),
     }),
     handle: async ({ services, accountId, onlyApplicationId, query }) => {
       if (query.after === 'latest') {

@@ -21,14 +21,14 @@ export const licenceDetailSchema = z
     ...licenceFields,
     entitlements: z
       .array(z.strictObject({ key: z.string(), kind: z.enum(closedSets.entitlementKind), value: z.string() }))
-      .describe('The snapshot taken at issue: every definition, override or default, sorted by key.'),
-    activations: z.array(vendorActivationSchema).describe('The newest 100, newest first.'),
-    activations_total: z.int().describe('How many activations there are.'),
+      .describe('The snapshot taken when the licence was issued: all entitlements, sorted by key.'),
+    activations: z.array(vendorActivationSchema).describe('The newest 100 activations, newest first.'),
+    activations_total: z.int().describe('Number of activations.'),
     call_home: z
       .array(z.strictObject({ host: z.string(), product_version: z.string(), seen_at: timestampText }))
       .describe('The latest 50 call-homes, newest first.'),
     legacy_key: z.string().nullable(),
-    allowed: z.array(z.enum(closedSets.licenceVerb)).describe('The verbs that would change the licence now.'),
+    allowed: z.array(z.enum(closedSets.licenceVerb)).describe('The lifecycle verbs that are possible now.'),
     plan_drift: z
       .array(
         z.strictObject({
@@ -39,7 +39,7 @@ export const licenceDetailSchema = z
         }),
       )
       .describe(
-        'The entitlements in which the snapshot differs from what the plan would grant now, sorted by key; null on the side that has no such key.',
+        'Entitlements whose value in the snapshot differs from the current value of the plan, sorted by key.',
       ),
   })
   .meta({ id: 'LicenceDetail' })
@@ -50,13 +50,15 @@ export const historyEntrySchema = z
   .strictObject({
     at: timestampText,
     type: z.enum(closedSets.historyType),
-    from: licenceStatus.nullable().describe('The status before; null for a licence’s first entry.'),
+    from: licenceStatus.nullable().describe('Previous status; null in the first entry.'),
     to: licenceStatus,
     actor: z.string().describe('An API key’s id, `processor`, `sweep` or `product`.'),
-    cause: z.string().nullable().describe('Event, charge, archive or activation that it came from.'),
+    cause: z.string().nullable().describe('The event, charge, archive or activation that caused it.'),
     changes: changesSchema
       .nullable()
-      .describe('On type `changed`: each field that changed, with its values before and after; else null.'),
+      .describe(
+        'For type `changed`: each changed field with its previous and new value; null for other types.',
+      ),
   })
   .meta({ id: 'LicenceHistoryEntry' })
 

@@ -23,7 +23,9 @@ const restrictions = z
         .array(domain)
         .max(mostDomains, `must have at most ${mostDomains} entries`)
         .transform((domains) => [...new Set(domains)]),
-    ).describe('Host names; `*.example.com` is any depth of sub-domain of it, and not itself.'),
+    ).describe(
+      'Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`.',
+    ),
     max_activations: optional(count),
     max_seats: optional(count),
   })
@@ -37,7 +39,7 @@ export const issueLicenceBody = z.strictObject({
   external_ref: externalRef,
   plan_id: reference('pln', 'plan'),
   restrictions: optional(restrictions),
-  expires_on: optional(timestamp).describe('Absent: the licence never expires.'),
+  expires_on: optional(timestamp).describe('Default: the licence never expires.'),
 })
 
 export const updateLicenceBody = z.strictObject({
@@ -46,7 +48,7 @@ export const updateLicenceBody = z.strictObject({
     .nullable()
     .transform((given) => given ?? { domains: [], maxActivations: undefined, maxSeats: undefined })
     .optional()
-    .describe('Replaces the whole object; null: the licence is not restricted.'),
+    .describe('Replaces all restrictions. null removes them.'),
   expires_on: timestamp.nullable().optional().describe('null: the licence never expires.'),
 })
 
@@ -55,13 +57,13 @@ export const importLicencesBody = z.strictObject({
     .array(z.strictObject({ legacy_key: storableText, external_ref: storableText, plan_id: storableText }))
     .min(1, 'must have at least one item')
     .max(mostItems, `must have at most ${mostItems} items`)
-    .describe('An item that breaks a rule of its own fails alone.'),
-  dry_run: optional(z.boolean()).describe('true: the same answer, and nothing is written.'),
+    .describe('An invalid item fails, the others are imported.'),
+  dry_run: optional(z.boolean()).describe('true: returns the result without importing anything.'),
 })
 
 const lastSeen = z
   .string()
-  .meta({ description: 'A timestamp: called home at or after it; or `never`.', examples: ['never'] })
+  .meta({ description: 'A timestamp (last call-home at or after it) or `never`.', examples: ['never'] })
   .transform((value, context) => {
     if (value === 'never') return { never: true as const }
     const ms = parseTimestamp(value)
@@ -79,7 +81,7 @@ export const listLicencesQuery = z.object({
     .transform((host) => host.toLowerCase())
     .optional()
     .describe(
-      'A host that is an entry of `restrictions.domains`, or was seen in an activation or call-home.',
+      'A host that is an entry of `restrictions.domains`, or that an activation or call-home reported.',
     ),
   last_seen: lastSeen.optional(),
   external_ref: storableText.optional(),

@@ -22,13 +22,13 @@ export const licenceRoutes: Route[] = [
     tag,
     summary: 'Issue a licence',
     description:
-      'Repeated with the same `Idempotency-Key` and the same body it answers the same licence and mints no second one.',
+      'A retry with the same `Idempotency-Key` and the same body returns the same licence. No second licence is created.',
     scopes: ['issue'],
     needsIdempotencyKey: true,
     body: issueLicenceBody,
     status: 201,
     answer: licenceSchema,
-    answerHeaders: { 'Idempotent-Replayed': '`true` where the licence had been issued before.' },
+    answerHeaders: { 'Idempotent-Replayed': '`true` if the licence was issued before.' },
     errors: ['plan_archived'],
     handle: async (call) => {
       const { external_ref: externalRef, plan_id: planId, restrictions, expires_on: expiresOn } = call.body
@@ -51,9 +51,9 @@ export const licenceRoutes: Route[] = [
     path: `${all}/import`,
     operationId: 'importLicences',
     tag,
-    summary: 'Import licences of another system',
+    summary: 'Import licences from another system',
     description:
-      'Items converge on `legacy_key`: sending a batch again changes nothing and reports them as `existing`.',
+      'Each item is identified by its `legacy_key`. Items that were imported before are reported as `existing` and not changed.',
     scopes: ['issue'],
     bodyLimit: importLimit,
     body: importLicencesBody,
@@ -79,8 +79,8 @@ export const licenceRoutes: Route[] = [
     tag,
     summary: 'List licences',
     description:
-      'Filters combine. Under filters that hardly any licence meets together a page may be short or empty: only ' +
-      '`next_cursor: null` is the end.',
+      'Filters can be combined. If few licences match all filters, a page can be short or empty: continue until ' +
+      '`next_cursor` is null.',
     scopes: ['read'],
     query: listLicencesQuery,
     answer: pageOf(licenceSchema),

@@ -73,7 +73,7 @@ export const oneLicenceRoutes: Route[] = [
     path: one,
     operationId: 'getLicence',
     tag,
-    summary: 'Read a licence with its entitlements, activations and recent call-homes',
+    summary: 'Get a licence with its entitlements, activations and recent call-homes',
     scopes: ['read'],
     answer: licenceDetailSchema,
     handle: async (call) => ({ body: licenceDetailJson(await findLicence(call)) }),
@@ -83,9 +83,9 @@ export const oneLicenceRoutes: Route[] = [
     path: one,
     operationId: 'updateLicence',
     tag,
-    summary: 'Change a licence’s customer reference, restrictions or end',
+    summary: 'Update the customer reference, restrictions or expiry date of a licence',
     description:
-      'Any subset of the fields. An expired licence whose end comes to lie ahead returns to what it was before it expired.',
+      'Send any subset of the fields. An expired licence with a new expiry date in the future returns to its status before it expired.',
     scopes: ['issue'],
     body: updateLicenceBody,
     answer: licenceSchema,
@@ -109,7 +109,7 @@ export const oneLicenceRoutes: Route[] = [
     path: `${one}/history`,
     operationId: 'listLicenceHistory',
     tag,
-    summary: 'List what happened to a licence, newest first',
+    summary: 'List the history of a licence, newest first',
     scopes: ['read'],
     query: z.object({ limit, cursor: positionCursor }),
     answer: pageOf(historyEntrySchema),
@@ -130,7 +130,7 @@ export const oneLicenceRoutes: Route[] = [
     path: `${one}/activations`,
     operationId: 'listActivations',
     tag,
-    summary: 'List the installations that a licence is active on, newest first',
+    summary: 'List the activations of a licence, newest first',
     scopes: ['read'],
     query: z.object({ limit, cursor: idCursor('act') }),
     answer: pageOf(vendorActivationSchema),
@@ -149,9 +149,9 @@ export const oneLicenceRoutes: Route[] = [
     path: `${one}/activations/{activation_id}`,
     operationId: 'freeActivation',
     tag,
-    summary: 'Free the place of an installation',
+    summary: 'Free an activation',
     description:
-      'Without the token of the installation, for a machine that is gone. Its next refresh is answered with 404.',
+      'For a lost machine: needs no token of the installation. The next refresh of the installation is answered with 404.',
     scopes: ['revoke'],
     exists: findActivation,
     handle: async (call) => {
@@ -163,18 +163,20 @@ export const oneLicenceRoutes: Route[] = [
       return {}
     },
   }),
-  verbRoute('suspend', 'Suspend an active licence', 'Installed products lose access at their next refresh.'),
-  verbRoute('reactivate', 'Make a suspended licence active again', 'Its plan has to be active.', [
-    'plan_archived',
-  ]),
+  verbRoute(
+    'suspend',
+    'Suspend an active licence',
+    'Installed products lose access at their next token refresh.',
+  ),
+  verbRoute('reactivate', 'Reactivate a suspended licence', 'The plan must be active.', ['plan_archived']),
   verbRoute(
     'revoke',
     'Revoke a licence permanently',
-    'Installed products notice it within their check interval. There is no un-revoke. Revoking again changes nothing.',
+    'Online products stop within their check interval. A revocation cannot be undone. Revoking again changes nothing.',
   ),
   verbRoute(
     'retire',
     'Retire a licence',
-    'The end of a licence: nothing follows it. Retiring again changes nothing.',
+    'Takes the licence out of use permanently. Retiring again changes nothing.',
   ),
 ]

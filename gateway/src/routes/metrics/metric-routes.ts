@@ -14,11 +14,11 @@ const mostDays = { day: 366, hour: 7 }
 const query = z
   .object({
     metric: z.enum(metrics),
-    from: day.describe('The first day, of UTC.'),
-    to: day.describe('The last day, included.'),
+    from: day.describe('The first day (UTC).'),
+    to: day.describe('The last day (UTC), inclusive.'),
     step: z
       .enum(steps)
-      .describe('`day`, of at most 366 days; or `hour`, of at most 7 days and `deliveries` alone.'),
+      .describe('`day` (at most 366 days), or `hour` (at most 7 days, only for `deliveries`).'),
   })
   .superRefine(({ metric, from, to, step }, context) => {
     const refuse = (field: string, message: string) =>
@@ -41,9 +41,9 @@ export const metricRoutes: Route[] = [
     path: '/v1/apps/{app_id}/metrics',
     operationId: 'readMetrics',
     tag: 'Metrics',
-    summary: 'Read what happened in each step of a time',
+    summary: 'Get a metric over time',
     description:
-      'A point for every step, also where nothing happened. What happened is in it within 10 seconds. Payments count by the day on which they occurred.',
+      'Returns one point for every step, including steps without data. Data appears within 10 seconds. Payments count on the day on which they occurred.',
     scopes: ['read'],
     query,
     answer: z.strictObject({
@@ -53,8 +53,8 @@ export const metricRoutes: Route[] = [
       to: z.string().meta({ format: 'date' }),
       points: z.array(
         z.strictObject({
-          at: timestampText.describe('When the step begins.'),
-          values: values.describe('What the metric counts.'),
+          at: timestampText.describe('Start of the step.'),
+          values: values.describe('The values of the metric.'),
         }),
       ),
     }),

@@ -4,10 +4,10 @@ const count = z.int()
 
 const payments = z
   .strictObject({
-    count: count.describe('Payments of the day.'),
-    gross_minor: count.describe('What they came to.'),
-    refunded_minor: count.describe('Refunds and chargebacks of the day, whenever their payments were.'),
-    fee_minor: count.describe('Fees of the day’s payments, less what has been credited of them.'),
+    count: count.describe('Number of payments.'),
+    gross_minor: count.describe('Sum of the payments.'),
+    refunded_minor: count.describe('Refunds and chargebacks of this day, including those of older payments.'),
+    fee_minor: count.describe('Fees of the payments of this day, less their credits.'),
   })
   .describe('In minor units of the currency.')
 
@@ -16,7 +16,7 @@ export const metricValues = {
   licences: z.strictObject({
     issued: count,
     imported: count,
-    created: count.describe('By payments.'),
+    created: count.describe('Licences created by payments.'),
     suspended: count,
     reactivated: count,
     revoked: count,
@@ -27,13 +27,19 @@ export const metricValues = {
   }),
   activations: z.strictObject({
     new: count,
-    freed: count.describe('By the product or by the vendor.'),
-    seen: count.describe('Activations that called home, each once, freed since or not.'),
+    freed: count.describe('Activations freed by the product or by the vendor.'),
+    seen: count.describe(
+      'Activations that called home, each counted once, including those that were freed later.',
+    ),
   }),
   deliveries: z.strictObject({
     delivered: count,
     failed_attempts: count,
-    p50_ms: count.nullable().describe('From the event to its first 2xx; null where nothing was delivered.'),
+    p50_ms: count
+      .nullable()
+      .describe(
+        'Median time from the event to the first 2xx response, in milliseconds; null if nothing was delivered.',
+      ),
     p95_ms: count.nullable(),
   }),
   payments: z.record(z.string(), payments).describe('By currency.'),

@@ -6,7 +6,7 @@ import { keylessRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 
 const migrationSchema = z
-  .strictObject({ licence_id: id('lic'), key: z.string().describe('The licence key from now on.') })
+  .strictObject({ licence_id: id('lic'), key: z.string().describe('The new licence key.') })
   .meta({ id: 'Migration' })
 
 export const migrateRoutes: Route[] = [
@@ -16,7 +16,7 @@ export const migrateRoutes: Route[] = [
     operationId: 'migrateLegacyKey',
     tag: 'Installed products',
     summary: 'Exchange a legacy key for its imported licence',
-    description: 'As often as asked, whatever the licence’s status.',
+    description: 'Can be repeated, and works for every status of the licence.',
     audience: 'product',
     body: z.strictObject({ legacy_key: z.string().describe('The key of the previous system.') }),
     answer: migrationSchema,

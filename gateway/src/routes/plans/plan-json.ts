@@ -14,12 +14,10 @@ const planFields = {
   name: z.string(),
   code: z.string(),
   status: planStatus,
-  active_licences: z
-    .int()
-    .describe('Licences on the plan whose status is active, exact at the time of the answer.'),
+  active_licences: z.int().describe('Number of active licences on the plan.'),
   entitlements: z
     .array(z.strictObject({ entitlement_def_id: id('ent'), value: z.string() }))
-    .describe('Overrides of the definitions’ defaults.'),
+    .describe('The values that the plan sets.'),
   created_at: timestampText,
   updated_at: timestampText,
 }
@@ -29,7 +27,7 @@ export const planSchema = z.strictObject(planFields).meta({ id: 'Plan' })
 export const archivedPlanSchema = z
   .strictObject({
     ...planFields,
-    suspended_licences: z.int().describe('Licences that this archive suspended.'),
+    suspended_licences: z.int().describe('Number of licences that were suspended.'),
   })
   .meta({ id: 'ArchivedPlan' })
 
@@ -56,7 +54,7 @@ export const updatePlanBody = z.strictObject({
   name: optional(name),
   code: optional(code),
   entitlements: optional(overrides).describe(
-    'The complete set of overrides: what is not listed goes back to its default. Absent: untouched.',
+    'The complete list of values that the plan sets. All other entitlements go back to their default. Omit it to keep the current values.',
   ),
 })
 

@@ -30,7 +30,7 @@ export const setPriceBody = z.strictObject({
   currency,
   mode,
   period_months: optional(count.max(mostMonths, `must be at most ${mostMonths}`)).describe(
-    'How long a one-off payment’s licence lasts; absent: it never expires.',
+    'Duration of a licence that is paid once. Default: it never expires.',
   ),
 })
 

@@ -13,7 +13,7 @@ const processorSchema = z
     processor: name,
     connected_account: z.string(),
     connected_at: timestampText,
-    livemode: z.boolean().describe('Whether money moves; false in the processor’s test mode.'),
+    livemode: z.boolean().describe('true if real money is charged; false in the processor’s test mode.'),
   })
   .meta({ id: 'Processor' })
 
@@ -36,7 +36,7 @@ function processorJson(processor: Processor): z.output<typeof processorSchema> {
 
 const authorizationSchema = z
   .strictObject({
-    url: z.string().describe('To open in a browser, within 15 minutes and once.'),
+    url: z.string().describe('Open it in a browser. It works once, for 15 minutes.'),
   })
   .meta({ id: 'ProcessorAuthorization' })
 
@@ -50,7 +50,7 @@ export const processorRoutes: Route[] = [
     tag,
     summary: 'Connect the account to a payment processor',
     description:
-      'The account at the processor exists, is connected to the platform (else 422) and to no other vendor account (else `already_exists`); 503 where the processor cannot be asked. Connecting another releases the one before; what was sold through that one stays here. Where accounts have to be proven, one that was not is `conflict`.',
+      'The account must exist at the processor and be connected to the platform (422 otherwise), and must not be connected to another vendor account (409 `already_exists`). 503 if the processor does not answer. Connecting another account releases the previous one; its past sales stay with this vendor account. If the service requires proof of ownership, an account without proof is refused with 409 `conflict`: use `POST /v1/processor/authorizations`.',
     scopes: ['admin'],
     accountWide: true,
     body: connectBody,
@@ -66,9 +66,9 @@ export const processorRoutes: Route[] = [
     path: '/v1/processor/authorizations',
     operationId: 'authorizeProcessor',
     tag,
-    summary: 'Prove an account at the payment processor, and connect it',
+    summary: 'Connect a payment processor account through its consent page',
     description:
-      'Open `url` in a browser: on the page of the processor its holder gives access to it, comes back to a page here that names the vendor account, and connects it with a click.',
+      'Open `url` in a browser and grant access on the page of the processor. It redirects to a page of this service, which shows the vendor account and a button to connect.',
     scopes: ['admin'],
     accountWide: true,
     status: 201,
@@ -85,7 +85,7 @@ export const processorRoutes: Route[] = [
     path: '/v1/processor',
     operationId: 'getProcessor',
     tag,
-    summary: 'Read which payment processor is connected',
+    summary: 'Get the connected payment processor account',
     scopes: ['admin'],
     accountWide: true,
     answer: processorSchema,
@@ -99,8 +99,8 @@ export const processorRoutes: Route[] = [
     path: '/v1/processors/stripe/events',
     operationId: 'receiveStripeEvent',
     tag,
-    summary: 'Receive an event of Stripe’s',
-    description: 'For Stripe alone: verified by the signature over the exact bytes in `Stripe-Signature`.',
+    summary: 'Receive a Stripe event',
+    description: 'Called by Stripe. The signature in `Stripe-Signature` is verified over the raw body.',
     audience: 'processor',
     rawBody: true,
     answer: z.strictObject({ received: z.literal(true) }),

@@ -20,7 +20,7 @@ const refundSchema = z
     lane: z.enum(closedSets.refundLane),
     status: z
       .enum([...closedSets.refundStatus, ...closedSets.disputeStatus])
-      .describe('Of a refund or, where the lane is chargeback, of the dispute.'),
+      .describe('Status of the refund, or of the dispute if `lane` is `chargeback`.'),
     occurred_at: timestampText,
   })
   .meta({ id: 'Refund' })

@@ -16,7 +16,7 @@ const since = z
   .meta({
     type: 'integer',
     minimum: 0,
-    description: 'A version given out before: only what was added after it.',
+    description: 'A previous `version`: returns only licences added after it.',
   })
   .transform((value, context) => {
     if (/^(?:0|[1-9][0-9]{0,15})$/.test(value) && Number.isSafeInteger(Number(value))) return BigInt(value)
@@ -31,7 +31,7 @@ const revocationsSchema = z
     signature: z
       .string()
       .describe(
-        'Compact JWS; its payload is the JSON `{app_id, version, since, revoked, iat, exp}`. Where more than 256 licences were revoked after the version asked for, the signed list may start from an earlier one.',
+        'Compact JWS with the payload `{app_id, version, since, revoked, iat, exp}`. If more than 256 licences were revoked after `since`, the signed list can start at an earlier version.',
       ),
   })
   .meta({ id: 'Revocations' })
@@ -42,7 +42,7 @@ const jwksSchema = z
     signed: z
       .array(z.string())
       .describe(
-        'The same set signed by each current root key: a compact JWS, header `{alg: "EdDSA", kid: <root_key>}`, payload `{app_id, keys, iat, exp}`. What is past its `exp`, or older than one held, is not to be believed.',
+        'The key set, signed by each current root key: a compact JWS with the header `{alg: "EdDSA", kid: <root_key>}` and the payload `{app_id, keys, iat, exp}`. Reject an entry that is past its `exp` or older than one that you already have.',
       ),
   })
   .meta({ id: 'JsonWebKeySet' })
@@ -53,14 +53,14 @@ export const revocationRoutes: Route[] = [
     path: '/v1/apps/{app_id}/revocations',
     operationId: 'getRevocations',
     tag,
-    summary: 'Read which licences are revoked',
+    summary: 'Get the revocation list',
     description:
-      'Signed, cacheable, and at most 2 seconds old. Ask with `since` for what was added after a version.',
+      'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version.',
     audience: 'product',
     query: z.object({ since: since.optional() }),
     answer: revocationsSchema,
     alsoAnswers: { 304: 'Nothing changed since the `ETag` in `If-None-Match`.' },
-    answerHeaders: { ETag: 'Names this state of the list.' },
+    answerHeaders: { ETag: 'Identifies this state of the list.' },
     handle: async ({
       services,
       params,
@@ -86,8 +86,8 @@ export const revocationRoutes: Route[] = [
     path: '/v1/apps/{app_id}/jwks.json',
     operationId: 'getSigningKeys',
     tag,
-    summary: 'Read the public keys that tokens and revocation lists are signed with',
-    description: 'A product believes keys only inside a `signed` that a root key compiled into it verifies.',
+    summary: 'Get the public keys of tokens and revocation lists',
+    description: 'A product must trust only keys in a `signed` entry that its compiled-in root key verifies.',
     audience: 'product',
     answer: jwksSchema,
     handle: async ({ services, params }) => {

@@ -27,15 +27,15 @@ const saleEventBody = z
   .strictObject({
     sale_id: text(textLimits.reference)
       .meta({ examples: ['order-2026-0042'] })
-      .describe('The other shop’s id of the sale.'),
+      .describe('Id of the sale in the other shop.'),
     external_ref: externalRef,
-    plan_id: optional(reference('pln', 'plan')).describe('This or `price_id`.'),
-    price_id: optional(text(textLimits.reference)).describe('A price that a plan is mapped to.'),
+    plan_id: optional(reference('pln', 'plan')).describe('Send either `plan_id` or `price_id`.'),
+    price_id: optional(text(textLimits.reference)).describe('The price of a plan.'),
     amount: minorUnits,
     currency,
     occurred_at: timestamp,
     expires_on: optional(timestamp).describe(
-      'Absent: by the plan’s price; without a duration there, the licence never expires.',
+      'Default: from `period_months` of the plan’s price; without it, the licence never expires.',
     ),
   })
   .superRefine(({ plan_id: planId, price_id: priceId }, context) => {
@@ -66,7 +66,7 @@ const listedSaleEventSchema = z
     occurred_at: timestampText,
     status: z.enum(closedSets.saleStatus),
     licence_id: id('lic').nullable(),
-    reason: z.string().nullable().describe('Why no licence could be issued, an error code; else null.'),
+    reason: z.string().nullable().describe('Error code: why no licence could be issued; null otherwise.'),
   })
   .meta({ id: 'ListedSaleEvent' })
 
@@ -100,8 +100,8 @@ export const saleEventRoutes: Route[] = [
     path: '/v1/apps/{app_id}/sale-events',
     operationId: 'listSaleEvents',
     tag: 'Checkout and sales',
-    summary: 'List sales reported from another shop, the latest report first',
-    description: '`since` and `until` are of the time at which the sale occurred. Filters combine.',
+    summary: 'List sales of another shop, latest report first',
+    description: '`since` and `until` filter by `occurred_at`. Filters can be combined.',
     scopes: ['read'],
     query: z.object({
       limit,
@@ -127,8 +127,8 @@ export const saleEventRoutes: Route[] = [
     path: '/v1/apps/{app_id}/sale-events',
     operationId: 'recordSaleEvent',
     tag: 'Checkout and sales',
-    summary: 'Report a sale made in another shop',
-    description: 'It provisions like a checkout and costs no fee. Sending a sale again is safe.',
+    summary: 'Report a sale of another shop',
+    description: 'Provisions the licence as a checkout does. There is no fee. A retry has no second effect.',
     scopes: ['issue'],
     body: saleEventBody,
     status: 201,

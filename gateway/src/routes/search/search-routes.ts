@@ -9,7 +9,7 @@ import { licenceJson, licenceSchema } from '../licences/licence-json.ts'
 const q = z
   .string()
   .meta({ ...lengths(textLimits.search), examples: ['acme'] })
-  .describe('White space around it does not count.')
+  .describe('White space at the beginning and the end is ignored.')
   .transform((text, context) => {
     const trimmed = text.trim()
     const problem = problemOfText(trimmed, textLimits.search)
@@ -24,15 +24,15 @@ export const searchRoutes: Route[] = [
     path: '/v1/apps/{app_id}/search',
     operationId: 'searchLicences',
     tag: 'Licences',
-    summary: 'Find licences by what a customer has of them',
+    summary: 'Search licences',
     description:
-      'A licence’s id, key or legacy key, an activation, a charge, a checkout session, a sale, a host, or the beginning of a customer reference. At most 20, exact matches first.',
+      'Searches by licence id, licence key, legacy key, activation, charge, checkout session, sale, host, or the beginning of a customer reference. Returns at most 20 licences, exact matches first.',
     scopes: ['read'],
     query: z.object({ q }),
     answer: z.strictObject({
       data: z.array(
         z.strictObject({
-          matched: z.enum(closedSets.searchMatch).describe('What was found.'),
+          matched: z.enum(closedSets.searchMatch).describe('The field that matched.'),
           licence: licenceSchema,
         }),
       ),

@@ -51,7 +51,7 @@ export const spendCapRoutes: Route[] = [
     path,
     operationId: 'getSpendCap',
     tag,
-    summary: 'Read the monthly cap on transaction fees',
+    summary: 'Get the monthly cap on transaction fees',
     scopes: ['admin'],
     accountWide: true,
     answer: spendCapSchema,

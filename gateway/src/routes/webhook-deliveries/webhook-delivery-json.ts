@@ -19,7 +19,7 @@ const common = {
   licence_id: id('lic')
     .nullable()
     .describe(
-      'What the event is about; null where that is no licence, and in deliveries of earlier releases.',
+      'The licence of the event; null if the event is about none, and in deliveries of earlier releases.',
     ),
 }
 
@@ -39,8 +39,8 @@ export const attemptSchema = z
 export const deliveryDetailSchema = z
   .strictObject({
     ...common,
-    payload: z.string().nullable().describe('The exact string sent; null after its retention of 90 days.'),
-    attempts: z.array(attemptSchema).describe('The newest 100, oldest of them first.'),
+    payload: z.string().nullable().describe('The exact request body; null after 90 days.'),
+    attempts: z.array(attemptSchema).describe('The newest 100 attempts, oldest first.'),
   })
   .meta({ id: 'WebhookDeliveryDetail' })
 

@@ -11,7 +11,9 @@ import { webhookUrl } from '../../fields/web-address.ts'
 const secret = z
   .string()
   .nullable()
-  .describe('Signs deliveries. Shown here and never again; `null` in a repeated answer: rotate it.')
+  .describe(
+    'Signing secret, shown only once. It is `null` if the request is replayed: rotate the secret then.',
+  )
 
 const common = {
   id: id('whe'),
@@ -28,7 +30,7 @@ const healthSchema = z
     last_failure_at: timestampText.nullable(),
     failing_since: timestampText
       .nullable()
-      .describe('The first failed attempt after the last that succeeded; null while it does not fail.'),
+      .describe('First failed attempt since the last success; null if the last attempt succeeded.'),
   })
   .meta({ id: 'WebhookEndpointHealth' })
 
@@ -39,8 +41,8 @@ export const webhookEndpointSchema = z
     disabled_reason: z.enum(closedSets.disabledReason).nullable(),
     failing_attempts: z
       .int()
-      .describe('Attempts made of the event that fails most, from its 4th on; else 0.'),
-    failing_since: timestampText.nullable().describe('First failure of that event.'),
+      .describe('Failed attempts of the event with the most failures, if 4 or more; 0 otherwise.'),
+    failing_since: timestampText.nullable().describe('First failed attempt of that event.'),
     health: healthSchema,
   })
   .meta({ id: 'WebhookEndpoint' })
@@ -66,7 +68,9 @@ const subscribedEvents = z
   })
 
 export const createWebhookEndpointBody = z.strictObject({
-  url: webhookUrl.describe('https, publicly reachable; private and internal addresses are refused.'),
+  url: webhookUrl.describe(
+    'An https URL that is publicly reachable. Private and internal addresses are refused.',
+  ),
   subscribed_events: subscribedEvents.describe('`*`, or event types separated by commas.'),
 })
 
@@ -94,9 +98,9 @@ const eventType = z
 
 export const recoverBody = z.strictObject({
   since: timestamp.describe('Events created at this time or later.'),
-  until: optional(timestamp).describe('Events created before this time; absent: now.'),
+  until: optional(timestamp).describe('Events created before this time. Default: now.'),
   types: optional(z.array(eventType).min(1).max(100)).describe(
-    'Absent: all that the endpoint is subscribed to.',
+    'Default: all types that the endpoint is subscribed to.',
   ),
 })
 

@@ -37,7 +37,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read an entitlement definition
+     * Get an entitlement definition
      * @description Scope: `admin` or `read`.
      */
     get: operations['getEntitlementDefinition']
@@ -45,7 +45,7 @@ export interface paths {
     post?: never
     /**
      * Delete an entitlement definition and all plan values for it
-     * @description Licences already issued keep their snapshot.
+     * @description Existing licences keep their snapshot.
      *
      *     Scope: `admin`.
      */
@@ -53,8 +53,8 @@ export interface paths {
     options?: never
     head?: never
     /**
-     * Change an entitlement definition
-     * @description Key and kind are permanent. Licences already issued keep their snapshot.
+     * Update an entitlement definition
+     * @description The key and the kind cannot be changed. Existing licences keep their snapshot.
      *
      *     Scope: `admin`.
      */
@@ -75,7 +75,7 @@ export interface paths {
     get: operations['listPlans']
     put?: never
     /**
-     * Make a plan
+     * Create a plan
      * @description Scope: `admin`.
      */
     post: operations['createPlan']
@@ -93,7 +93,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a plan
+     * Get a plan
      * @description Scope: `admin` or `read`.
      */
     get: operations['getPlan']
@@ -103,8 +103,8 @@ export interface paths {
     options?: never
     head?: never
     /**
-     * Change a plan
-     * @description Any subset of the fields, on a retired plan too. Licences already issued keep their snapshot.
+     * Update a plan
+     * @description Send any subset of the fields. A retired plan can be updated too. Existing licences keep their snapshot.
      *
      *     Scope: `admin`.
      */
@@ -121,7 +121,7 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Retire a plan and suspend its active licences
+     * Archive a plan and suspend its active licences
      * @description Scope: `admin`.
      */
     post: operations['archivePlan']
@@ -141,8 +141,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Make a retired plan active again
-     * @description The licences that the archive suspended stay suspended; each needs its own reactivate.
+     * Restore a retired plan
+     * @description Licences that the archive suspended stay suspended. Reactivate each of them.
      *
      *     Scope: `admin`.
      */
@@ -161,21 +161,21 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a plan’s price
+     * Get the price of a plan
      * @description Scope: `admin`.
      */
     get: operations['getPrice']
     /**
-     * Map a plan to a price of the payment processor
-     * @description A plan has one price: a new one replaces it. A price has one plan.
+     * Set the price of a plan
+     * @description Maps the plan to a price of the payment processor. A new price replaces the previous one. A price belongs to one plan.
      *
      *     Scope: `admin`.
      */
     put: operations['setPrice']
     post?: never
     /**
-     * Stop selling a plan
-     * @description The plan stays active for those who have it.
+     * Delete the price of a plan
+     * @description The plan can no longer be sold. Existing licences are not affected.
      *
      *     Scope: `admin`.
      */
@@ -194,7 +194,7 @@ export interface paths {
     }
     /**
      * List licences
-     * @description Filters combine. Under filters that hardly any licence meets together a page may be short or empty: only `next_cursor: null` is the end.
+     * @description Filters can be combined. If few licences match all filters, a page can be short or empty: continue until `next_cursor` is null.
      *
      *     Scope: `read`.
      */
@@ -202,7 +202,7 @@ export interface paths {
     put?: never
     /**
      * Issue a licence
-     * @description Repeated with the same `Idempotency-Key` and the same body it answers the same licence and mints no second one.
+     * @description A retry with the same `Idempotency-Key` and the same body returns the same licence. No second licence is created.
      *
      *     Scope: `issue`.
      */
@@ -223,8 +223,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Import licences of another system
-     * @description Items converge on `legacy_key`: sending a batch again changes nothing and reports them as `existing`.
+     * Import licences from another system
+     * @description Each item is identified by its `legacy_key`. Items that were imported before are reported as `existing` and not changed.
      *
      *     Scope: `issue`.
      */
@@ -243,7 +243,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a licence with its entitlements, activations and recent call-homes
+     * Get a licence with its entitlements, activations and recent call-homes
      * @description Scope: `read`.
      */
     get: operations['getLicence']
@@ -253,8 +253,8 @@ export interface paths {
     options?: never
     head?: never
     /**
-     * Change a licence’s customer reference, restrictions or end
-     * @description Any subset of the fields. An expired licence whose end comes to lie ahead returns to what it was before it expired.
+     * Update the customer reference, restrictions or expiry date of a licence
+     * @description Send any subset of the fields. An expired licence with a new expiry date in the future returns to its status before it expired.
      *
      *     Scope: `issue`.
      */
@@ -269,7 +269,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List what happened to a licence, newest first
+     * List the history of a licence, newest first
      * @description Scope: `read`.
      */
     get: operations['listLicenceHistory']
@@ -289,7 +289,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List the installations that a licence is active on, newest first
+     * List the activations of a licence, newest first
      * @description Scope: `read`.
      */
     get: operations['listActivations']
@@ -312,8 +312,8 @@ export interface paths {
     put?: never
     post?: never
     /**
-     * Free the place of an installation
-     * @description Without the token of the installation, for a machine that is gone. Its next refresh is answered with 404.
+     * Free an activation
+     * @description For a lost machine: needs no token of the installation. The next refresh of the installation is answered with 404.
      *
      *     Scope: `revoke`.
      */
@@ -334,7 +334,7 @@ export interface paths {
     put?: never
     /**
      * Suspend an active licence
-     * @description Installed products lose access at their next refresh.
+     * @description Installed products lose access at their next token refresh.
      *
      *     Scope: `revoke`.
      */
@@ -355,8 +355,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Make a suspended licence active again
-     * @description Its plan has to be active.
+     * Reactivate a suspended licence
+     * @description The plan must be active.
      *
      *     Scope: `revoke`.
      */
@@ -378,7 +378,7 @@ export interface paths {
     put?: never
     /**
      * Revoke a licence permanently
-     * @description Installed products notice it within their check interval. There is no un-revoke. Revoking again changes nothing.
+     * @description Online products stop within their check interval. A revocation cannot be undone. Revoking again changes nothing.
      *
      *     Scope: `revoke`.
      */
@@ -400,7 +400,7 @@ export interface paths {
     put?: never
     /**
      * Retire a licence
-     * @description The end of a licence: nothing follows it. Retiring again changes nothing.
+     * @description Takes the licence out of use permanently. Retiring again changes nothing.
      *
      *     Scope: `revoke`.
      */
@@ -419,8 +419,8 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Find licences by what a customer has of them
-     * @description A licence’s id, key or legacy key, an activation, a charge, a checkout session, a sale, a host, or the beginning of a customer reference. At most 20, exact matches first.
+     * Search licences
+     * @description Searches by licence id, licence key, legacy key, activation, charge, checkout session, sale, host, or the beginning of a customer reference. Returns at most 20 licences, exact matches first.
      *
      *     Scope: `read`.
      */
@@ -441,15 +441,15 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List checkouts
-     * @description Filters combine.
+     * List checkout sessions
+     * @description Filters can be combined.
      *
      *     Scope: `read`.
      */
     get: operations['listCheckoutSessions']
     put?: never
     /**
-     * Open a checkout
+     * Create a checkout session
      * @description Scope: `issue`.
      */
     post: operations['createCheckoutSession']
@@ -467,7 +467,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a checkout
+     * Get a checkout session
      * @description Scope: `read`.
      */
     get: operations['getCheckoutSession']
@@ -489,7 +489,7 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Provision a paid checkout whose licence could not be issued
+     * Provision a paid checkout session whose licence could not be issued
      * @description Scope: `issue`.
      */
     post: operations['replayCheckoutSession']
@@ -507,16 +507,16 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List sales reported from another shop, the latest report first
-     * @description `since` and `until` are of the time at which the sale occurred. Filters combine.
+     * List sales of another shop, latest report first
+     * @description `since` and `until` filter by `occurred_at`. Filters can be combined.
      *
      *     Scope: `read`.
      */
     get: operations['listSaleEvents']
     put?: never
     /**
-     * Report a sale made in another shop
-     * @description It provisions like a checkout and costs no fee. Sending a sale again is safe.
+     * Report a sale of another shop
+     * @description Provisions the licence as a checkout does. There is no fee. A retry has no second effect.
      *
      *     Scope: `issue`.
      */
@@ -595,7 +595,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read the monthly cap on transaction fees
+     * Get the monthly cap on transaction fees
      * @description Scope: `admin`.
      */
     get: operations['getSpendCap']
@@ -619,8 +619,8 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read what happened in each step of a time
-     * @description A point for every step, also where nothing happened. What happened is in it within 10 seconds. Payments count by the day on which they occurred.
+     * Get a metric over time
+     * @description Returns one point for every step, including steps without data. Data appears within 10 seconds. Payments count on the day on which they occurred.
      *
      *     Scope: `read`.
      */
@@ -641,13 +641,13 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read which payment processor is connected
+     * Get the connected payment processor account
      * @description Scope: `admin`.
      */
     get: operations['getProcessor']
     /**
      * Connect the account to a payment processor
-     * @description The account at the processor exists, is connected to the platform (else 422) and to no other vendor account (else `already_exists`); 503 where the processor cannot be asked. Connecting another releases the one before; what was sold through that one stays here. Where accounts have to be proven, one that was not is `conflict`.
+     * @description The account must exist at the processor and be connected to the platform (422 otherwise), and must not be connected to another vendor account (409 `already_exists`). 503 if the processor does not answer. Connecting another account releases the previous one; its past sales stay with this vendor account. If the service requires proof of ownership, an account without proof is refused with 409 `conflict`: use `POST /v1/processor/authorizations`.
      *
      *     Scope: `admin`.
      */
@@ -669,8 +669,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Prove an account at the payment processor, and connect it
-     * @description Open `url` in a browser: on the page of the processor its holder gives access to it, comes back to a page here that names the vendor account, and connects it with a click.
+     * Connect a payment processor account through its consent page
+     * @description Open `url` in a browser and grant access on the page of the processor. It redirects to a page of this service, which shows the vendor account and a button to connect.
      *
      *     Scope: `admin`.
      */
@@ -689,7 +689,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List webhook endpoints, disabled ones too
+     * List webhook endpoints, including disabled ones
      * @description Scope: `admin` or `read`.
      */
     get: operations['listWebhookEndpoints']
@@ -713,7 +713,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a webhook endpoint
+     * Get a webhook endpoint
      * @description Scope: `admin` or `read`.
      */
     get: operations['getWebhookEndpoint']
@@ -721,7 +721,7 @@ export interface paths {
     post?: never
     /**
      * Disable a webhook endpoint permanently
-     * @description The record stays; what was still to be delivered to it is marked as failed.
+     * @description The endpoint stays listed as disabled. Its pending deliveries are marked as failed.
      *
      *     Scope: `admin`.
      */
@@ -741,8 +741,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Replace the signing secret
-     * @description Signing switches to the new secret at once.
+     * Rotate the signing secret
+     * @description All attempts from now on are signed with the new secret.
      *
      *     Scope: `admin`.
      */
@@ -763,8 +763,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Send a test event to this endpoint
-     * @description A `webhook.test` event like any other, whatever the endpoint is subscribed to.
+     * Send a test event to a webhook endpoint
+     * @description Sends a `webhook.test` event, whatever event types the endpoint is subscribed to.
      *
      *     Scope: `admin`.
      */
@@ -785,8 +785,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Send an endpoint what it missed
-     * @description Every event of a time that was neither delivered to this endpoint nor is pending there gets a new delivery to it, retried like a first one: at most 100,000 events. Events whose payload is past its retention of 90 days are left out. Repeating the call sends nothing twice.
+     * Recover missed events of a webhook endpoint
+     * @description Creates a new delivery for every event of the period that was not delivered to this endpoint and is not pending there. The deliveries have the usual retry schedule. At most 100,000 events. Events older than 90 days are skipped, because their payload was deleted. Repeating the call sends nothing twice.
      *
      *     Scope: `admin`.
      */
@@ -806,7 +806,7 @@ export interface paths {
     }
     /**
      * List webhook deliveries
-     * @description Filters combine.
+     * @description Filters can be combined.
      *
      *     Scope: `admin` or `read`.
      */
@@ -827,7 +827,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read a webhook delivery with its payload and attempts
+     * Get a webhook delivery with its payload and attempts
      * @description Scope: `admin` or `read`.
      */
     get: operations['getWebhookDelivery']
@@ -869,8 +869,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Send a delivery again now
-     * @description The same event id and body, signed again, as one more attempt. With `endpoint_id` it goes to that endpoint of the application as a new delivery: use it to send what a disabled endpoint missed to its replacement.
+     * Replay a webhook delivery
+     * @description Sends the same event id and body again now, with a new signature, as one more attempt. With `endpoint_id`, creates a new delivery to that endpoint of the application: use it to send missed events of a disabled endpoint to its replacement.
      *
      *     Scope: `admin`.
      */
@@ -889,8 +889,8 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read the account’s events in order of their sequence
-     * @description How a consumer that missed deliveries catches up. A key bound to one application sees that one’s events.
+     * List events in order of their sequence
+     * @description Use it to catch up after missed deliveries. An API key of one application gets the events of that application.
      *
      *     Scope: `read`.
      */
@@ -912,7 +912,7 @@ export interface paths {
     }
     /**
      * List alerts
-     * @description A key bound to one application sees that one’s alerts.
+     * @description An API key of one application gets the alerts of that application.
      *
      *     Scope: `read`.
      */
@@ -933,7 +933,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read the account
+     * Get the account
      * @description Scope: `admin`.
      */
     get: operations['getAccount']
@@ -943,7 +943,7 @@ export interface paths {
     options?: never
     head?: never
     /**
-     * Rename the account or change where its alerts go
+     * Update the name or the alert address of the account
      * @description Scope: `admin`.
      */
     patch: operations['updateAccount']
@@ -958,14 +958,14 @@ export interface paths {
     }
     /**
      * List applications
-     * @description A key bound to one application sees that one.
+     * @description An API key of one application gets only that application.
      *
      *     Scope: `admin` or `read`.
      */
     get: operations['listApplications']
     put?: never
     /**
-     * Make an application
+     * Create an application
      * @description Scope: `admin`.
      */
     post: operations['createApplication']
@@ -983,7 +983,7 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read an application
+     * Get an application
      * @description Scope: `admin`.
      */
     get: operations['getApplication']
@@ -1003,13 +1003,13 @@ export interface paths {
       cookie?: never
     }
     /**
-     * List API keys, revoked ones too
+     * List API keys, including revoked ones
      * @description Scope: `admin`.
      */
     get: operations['listApiKeys']
     put?: never
     /**
-     * Make an API key
+     * Create an API key
      * @description Scope: `admin`.
      */
     post: operations['createApiKey']
@@ -1027,8 +1027,8 @@ export interface paths {
       cookie?: never
     }
     /**
-     * Read the API key that the request is made with
-     * @description Any key may: it says what the key can do, and in which account and application.
+     * Get the API key of this request
+     * @description Works with every API key. Returns its scopes, account and application.
      *
      *     Scope: `admin` or `read` or `revoke` or `issue`.
      */
@@ -1053,7 +1053,7 @@ export interface paths {
     post?: never
     /**
      * Revoke an API key
-     * @description It is refused everywhere within 2 seconds, and stays listed. Revoking it again changes nothing.
+     * @description The key is refused within 2 seconds and stays listed. Revoking again changes nothing.
      *
      *     Scope: `admin`.
      */
@@ -1073,8 +1073,8 @@ export interface paths {
     get?: never
     put?: never
     /**
-     * Activate a machine without a network
-     * @description The body is what `createOfflineRequest` of the SDK gives, and `days`. It takes a place as any activation does. A revocation does not reach the machine while it is offline; freeing the activation frees the place, not the file.
+     * Create a licence file for a machine without a network
+     * @description The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.
      *
      *     Scope: `issue`.
      */
@@ -1352,43 +1352,43 @@ export interface components {
   schemas: {
     EntitlementDefinition: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example ent_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description The entitlement’s key: a permanent contract with installed products.
+       * @description Key of the entitlement.
        * @example export_pdf
        */
       key: string
       /**
-       * @description `feature`: true or false; `limit`: a whole number.
+       * @description `feature`: true or false. `limit`: a whole number.
        * @enum {string}
        */
       kind: 'feature' | 'limit'
-      /** @description Its name for people; the key, unless given. */
+      /** @description Display name. Default: the key. */
       display_name: string
-      /** @description Applies wherever a plan sets no value of its own. */
+      /** @description Value for plans that do not set their own. */
       default: string
     }
     Plan: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example pln_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description The vendor’s own name of the plan, unique in the application. */
+      /** @description Code of the plan, unique in the application. */
       code: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'active' | 'retired'
-      /** @description Licences on the plan whose status is active, exact at the time of the answer. */
+      /** @description Number of active licences on the plan. */
       active_licences: number
-      /** @description Overrides of the definitions’ defaults. */
+      /** @description The values that the plan sets. */
       entitlements: {
         /**
          * @description The entitlement definition.
@@ -1406,29 +1406,29 @@ export interface components {
       created_at: string
       /**
        * Format: date-time
-       * @description When it changed last.
+       * @description When it was last changed.
        * @example 2026-11-01T12:00:00.000Z
        */
       updated_at: string
     }
     ArchivedPlan: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example pln_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description The vendor’s own name of the plan, unique in the application. */
+      /** @description Code of the plan, unique in the application. */
       code: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'active' | 'retired'
-      /** @description Licences on the plan whose status is active, exact at the time of the answer. */
+      /** @description Number of active licences on the plan. */
       active_licences: number
-      /** @description Overrides of the definitions’ defaults. */
+      /** @description The values that the plan sets. */
       entitlements: {
         /**
          * @description The entitlement definition.
@@ -1446,11 +1446,11 @@ export interface components {
       created_at: string
       /**
        * Format: date-time
-       * @description When it changed last.
+       * @description When it was last changed.
        * @example 2026-11-01T12:00:00.000Z
        */
       updated_at: string
-      /** @description Licences that this archive suspended. */
+      /** @description Number of licences that were suspended. */
       suspended_licences: number
     }
     Price: {
@@ -1472,26 +1472,26 @@ export interface components {
        */
       currency: string
       /**
-       * @description `payment`: paid once; `subscription`: paid in every period.
+       * @description `payment`: a one-off payment. `subscription`: a payment in every period.
        * @enum {string}
        */
       mode: 'payment' | 'subscription'
-      /** @description How many months a payment lasts; null: without end, or the subscription’s own period. */
+      /** @description Duration in months of a one-off payment’s licence; null if it never expires or for a subscription. */
       period_months: number | null
     }
     Licence: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example lic_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description The licence key, for the customer.
+       * @description The licence key for the customer.
        * @example 7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB
        */
       key: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
@@ -1507,7 +1507,7 @@ export interface components {
       application_id: string
       /** @description The vendor’s customer reference. */
       external_ref: string
-      /** @description What the licence is restricted to; null where it is not. */
+      /** @description Restrictions of the licence; null if there are none. */
       restrictions: components['schemas']['Restrictions'] | null
       /** @description null: the licence never expires. */
       expires_on: string | null
@@ -1519,7 +1519,7 @@ export interface components {
       created_at: string
       /**
        * Format: date-time
-       * @description When it changed last.
+       * @description When it was last changed.
        * @example 2026-11-01T12:00:00.000Z
        */
       updated_at: string
@@ -1527,56 +1527,56 @@ export interface components {
       status_reason: ('manual' | 'plan_archived' | 'payment_failed' | 'dispute_inquiry') | null
     }
     Restrictions: {
-      /** @description Host names that the product may run on; `*.example.com` is any depth of sub-domain of it, and not itself. */
+      /** @description Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`. */
       domains?: string[]
-      /** @description How many installations may be activated at once; absent: any number. */
+      /** @description Maximum number of activations at the same time. Default: no maximum. */
       max_activations?: number
-      /** @description How many seats the product may grant; absent: any number. The product enforces it. */
+      /** @description Maximum number of seats, enforced by the product. Default: no maximum. */
       max_seats?: number
     }
     ImportResult: {
       /** @description In the order sent. */
       items: {
-        /** @description The licence’s key in the system that it was imported from. */
+        /** @description Key of the licence in the previous system. */
         legacy_key: string
         /**
-         * @description What became of the item.
+         * @description Result of the item.
          * @enum {string}
          */
         result: 'created' | 'existing' | 'failed'
         /** @description The licence. */
         licence_id: string | null
-        /** @description Why it failed; null where it did not. */
+        /** @description Why the item failed; null otherwise. */
         error: {
           /** @description An error code: `not_found`, `plan_archived` or `validation_failed`. */
           code: string
-          /** @description What was wrong and what to do, in a sentence. */
+          /** @description What is wrong and what to do. */
           detail: string
         } | null
       }[]
-      /** @description How many items ended how. */
+      /** @description Number of items by result. */
       summary: {
-        /** @description How many were created. */
+        /** @description Number of items created. */
         created: number
-        /** @description How many had been imported before. */
+        /** @description Number of items imported before. */
         existing: number
-        /** @description How many failed. */
+        /** @description Number of items that failed. */
         failed: number
       }
     }
     LicenceDetail: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example lic_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description The licence key, for the customer.
+       * @description The licence key for the customer.
        * @example 7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB
        */
       key: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
@@ -1592,7 +1592,7 @@ export interface components {
       application_id: string
       /** @description The vendor’s customer reference. */
       external_ref: string
-      /** @description What the licence is restricted to; null where it is not. */
+      /** @description Restrictions of the licence; null if there are none. */
       restrictions: components['schemas']['Restrictions'] | null
       /** @description null: the licence never expires. */
       expires_on: string | null
@@ -1604,69 +1604,69 @@ export interface components {
       created_at: string
       /**
        * Format: date-time
-       * @description When it changed last.
+       * @description When it was last changed.
        * @example 2026-11-01T12:00:00.000Z
        */
       updated_at: string
       /** @description Why it is suspended. */
       status_reason: ('manual' | 'plan_archived' | 'payment_failed' | 'dispute_inquiry') | null
-      /** @description The snapshot taken at issue: every definition, override or default, sorted by key. */
+      /** @description The snapshot taken when the licence was issued: all entitlements, sorted by key. */
       entitlements: {
-        /** @description The entitlement’s key: a permanent contract with installed products. */
+        /** @description Key of the entitlement. */
         key: string
         /**
-         * @description `feature`: true or false; `limit`: a whole number.
+         * @description `feature`: true or false. `limit`: a whole number.
          * @enum {string}
          */
         kind: 'feature' | 'limit'
         /** @description `true` or `false` for a feature, a whole number for a limit. */
         value: string
       }[]
-      /** @description The newest 100, newest first. */
+      /** @description The newest 100 activations, newest first. */
       activations: components['schemas']['LicenceActivation'][]
-      /** @description How many activations there are. */
+      /** @description Number of activations. */
       activations_total: number
       /** @description The latest 50 call-homes, newest first. */
       call_home: {
-        /** @description The host that the product runs on. */
+        /** @description Host on which the product runs. */
         host: string
         /** @description The version of the product. */
         product_version: string
         /**
          * Format: date-time
-         * @description When it called home.
+         * @description Time of the call-home.
          * @example 2026-11-01T12:00:00.000Z
          */
         seen_at: string
       }[]
-      /** @description The licence’s key in the system that it was imported from. */
+      /** @description Key of the licence in the previous system. */
       legacy_key: string | null
-      /** @description The verbs that would change the licence now. */
+      /** @description The lifecycle verbs that are possible now. */
       allowed: ('suspend' | 'reactivate' | 'revoke' | 'retire')[]
-      /** @description The entitlements in which the snapshot differs from what the plan would grant now, sorted by key; null on the side that has no such key. */
+      /** @description Entitlements whose value in the snapshot differs from the current value of the plan, sorted by key. */
       plan_drift: {
-        /** @description The entitlement’s key: a permanent contract with installed products. */
+        /** @description Key of the entitlement. */
         key: string
         /**
-         * @description `feature`: true or false; `limit`: a whole number.
+         * @description `feature`: true or false. `limit`: a whole number.
          * @enum {string}
          */
         kind: 'feature' | 'limit'
-        /** @description What the licence has; null where it has no such key. */
+        /** @description Value in the licence; null if it does not have the key. */
         licence_value: string | null
-        /** @description What the plan would grant now; null where it has no such key. */
+        /** @description Current value of the plan; null if the key no longer exists. */
         plan_value: string | null
       }[]
     }
     LicenceActivation: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example act_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description What identifies the machine, chosen by the product. */
+      /** @description Identifies the machine; chosen by the product. */
       fingerprint: string
-      /** @description The host that the product runs on. */
+      /** @description Host on which the product runs. */
       host: string
       /** @description The version of the product. */
       product_version: string
@@ -1678,7 +1678,7 @@ export interface components {
       created_at: string
       /**
        * Format: date-time
-       * @description When the installation called home last.
+       * @description Time of the last call-home.
        * @example 2026-11-01T12:00:00.000Z
        */
       last_seen_at: string
@@ -1709,37 +1709,37 @@ export interface components {
         | 'migrated'
         | 'changed'
         | 'activation_freed'
-      /** @description The status before; null for a licence’s first entry. */
+      /** @description Previous status; null in the first entry. */
       from: ('active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded') | null
       /**
-       * @description The status after.
+       * @description New status.
        * @enum {string}
        */
       to: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
       /** @description An API key’s id, `processor`, `sweep` or `product`. */
       actor: string
-      /** @description Event, charge, archive or activation that it came from. */
+      /** @description The event, charge, archive or activation that caused it. */
       cause: string | null
-      /** @description On type `changed`: each field that changed, with its values before and after; else null. */
+      /** @description For type `changed`: each changed field with its previous and new value; null for other types. */
       changes: {
         [key: string]: {
-          /** @description The value before. */
+          /** @description Previous value. */
           from: unknown
-          /** @description The value after. */
+          /** @description New value. */
           to: unknown
         }
       } | null
     }
     CheckoutSession: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example cs_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /** @description Where to send the customer to pay. */
       url: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'open' | 'provisioned' | 'provision_failed' | 'expired' | 'canceled'
@@ -1773,16 +1773,16 @@ export interface components {
       created_at: string
       /** @description The licence. */
       licence_id: string | null
-      /** @description Why no licence could be issued, an error code; else null. */
+      /** @description Error code: why no licence could be issued; null otherwise. */
       reason: string | null
     }
     ListedSaleEvent: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example sale_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description The other shop’s id of the sale. */
+      /** @description Id of the sale in the other shop. */
       sale_id: string
       /** @description The vendor’s customer reference. */
       external_ref: string
@@ -1803,39 +1803,39 @@ export interface components {
       currency: string
       /**
        * Format: date-time
-       * @description When it happened, by the clock of the processor or shop.
+       * @description Time at the processor or the shop.
        * @example 2026-11-01T12:00:00.000Z
        */
       occurred_at: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'provisioned' | 'provision_failed'
       /** @description The licence. */
       licence_id: string | null
-      /** @description Why no licence could be issued, an error code; else null. */
+      /** @description Error code: why no licence could be issued; null otherwise. */
       reason: string | null
     }
     SaleEvent: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example sale_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description The other shop’s id of the sale. */
+      /** @description Id of the sale in the other shop. */
       sale_id: string
       /** @description The licence. */
       licence_id: string | null
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'provisioned' | 'provision_failed'
     }
     Payment: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example pay_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
@@ -1843,7 +1843,7 @@ export interface components {
       licence_id: string | null
       /** @description The checkout session. */
       session_id: string | null
-      /** @description The other shop’s id of the sale. */
+      /** @description Id of the sale in the other shop. */
       sale_id: string | null
       /**
        * @description The plan.
@@ -1871,14 +1871,14 @@ export interface components {
       fee_minor: number
       /**
        * Format: date-time
-       * @description When it happened, by the clock of the processor or shop.
+       * @description Time at the processor or the shop.
        * @example 2026-11-01T12:00:00.000Z
        */
       occurred_at: string
     }
     Refund: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example rfd_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
@@ -1897,25 +1897,25 @@ export interface components {
        */
       currency: string
       /**
-       * @description What happened to the charge.
+       * @description Kind of the refund.
        * @enum {string}
        */
       lane: 'full_refund' | 'partial_refund' | 'chargeback'
       /**
-       * @description Of a refund or, where the lane is chargeback, of the dispute.
+       * @description Status of the refund, or of the dispute if `lane` is `chargeback`.
        * @enum {string}
        */
       status: 'pending' | 'succeeded' | 'failed' | 'canceled' | 'open' | 'won' | 'lost' | 'closed'
       /**
        * Format: date-time
-       * @description When it happened, by the clock of the processor or shop.
+       * @description Time at the processor or the shop.
        * @example 2026-11-01T12:00:00.000Z
        */
       occurred_at: string
     }
     Fee: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example fee_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
@@ -1948,7 +1948,7 @@ export interface components {
       period: string
       /**
        * Format: date-time
-       * @description When it happened, by the clock of the processor or shop.
+       * @description Time at the processor or the shop.
        * @example 2026-11-01T12:00:00.000Z
        */
       occurred_at: string
@@ -1968,7 +1968,7 @@ export interface components {
       spent_minor: number
       /** @description ISO 4217, in lower case. */
       currency: string | null
-      /** @description When the cap was reached in this period; null where it was not. */
+      /** @description When the cap was reached in this period; null if it was not. */
       reached_at: string | null
       /** @description Whether checkouts that cost a fee are paused. */
       paused: boolean
@@ -1987,25 +1987,25 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       connected_at: string
-      /** @description Whether money moves; false in the processor’s test mode. */
+      /** @description true if real money is charged; false in the processor’s test mode. */
       livemode: boolean
     }
     ProcessorAuthorization: {
-      /** @description To open in a browser, within 15 minutes and once. */
+      /** @description Open it in a browser. It works once, for 15 minutes. */
       url: string
     }
     NewWebhookEndpoint: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example whe_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Where deliveries go: `https`, and publicly reachable. */
+      /** @description The https URL that receives deliveries. */
       url: string
-      /** @description `*`, or types of events separated by commas. */
+      /** @description `*`, or event types separated by commas. */
       subscribed_events: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'enabled' | 'disabled'
@@ -2015,21 +2015,21 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description Signs deliveries. Shown here and never again; `null` in a repeated answer: rotate it. */
+      /** @description Signing secret, shown only once. It is `null` if the request is replayed: rotate the secret then. */
       secret: string | null
     }
     WebhookEndpoint: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example whe_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Where deliveries go: `https`, and publicly reachable. */
+      /** @description The https URL that receives deliveries. */
       url: string
-      /** @description `*`, or types of events separated by commas. */
+      /** @description `*`, or event types separated by commas. */
       subscribed_events: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'enabled' | 'disabled'
@@ -2043,40 +2043,40 @@ export interface components {
       disabled_at: string | null
       /** @description Why it was disabled; null while it is enabled. */
       disabled_reason: ('deleted' | 'retries_exhausted') | null
-      /** @description Attempts made of the event that fails most, from its 4th on; else 0. */
+      /** @description Failed attempts of the event with the most failures, if 4 or more; 0 otherwise. */
       failing_attempts: number
-      /** @description First failure of that event. */
+      /** @description First failed attempt of that event. */
       failing_since: string | null
-      /** @description The state of its deliveries. */
+      /** @description State of its deliveries. */
       health: components['schemas']['WebhookEndpointHealth']
     }
     WebhookEndpointHealth: {
       /** @description Deliveries that wait for their next attempt. */
       pending: number
-      /** @description The latest 2xx; null where there was none. */
+      /** @description Time of the latest 2xx response; null if there was none. */
       last_success_at: string | null
-      /** @description The latest failed attempt; null where there was none. */
+      /** @description Time of the latest failed attempt; null if there was none. */
       last_failure_at: string | null
-      /** @description The first failed attempt after the last that succeeded; null while it does not fail. */
+      /** @description First failed attempt since the last success; null if the last attempt succeeded. */
       failing_since: string | null
     }
     RotatedSecret: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example whe_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Signs deliveries. Shown here and never again; `null` in a repeated answer: rotate it. */
+      /** @description Signing secret, shown only once. It is `null` if the request is replayed: rotate the secret then. */
       secret: string | null
     }
     WebhookDelivery: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example dlv_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description The event, `id` of its envelope: the same for every endpoint and attempt.
+       * @description The event: `id` in its envelope, the same for every endpoint and attempt.
        * @example evt_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       event_id: string
@@ -2088,13 +2088,13 @@ export interface components {
        */
       endpoint_id: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'pending' | 'delivered' | 'failed'
-      /** @description How often it has been tried. */
+      /** @description Number of attempts. */
       attempt_count: number
-      /** @description When it is tried next; null where it is not. */
+      /** @description Time of the next attempt; null if there is none. */
       next_attempt_at: string | null
       /**
        * Format: date-time
@@ -2102,19 +2102,19 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description The status of the latest attempt’s answer; null where there was none. */
+      /** @description HTTP status of the latest attempt; null if there was no response. */
       last_response_code: number | null
-      /** @description What the event is about; null where that is no licence, and in deliveries of earlier releases. */
+      /** @description The licence of the event; null if the event is about none, and in deliveries of earlier releases. */
       licence_id: string | null
     }
     WebhookDeliveryDetail: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example dlv_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description The event, `id` of its envelope: the same for every endpoint and attempt.
+       * @description The event: `id` in its envelope, the same for every endpoint and attempt.
        * @example evt_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       event_id: string
@@ -2126,13 +2126,13 @@ export interface components {
        */
       endpoint_id: string
       /**
-       * @description Its status.
+       * @description The status.
        * @enum {string}
        */
       status: 'pending' | 'delivered' | 'failed'
-      /** @description How often it has been tried. */
+      /** @description Number of attempts. */
       attempt_count: number
-      /** @description When it is tried next; null where it is not. */
+      /** @description Time of the next attempt; null if there is none. */
       next_attempt_at: string | null
       /**
        * Format: date-time
@@ -2140,17 +2140,17 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description The status of the latest attempt’s answer; null where there was none. */
+      /** @description HTTP status of the latest attempt; null if there was no response. */
       last_response_code: number | null
-      /** @description What the event is about; null where that is no licence, and in deliveries of earlier releases. */
+      /** @description The licence of the event; null if the event is about none, and in deliveries of earlier releases. */
       licence_id: string | null
-      /** @description The exact string sent; null after its retention of 90 days. */
+      /** @description The exact request body; null after 90 days. */
       payload: string | null
-      /** @description The newest 100, oldest of them first. */
+      /** @description The newest 100 attempts, oldest first. */
       attempts: components['schemas']['WebhookAttempt'][]
     }
     WebhookAttempt: {
-      /** @description Its number, from 1. */
+      /** @description Number of the attempt, starting at 1. */
       attempt: number
       /**
        * Format: date-time
@@ -2158,18 +2158,18 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       at: string
-      /** @description The status that the endpoint answered; null where there was none. */
+      /** @description HTTP status of the response; null if there was none. */
       response_code: number | null
-      /** @description Why it failed; null where it did not. */
+      /** @description Why the item failed; null otherwise. */
       error: string | null
-      /** @description How long the attempt took, in milliseconds. */
+      /** @description Duration of the attempt, in milliseconds. */
       duration_ms: number
-      /** @description The first KiB of the answer’s body. */
+      /** @description The first KiB of the response body. */
       response_excerpt: string | null
     }
     Event: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example evt_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
@@ -2186,7 +2186,7 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description Grows with each event of the account, without a gap. */
+      /** @description Number of the event in the account, without gaps. */
       sequence: number
       /**
        * @description The vendor’s account.
@@ -2200,24 +2200,24 @@ export interface components {
       application_id: string
       /** @description Holds `object`. */
       data: {
-        /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+        /** @description Depends on the event type: identifiers and statuses, no customer data. */
         object: {
           [key: string]: unknown
         }
       }
-      /** @description The plan before, on `licence.plan_changed`; else null. */
+      /** @description The previous plan for `licence.plan_changed`; null for other types. */
       previous: {
         [key: string]: unknown
       } | null
     }
     Alert: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example alrt_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
       /**
-       * @description What the alert is about.
+       * @description Kind of the alert.
        * @enum {string}
        */
       kind:
@@ -2228,11 +2228,11 @@ export interface components {
         | 'processor_events_missed'
         | 'processor_disconnected'
         | 'renewal_without_licence'
-      /** @description Null where it is about the account as a whole. */
+      /** @description null if the alert is about the whole account. */
       app_id: string | null
       /** @description The webhook endpoint. */
       endpoint_id: string | null
-      /** @description What happened and what to do, in sentences. */
+      /** @description What happened and what to do. */
       detail: string
       /**
        * Format: date-time
@@ -2240,23 +2240,23 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description Null until it was sent by e-mail; stays null where the account has no address. */
+      /** @description When it was e-mailed; null until then, and if the account has no alert address. */
       mailed_at: string | null
     }
     Account: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example acct_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description Where alerts go, such as that an endpoint was disabled. */
+      /** @description E-mail address for alerts. */
       alert_email: string | null
-      /** @description Transaction fee: basis points of the amount. */
+      /** @description Transaction fee in basis points of the amount. */
       fee_bps: number
       /**
-       * @description Fixed part of it, minor units of the sale’s currency.
+       * @description Fixed part of the transaction fee, in minor units of the sale’s currency.
        * @example 4900
        */
       fee_fixed_minor: number
@@ -2269,11 +2269,11 @@ export interface components {
     }
     Application: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example app_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
       /**
        * @description The vendor’s account.
@@ -2281,7 +2281,7 @@ export interface components {
        */
       account_id: string
       /**
-       * @description Compiled into the product as `rootKey`: it believes signing keys only where this key vouches for them. The newest, where there are several.
+       * @description Root key: compile it into the product as `rootKey`. The product trusts only signing keys that are signed by it. The newest one if there are several.
        * @example lrk_AoDtsaUswXreFakMWbowaDTpbAMp2-AQwFqCXczKfU8
        */
       root_key: string
@@ -2294,15 +2294,15 @@ export interface components {
     }
     NewApiKey: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example key_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description What the key may do; none includes another. */
+      /** @description Scopes of the key; none includes another. */
       scopes: ('admin' | 'read' | 'revoke' | 'issue')[]
-      /** @description The one application that a bound key reaches. */
+      /** @description The application that the key is restricted to; null for all applications. */
       app_id: string | null
       /** @description The key’s last four characters. */
       last_four: string
@@ -2312,20 +2312,20 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description Shown here and never again; `null` in a repeated answer: revoke it. */
+      /** @description The API key, shown only once. It is `null` if the request is replayed: revoke the key then. */
       key: string | null
     }
     ApiKey: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example key_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description What the key may do; none includes another. */
+      /** @description Scopes of the key; none includes another. */
       scopes: ('admin' | 'read' | 'revoke' | 'issue')[]
-      /** @description The one application that a bound key reaches. */
+      /** @description The application that the key is restricted to; null for all applications. */
       app_id: string | null
       /** @description The key’s last four characters. */
       last_four: string
@@ -2335,22 +2335,22 @@ export interface components {
        * @example 2026-11-01T12:00:00.000Z
        */
       created_at: string
-      /** @description When a request bore it last; null where none has. */
+      /** @description When the key was last used; null if never. */
       last_used_at: string | null
-      /** @description When it was revoked; null while it works. */
+      /** @description When the key was revoked; null if it is not. */
       revoked_at: string | null
     }
     OwnApiKey: {
       /**
-       * @description Its id.
+       * @description The id.
        * @example key_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       id: string
-      /** @description Its name, for people. */
+      /** @description Display name. */
       name: string
-      /** @description What the key may do; none includes another. */
+      /** @description Scopes of the key; none includes another. */
       scopes: ('admin' | 'read' | 'revoke' | 'issue')[]
-      /** @description The one application that a bound key reaches. */
+      /** @description The application that the key is restricted to; null for all applications. */
       app_id: string | null
       /**
        * @description The vendor’s account.
@@ -2373,17 +2373,17 @@ export interface components {
       token: string
       /**
        * Format: date-time
-       * @description When the token ends.
+       * @description When the token expires.
        * @example 2026-11-01T12:00:00.000Z
        */
       expires_at: string
       /**
        * Format: date-time
-       * @description Half of its life: when to ask for a new one.
+       * @description When to refresh the token: after half of its life.
        * @example 2026-11-01T12:00:00.000Z
        */
       refresh_after: string
-      /** @description How often to look at the revocation list. */
+      /** @description How often to check the revocation list. */
       check_interval_seconds: number
     }
     OfflineActivation: {
@@ -2399,12 +2399,12 @@ export interface components {
       licence_id: string
       /**
        * Format: date-time
-       * @description When the file ends.
+       * @description When the file expires.
        * @example 2026-11-01T12:00:00.000Z
        */
       expires_at: string
       /**
-       * @description Text for `activateOffline` of the SDK: the token, and each signed key set that verifies it, a line each.
+       * @description Licence file for `activateOffline` of the SDK: the token and the signed key sets that verify it, one per line.
        * @example -----BEGIN LICENCE-----
        *     eyJ…
        *     eyJ…
@@ -2415,9 +2415,9 @@ export interface components {
     Revocations: {
       /** @description Grows with each revocation. */
       version: number
-      /** @description Licences that are revoked: all of them or, with `since`, those added after that version. */
+      /** @description Ids of revoked licences: all, or with `since` those added after that version. */
       revoked: string[]
-      /** @description Compact JWS; its payload is the JSON `{app_id, version, since, revoked, iat, exp}`. Where more than 256 licences were revoked after the version asked for, the signed list may start from an earlier one. */
+      /** @description Compact JWS with the payload `{app_id, version, since, revoked, iat, exp}`. If more than 256 licences were revoked after `since`, the signed list can start at an earlier version. */
       signature: string
     }
     JsonWebKeySet: {
@@ -2425,7 +2425,7 @@ export interface components {
       keys: {
         [key: string]: unknown
       }[]
-      /** @description The same set signed by each current root key: a compact JWS, header `{alg: "EdDSA", kid: <root_key>}`, payload `{app_id, keys, iat, exp}`. What is past its `exp`, or older than one held, is not to be believed. */
+      /** @description The key set, signed by each current root key: a compact JWS with the header `{alg: "EdDSA", kid: <root_key>}` and the payload `{app_id, keys, iat, exp}`. Reject an entry that is past its `exp` or older than one that you already have. */
       signed: string[]
     }
     Migration: {
@@ -2434,22 +2434,22 @@ export interface components {
        * @example lic_01k9zj3v8qe5ktw2m4x6r7n8ab
        */
       licence_id: string
-      /** @description The licence key from now on. */
+      /** @description The new licence key. */
       key: string
     }
     /** @description RFC 9457 */
     Problem: {
       /**
-       * @description Resolves at the gateway.
+       * @description Path of a page that explains the error.
        * @example /errors/conflict
        */
       type: string
-      /** @description What the code means, in a few words. */
+      /** @description Short name of the error. */
       title: string
       /** @description The HTTP status. */
       status: number
       /**
-       * @description What was refused, for programs.
+       * @description Error code. Use it in programs.
        * @enum {string}
        */
       code:
@@ -2475,23 +2475,23 @@ export interface components {
         | 'rate_limited'
         | 'internal'
         | 'unavailable'
-      /** @description What was wrong and what to do, in a sentence. */
+      /** @description What is wrong and what to do. */
       detail: string
-      /** @description Of the request, as in `X-Request-Id`: quote it when you ask for help. */
+      /** @description Id of the request, as in `X-Request-Id`. Include it when you ask for support. */
       request_id: string
-      /** @description For `quota_exceeded`: how many the account may have. */
+      /** @description For `quota_exceeded`: the quota. */
       limit?: number
-      /** @description For a conflict about a state: the status found. */
+      /** @description For `conflict`: the current status. */
       current?: string
-      /** @description For a conflict about a state: the verbs that would change it now. */
+      /** @description For `conflict`: the verbs that are possible now. */
       allowed?: string[]
-      /** @description For licence_refused: why. */
+      /** @description For `licence_refused`: why. */
       reason?: string
-      /** @description For validation_failed: each field that breaks a rule. */
+      /** @description For `validation_failed`: each invalid field. */
       errors?: {
         /** @description JSON Pointer of the field in the body. */
         pointer: string
-        /** @description What the rule is. */
+        /** @description What is wrong with the field. */
         message: string
       }[]
     }
@@ -2699,9 +2699,9 @@ export interface components {
   parameters: never
   requestBodies: never
   headers: {
-    /** @description The caller’s, when it sent a valid one, else a new one. */
+    /** @description The id that the caller sent, if valid, or a new one. */
     'X-Request-Id': string
-    /** @description What is left of the limit in the current window. */
+    /** @description Remaining requests in the current window. */
     RateLimit: string
     /** @description The limit and its window. */
     'RateLimit-Policy': string
@@ -2713,9 +2713,9 @@ export interface operations {
   listEntitlementDefinitions: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -2739,7 +2739,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['EntitlementDefinition'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -2770,7 +2770,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -2791,18 +2791,18 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description A permanent contract with installed products: it cannot be renamed.
+           * @description The key that installed products use. It cannot be changed.
            * @example export_pdf
            */
           key: string
           /**
-           * @description `feature`: true or false; `limit`: a whole number.
+           * @description `feature`: true or false. `limit`: a whole number.
            * @enum {string}
            */
           kind: 'feature' | 'limit'
-          /** @description The key, when absent. */
+          /** @description Default: the key. */
           display_name?: string | null
-          /** @description `true` or `false` for a feature, an integer for a limit; false or 0 when absent. */
+          /** @description `true` or `false` for a feature, an integer for a limit. Default: `false` or `0`. */
           default?: string | null
         }
       }
@@ -2814,7 +2814,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -2976,9 +2976,9 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description Its name for people; the key, unless given. */
+          /** @description Display name. Default: the key. */
           display_name?: string | null
-          /** @description Applies wherever a plan sets no value of its own: `true` or `false` for a feature, a whole number for a limit. */
+          /** @description Value for plans that do not set their own: `true` or `false` for a feature, a whole number for a limit. */
           default?: string | null
         }
       }
@@ -3023,11 +3023,11 @@ export interface operations {
   listPlans: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
-        /** @description Its status. */
+        /** @description The status. */
         status?: 'active' | 'retired'
       }
       header?: never
@@ -3051,7 +3051,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Plan'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -3082,7 +3082,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -3107,19 +3107,19 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description Its name, for people.
+           * @description Display name.
            * @example Pro
            */
           name: string
           /**
-           * @description The vendor’s own name of the plan, unique in the application.
+           * @description Code of the plan, unique in the application.
            * @example pro-yearly
            */
           code: string
-          /** @description The values that the plan sets; every other definition keeps its default. */
+          /** @description The values that the plan sets. All other entitlements have their default. */
           entitlements?:
             | {
-                /** @description The entitlement’s key: a permanent contract with installed products. */
+                /** @description Key of the entitlement. */
                 key: string
                 /** @description `true` or `false` for a feature, a whole number for a limit. */
                 value: string
@@ -3135,7 +3135,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -3249,14 +3249,14 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description Its name, for people. */
+          /** @description Display name. */
           name?: string | null
-          /** @description The vendor’s own name of the plan, unique in the application. */
+          /** @description Code of the plan, unique in the application. */
           code?: string | null
-          /** @description The complete set of overrides: what is not listed goes back to its default. Absent: untouched. */
+          /** @description The complete list of values that the plan sets. All other entitlements go back to their default. Omit it to keep the current values. */
           entitlements?:
             | {
-                /** @description The entitlement’s key: a permanent contract with installed products. */
+                /** @description Key of the entitlement. */
                 key: string
                 /** @description `true` or `false` for a feature, a whole number for a limit. */
                 value: string
@@ -3307,7 +3307,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -3326,7 +3326,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -3375,7 +3375,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -3394,7 +3394,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -3526,11 +3526,11 @@ export interface operations {
            */
           currency: string
           /**
-           * @description `payment`: paid once; `subscription`: paid in every period.
+           * @description `payment`: a one-off payment. `subscription`: a payment in every period.
            * @enum {string}
            */
           mode: 'payment' | 'subscription'
-          /** @description How long a one-off payment’s licence lasts; absent: it never expires. */
+          /** @description Duration of a licence that is paid once. Default: it never expires. */
           period_months?: number | null
         }
       }
@@ -3624,17 +3624,17 @@ export interface operations {
   listLicences: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
-        /** @description Its status. */
+        /** @description The status. */
         status?: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
         /** @description A plan’s id. */
         plan?: string
-        /** @description A host that is an entry of `restrictions.domains`, or was seen in an activation or call-home. */
+        /** @description A host that is an entry of `restrictions.domains`, or that an activation or call-home reported. */
         domain?: string
-        /** @description A timestamp: called home at or after it; or `never`. */
+        /** @description A timestamp (last call-home at or after it) or `never`. */
         last_seen?: string
         /** @description The vendor’s customer reference. */
         external_ref?: string
@@ -3660,7 +3660,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Licence'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -3691,7 +3691,7 @@ export interface operations {
     parameters: {
       query?: never
       header: {
-        /** @description Your own key for this request; the same one when you retry. */
+        /** @description A unique key for this request. Send the same key when you retry. */
         'Idempotency-Key': string
       }
       path: {
@@ -3720,16 +3720,16 @@ export interface operations {
           external_ref: string
           /** @description The plan. */
           plan_id: string
-          /** @description What the licence is restricted to; null where it is not. */
+          /** @description Restrictions of the licence; null if there are none. */
           restrictions?: {
-            /** @description Host names; `*.example.com` is any depth of sub-domain of it, and not itself. */
+            /** @description Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`. */
             domains?: string[] | null
-            /** @description How many installations may be activated at once; absent: any number. */
+            /** @description Maximum number of activations at the same time. Default: no maximum. */
             max_activations?: number | null
-            /** @description How many seats the product may grant; absent: any number. The product enforces it. */
+            /** @description Maximum number of seats, enforced by the product. Default: no maximum. */
             max_seats?: number | null
           } | null
-          /** @description Absent: the licence never expires. */
+          /** @description Default: the licence never expires. */
           expires_on?: string | null
         }
       }
@@ -3741,7 +3741,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where the licence had been issued before. */
+          /** @description `true` if the licence was issued before. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -3802,7 +3802,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -3825,16 +3825,16 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description An item that breaks a rule of its own fails alone. */
+          /** @description An invalid item fails, the others are imported. */
           items: {
-            /** @description The licence’s key in the system that it was imported from. */
+            /** @description Key of the licence in the previous system. */
             legacy_key: string
             /** @description The vendor’s customer reference. */
             external_ref: string
             /** @description The plan. */
             plan_id: string
           }[]
-          /** @description true: the same answer, and nothing is written. */
+          /** @description true: returns the result without importing anything. */
           dry_run?: boolean | null
         }
       }
@@ -3846,7 +3846,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -3952,13 +3952,13 @@ export interface operations {
            * @example customer-4711
            */
           external_ref?: string
-          /** @description Replaces the whole object; null: the licence is not restricted. */
+          /** @description Replaces all restrictions. null removes them. */
           restrictions?: {
-            /** @description Host names; `*.example.com` is any depth of sub-domain of it, and not itself. */
+            /** @description Host names on which the product may run. `*.example.com` matches all subdomains at any depth, but not `example.com`. */
             domains?: string[] | null
-            /** @description How many installations may be activated at once; absent: any number. */
+            /** @description Maximum number of activations at the same time. Default: no maximum. */
             max_activations?: number | null
-            /** @description How many seats the product may grant; absent: any number. The product enforces it. */
+            /** @description Maximum number of seats, enforced by the product. Default: no maximum. */
             max_seats?: number | null
           } | null
           /** @description null: the licence never expires. */
@@ -4019,9 +4019,9 @@ export interface operations {
   listLicenceHistory: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -4045,7 +4045,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['LicenceHistoryEntry'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -4075,9 +4075,9 @@ export interface operations {
   listActivations: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -4101,7 +4101,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['LicenceActivation'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -4180,7 +4180,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4197,7 +4197,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4246,7 +4246,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4263,7 +4263,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4314,7 +4314,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4331,7 +4331,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4380,7 +4380,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4397,7 +4397,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4445,7 +4445,7 @@ export interface operations {
   searchLicences: {
     parameters: {
       query: {
-        /** @description White space around it does not count. */
+        /** @description White space at the beginning and the end is ignored. */
         q: string
       }
       header?: never
@@ -4470,7 +4470,7 @@ export interface operations {
             /** @description The rows, newest first. */
             data: {
               /**
-               * @description What was found.
+               * @description The field that matched.
                * @enum {string}
                */
               matched:
@@ -4483,7 +4483,7 @@ export interface operations {
                 | 'sale_id'
                 | 'host'
                 | 'external_ref'
-              /** @description The licence, as lists have it. */
+              /** @description The licence, as in lists. */
               licence: components['schemas']['Licence']
             }[]
           }
@@ -4514,11 +4514,11 @@ export interface operations {
   listCheckoutSessions: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
-        /** @description Its status. */
+        /** @description The status. */
         status?: 'open' | 'provisioned' | 'provision_failed' | 'expired' | 'canceled'
         /** @description The vendor’s customer reference. */
         external_ref?: string
@@ -4548,7 +4548,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['CheckoutSession'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -4579,7 +4579,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4614,7 +4614,7 @@ export interface operations {
           success_url: string
           /**
            * Format: uri
-           * @description Where the customer goes who does not pay.
+           * @description Where the customer goes if the payment is cancelled.
            * @example https://shop.example.com/thanks
            */
           cancel_url: string
@@ -4628,7 +4628,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4728,7 +4728,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4747,7 +4747,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4797,11 +4797,11 @@ export interface operations {
   listSaleEvents: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
-        /** @description Its status. */
+        /** @description The status. */
         status?: 'provisioned' | 'provision_failed'
         /** @description At or after this time. */
         since?: string
@@ -4829,7 +4829,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['ListedSaleEvent'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -4860,7 +4860,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -4883,7 +4883,7 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description The other shop’s id of the sale.
+           * @description Id of the sale in the other shop.
            * @example order-2026-0042
            */
           sale_id: string
@@ -4892,9 +4892,9 @@ export interface operations {
            * @example customer-4711
            */
           external_ref: string
-          /** @description This or `price_id`. */
+          /** @description Send either `plan_id` or `price_id`. */
           plan_id?: string | null
-          /** @description A price that a plan is mapped to. */
+          /** @description The price of a plan. */
           price_id?: string | null
           /**
            * @description Minor units of `currency`.
@@ -4908,11 +4908,11 @@ export interface operations {
           currency: string
           /**
            * Format: date-time
-           * @description When it happened, by the clock of the processor or shop.
+           * @description Time at the processor or the shop.
            * @example 2027-01-31T00:00:00.000Z
            */
           occurred_at: string
-          /** @description Absent: by the plan’s price; without a duration there, the licence never expires. */
+          /** @description Default: from `period_months` of the plan’s price; without it, the licence never expires. */
           expires_on?: string | null
         }
       }
@@ -4924,7 +4924,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4938,7 +4938,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -4974,9 +4974,9 @@ export interface operations {
   listPayments: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
         /** @description A licence’s id. */
         licence?: string
@@ -5008,7 +5008,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Payment'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -5038,9 +5038,9 @@ export interface operations {
   listRefunds: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
         /** @description A licence’s id. */
         licence?: string
@@ -5072,7 +5072,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Refund'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -5102,9 +5102,9 @@ export interface operations {
   listFees: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -5125,7 +5125,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Fee'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -5254,13 +5254,13 @@ export interface operations {
   readMetrics: {
     parameters: {
       query: {
-        /** @description What is measured. */
+        /** @description The metric. */
         metric: 'licences' | 'activations' | 'deliveries' | 'payments'
-        /** @description The first day, of UTC. */
+        /** @description The first day (UTC). */
         from: string
-        /** @description The last day, included. */
+        /** @description The last day (UTC), inclusive. */
         to: string
-        /** @description `day`, of at most 366 days; or `hour`, of at most 7 days and `deliveries` alone. */
+        /** @description `day` (at most 366 days), or `hour` (at most 7 days, only for `deliveries`). */
         step: 'day' | 'hour'
       }
       header?: never
@@ -5283,41 +5283,41 @@ export interface operations {
         content: {
           'application/json': {
             /**
-             * @description What is measured.
+             * @description The metric.
              * @enum {string}
              */
             metric: 'licences' | 'activations' | 'deliveries' | 'payments'
             /**
-             * @description The length of a step.
+             * @description Length of a step.
              * @enum {string}
              */
             step: 'day' | 'hour'
             /**
              * Format: date
-             * @description The first day, UTC.
+             * @description The first day (UTC).
              */
             from: string
             /**
              * Format: date
-             * @description The last day, UTC, included.
+             * @description The last day (UTC), inclusive.
              */
             to: string
-            /** @description One for each step, also where nothing happened. */
+            /** @description One point for each step, including steps without data. */
             points: {
               /**
                * Format: date-time
-               * @description When the step begins.
+               * @description Start of the step.
                * @example 2026-11-01T12:00:00.000Z
                */
               at: string
-              /** @description What the metric counts. */
+              /** @description The values of the metric. */
               values:
                 | {
                     /** @description Licences that were issued through the API. */
                     issued: number
                     /** @description Licences that were imported. */
                     imported: number
-                    /** @description By payments. */
+                    /** @description Licences created by payments. */
                     created: number
                     /** @description Licences that were suspended. */
                     suspended: number
@@ -5337,30 +5337,30 @@ export interface operations {
                 | {
                     /** @description Installations that were activated. */
                     new: number
-                    /** @description By the product or by the vendor. */
+                    /** @description Activations freed by the product or by the vendor. */
                     freed: number
-                    /** @description Activations that called home, each once, freed since or not. */
+                    /** @description Activations that called home, each counted once, including those that were freed later. */
                     seen: number
                   }
                 | {
                     /** @description Deliveries that the endpoint answered with 2xx. */
                     delivered: number
-                    /** @description Attempts that were not answered with 2xx. */
+                    /** @description Attempts without a 2xx response. */
                     failed_attempts: number
-                    /** @description From the event to its first 2xx; null where nothing was delivered. */
+                    /** @description Median time from the event to the first 2xx response, in milliseconds; null if nothing was delivered. */
                     p50_ms: number | null
-                    /** @description 95 of 100 deliveries took no longer, in milliseconds; null where there was none. */
+                    /** @description 95th percentile of that time, in milliseconds; null if nothing was delivered. */
                     p95_ms: number | null
                   }
                 | {
                     [key: string]: {
-                      /** @description Payments of the day. */
+                      /** @description Number of payments. */
                       count: number
-                      /** @description What they came to. */
+                      /** @description Sum of the payments. */
                       gross_minor: number
-                      /** @description Refunds and chargebacks of the day, whenever their payments were. */
+                      /** @description Refunds and chargebacks of this day, including those of older payments. */
                       refunded_minor: number
-                      /** @description Fees of the day’s payments, less what has been credited of them. */
+                      /** @description Fees of the payments of this day, less their credits. */
                       fee_minor: number
                     }
                   }
@@ -5514,7 +5514,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path?: never
@@ -5528,7 +5528,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -5563,9 +5563,9 @@ export interface operations {
   listWebhookEndpoints: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -5589,7 +5589,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['WebhookEndpoint'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -5620,7 +5620,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -5640,7 +5640,7 @@ export interface operations {
         'application/json': {
           /**
            * Format: uri
-           * @description https, publicly reachable; private and internal addresses are refused.
+           * @description An https URL that is publicly reachable. Private and internal addresses are refused.
            * @example https://hooks.example.com/licensing
            */
           url: string
@@ -5659,7 +5659,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -5804,7 +5804,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -5823,7 +5823,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -5872,7 +5872,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -5891,14 +5891,14 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
         content: {
           'application/json': {
             /**
-             * @description The event, `id` of its envelope: the same for every endpoint and attempt.
+             * @description The event: `id` in its envelope, the same for every endpoint and attempt.
              * @example evt_01k9zj3v8qe5ktw2m4x6r7n8ab
              */
             event_id: string
@@ -5946,7 +5946,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -5974,9 +5974,9 @@ export interface operations {
            * @example 2027-01-31T00:00:00.000Z
            */
           since: string
-          /** @description Events created before this time; absent: now. */
+          /** @description Events created before this time. Default: now. */
           until?: string | null
-          /** @description Absent: all that the endpoint is subscribed to. */
+          /** @description Default: all types that the endpoint is subscribed to. */
           types?:
             | (
                 | 'licence.created'
@@ -6004,13 +6004,13 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
         content: {
           'application/json': {
-            /** @description How many were made. */
+            /** @description Number of deliveries created. */
             deliveries: number
           }
         }
@@ -6055,15 +6055,15 @@ export interface operations {
   listWebhookDeliveries: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
         /** @description An endpoint’s id. */
         endpoint?: string
         /** @description An event type. */
         type?: string
-        /** @description Its status. */
+        /** @description The status. */
         status?: 'pending' | 'delivered' | 'failed'
         /** @description An event’s id. */
         event?: string
@@ -6095,7 +6095,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['WebhookDelivery'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -6172,9 +6172,9 @@ export interface operations {
   listWebhookAttempts: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -6200,7 +6200,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['WebhookAttempt'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -6231,7 +6231,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -6262,14 +6262,14 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
         content: {
           'application/json': {
             /**
-             * @description Its id.
+             * @description The id.
              * @example dlv_01k9zj3v8qe5ktw2m4x6r7n8ab
              */
             id: string
@@ -6317,9 +6317,9 @@ export interface operations {
   listEvents: {
     parameters: {
       query?: {
-        /** @description The sequence after which to read, or `latest`: no event, and the latest sequence as `next_after`. */
+        /** @description Returns the events after this sequence. `latest` returns no event, and the latest sequence in `next_after`. */
         after?: number | string
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
       }
       header?: never
@@ -6338,9 +6338,9 @@ export interface operations {
         }
         content: {
           'application/json': {
-            /** @description The events in order of `sequence`. */
+            /** @description The events, in order of `sequence`. */
             data: components['schemas']['Event'][]
-            /** @description The last sequence given, or `after` itself; read on from it. */
+            /** @description The last sequence in `data`, or `after` if there is none. Pass it as `after` in the next call. */
             next_after: number
           }
         }
@@ -6369,9 +6369,9 @@ export interface operations {
   listAlerts: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -6392,7 +6392,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Alert'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -6474,9 +6474,9 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description Its name, for people. */
+          /** @description Display name. */
           name?: string | null
-          /** @description null: alerts go nowhere. */
+          /** @description null: no alerts are mailed. */
           alert_email?: string | null
         }
       }
@@ -6520,9 +6520,9 @@ export interface operations {
   listApplications: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -6543,7 +6543,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['Application'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -6573,7 +6573,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path?: never
@@ -6588,7 +6588,7 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description Its name, for people.
+           * @description Display name.
            * @example Acme Studio
            */
           name: string
@@ -6602,7 +6602,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -6694,9 +6694,9 @@ export interface operations {
   listApiKeys: {
     parameters: {
       query?: {
-        /** @description Rows on a page. */
+        /** @description Maximum number of rows on a page. */
         limit?: number
-        /** @description `next_cursor` of the page before; absent for the first page. */
+        /** @description `next_cursor` of the previous page. Omit it for the first page. */
         cursor?: string
       }
       header?: never
@@ -6717,7 +6717,7 @@ export interface operations {
           'application/json': {
             /** @description The rows, newest first. */
             data: components['schemas']['ApiKey'][]
-            /** @description Where the next page begins; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null
           }
         }
@@ -6747,7 +6747,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path?: never
@@ -6767,13 +6767,13 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description Its name, for people.
+           * @description Display name.
            * @example shop backend
            */
           name: string
-          /** @description What the key may do; none includes another. */
+          /** @description Scopes of the key; none includes another. */
           scopes: ('admin' | 'read' | 'revoke' | 'issue')[]
-          /** @description Binds the key to one application. */
+          /** @description Restricts the key to one application. */
           app_id?: string | null
         }
       }
@@ -6785,7 +6785,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -6920,7 +6920,7 @@ export interface operations {
     parameters: {
       query?: never
       header?: {
-        /** @description Your own key for this request; the same one when you retry. For 24 hours the same request with it is answered as the first one was, and nothing is done twice. */
+        /** @description A unique key for this request. Send the same key when you retry: for 24 hours, the same request returns the first response and has no second effect. */
         'Idempotency-Key'?: string
       }
       path: {
@@ -6942,14 +6942,14 @@ export interface operations {
          */
         'application/json': {
           /**
-           * @description The key that the customer was given; case and hyphens do not matter.
+           * @description The licence key. Case and hyphens are ignored.
            * @example 7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB
            */
           licence_key: string
-          /** @description What the product knows this installation by. */
+          /** @description Identifies the machine; chosen by the product. */
           fingerprint: string
           /**
-           * @description The host that the product runs on.
+           * @description Host on which the product runs.
            * @example build-7.example.com
            */
           host: string
@@ -6958,19 +6958,19 @@ export interface operations {
            * @example 4.2.0
            */
           product_version: string
-          /** @description How long the file is good; never past the licence’s `expires_on`. */
+          /** @description Validity of the file in days. It ends at `expires_on` of the licence if that is earlier. */
           days: number
         }
       }
     }
     responses: {
-      /** @description The same fingerprint again: another file for the same activation. */
+      /** @description The fingerprint is already activated: a new file for the same activation. */
       200: {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -6984,7 +6984,7 @@ export interface operations {
           'X-Request-Id': components['headers']['X-Request-Id']
           RateLimit: components['headers']['RateLimit']
           'RateLimit-Policy': components['headers']['RateLimit-Policy']
-          /** @description `true` where an earlier request with this `Idempotency-Key` made the change. What is shown once is `null` then. */
+          /** @description `true` if an earlier request with this `Idempotency-Key` made the change. Keys and secrets that are shown only once are `null` then. */
           'Idempotent-Replayed'?: string
           [name: string]: unknown
         }
@@ -7041,7 +7041,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7069,7 +7069,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7083,7 +7083,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7091,7 +7091,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7104,7 +7104,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7127,7 +7127,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7157,7 +7157,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7171,7 +7171,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7179,7 +7179,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7192,7 +7192,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: {
             /** @description The plan. */
             plan_id: string
@@ -7218,7 +7218,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7246,7 +7246,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7260,7 +7260,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7268,7 +7268,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7278,13 +7278,13 @@ export interface operations {
                */
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
               /**
-               * @description Why, where a reason is known.
+               * @description The reason, if known.
                * @enum {string}
                */
               reason?: 'manual' | 'plan_archived' | 'payment_failed' | 'dispute_inquiry'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7307,7 +7307,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7334,7 +7334,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7348,7 +7348,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7356,7 +7356,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7367,7 +7367,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7390,7 +7390,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7417,7 +7417,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7431,7 +7431,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7439,7 +7439,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7450,7 +7450,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7473,7 +7473,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7500,7 +7500,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7514,7 +7514,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7522,7 +7522,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7533,7 +7533,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7556,7 +7556,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7583,7 +7583,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7597,7 +7597,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7605,7 +7605,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7616,7 +7616,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7639,7 +7639,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7666,7 +7666,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7680,7 +7680,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7688,7 +7688,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7699,7 +7699,7 @@ export interface operations {
               status: 'active' | 'suspended' | 'revoked' | 'expired' | 'retired' | 'downgraded'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7722,7 +7722,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7750,7 +7750,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7764,7 +7764,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7772,7 +7772,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7782,7 +7782,7 @@ export interface operations {
               currency: string
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7805,7 +7805,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7835,7 +7835,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7849,7 +7849,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7857,7 +7857,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The checkout session, or the sale of another shop. */
               session_id: string
@@ -7867,11 +7867,11 @@ export interface operations {
               amount: number
               /** @description ISO 4217, in lower case. */
               currency: string
-              /** @description Why no licence could be provisioned, an error code. */
+              /** @description Error code: why no licence could be provisioned. */
               reason: string
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7894,7 +7894,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -7923,7 +7923,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -7937,7 +7937,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -7945,7 +7945,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The licence. */
               licence_id: string
@@ -7954,13 +7954,13 @@ export interface operations {
               /** @description Minor units of `currency`. */
               amount: number
               /**
-               * @description What happened to the charge.
+               * @description Kind of the refund.
                * @enum {string}
                */
               lane: 'full_refund' | 'partial_refund' | 'chargeback'
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -7983,7 +7983,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -8011,7 +8011,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -8025,7 +8025,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -8033,7 +8033,7 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description The month in UTC, `YYYY-MM`. */
               period: string
@@ -8043,7 +8043,7 @@ export interface operations {
               spent_minor: number
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
@@ -8066,7 +8066,7 @@ export interface operations {
         'Webhook-Signature': string
         /** @description The event’s id. */
         'Webhook-Id': string
-        /** @description Which attempt this is, from 1. */
+        /** @description Number of the attempt, starting at 1. */
         'Webhook-Attempt': string
       }
       path?: never
@@ -8092,7 +8092,7 @@ export interface operations {
          *     }
          */
         'application/json': {
-          /** @description The event’s id: the same in every attempt, for you to handle it once. */
+          /** @description Id of the event, the same in every attempt. Handle each id once. */
           id: string
           /**
            * @description The type of the event.
@@ -8106,7 +8106,7 @@ export interface operations {
            * @description When it was created.
            */
           created_at: string
-          /** @description Grows with each event of the account, without a gap. */
+          /** @description Number of the event in the account, without gaps. */
           sequence: number
           /** @description The vendor’s account. */
           account_id: string
@@ -8114,13 +8114,13 @@ export interface operations {
           application_id: string
           /** @description Holds `object`. */
           data: {
-            /** @description What the event is about: fields by type, identifiers and status, no customer data. */
+            /** @description Depends on the event type: identifiers and statuses, no customer data. */
             object: {
               /** @description Always true. */
               ping: boolean
             }
           }
-          /** @description The plan before, on `licence.plan_changed`; else null. */
+          /** @description The previous plan for `licence.plan_changed`; null for other types. */
           previous: null
         }
       }
