@@ -8,15 +8,14 @@ import { markDue } from './record-queries.ts'
 import type { NewFact } from './record-queries.ts'
 import { ShareOut } from './share-out.ts'
 import { mostSilences, pauseAfter, timing } from './timing.ts'
-import { claimQuestions, listOwners, queues } from './waiting-queries.ts'
+import { lease, listOwners, queues } from './waiting-queries.ts'
 import type { DueQuestion } from './waiting-queries.ts'
 
 const mostTogether = 32
 // A merchant whose questions are slow has the others' places never all.
 const mostOfAccount = 8
 
-interface Answer {
-  answered: AnsweredQuestion
+interface Answer extends AnsweredQuestion {
   facts: NewFact[]
 }
 
@@ -39,12 +38,12 @@ export class ProcessorAsker {
     if (free <= 0) return 0
     const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
     const { owners } = await this.#share.next(
-      (after, most) => listOwners(this.#deps.sql, queues.ask, after, most, busy),
+      (after, most) => listOwners(this.#deps.sql, queues.questions, after, most, busy),
       free,
     )
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
-    const questions = await claimQuestions(this.#deps.sql, owners, each, timing.claim)
+    const questions = await lease(this.#deps.sql, queues.questions, owners, each)
     for (const question of questions) this.#begin(question)
     return questions.length
   }
@@ -95,13 +94,10 @@ export class ProcessorAsker {
         tx,
         answers.flatMap((answer) => answer.facts),
       )
-      await writeAnswers(
-        tx,
-        answers.map(({ answered }) => answered),
-      )
+      await writeAnswers(tx, answers)
       await markDue(
         tx,
-        answers.map(({ answered }) => answered.purchase_ref),
+        answers.map((answer) => answer.purchase_ref),
       )
     })
     wake('decide')
@@ -113,12 +109,12 @@ export class ProcessorAsker {
     try {
       const facts = await factsFor(this.#deps.processor, question)
       const named = (facts ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
-      return { answered: { ...about, found: facts !== undefined, next_at: null }, facts: named }
+      return { ...about, found: facts !== undefined, next_at: null, facts: named }
     } catch (error) {
       const level = attempts === mostSilences ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
       const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { answered: { ...about, found: null, next_at: again }, facts: [] }
+      return { ...about, found: null, next_at: again, facts: [] }
     }
   }
 }

@@ -17,11 +17,9 @@ import {
 } from './effect-queries.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
-import type { CarriedEffect, Outcome } from './record-results.ts'
+import type { CarriedEffect, Claimed, Outcome } from './record-results.ts'
 import { ShareOut } from './share-out.ts'
-import { timing } from './timing.ts'
-import { claimCarrying, listOwners, queues } from './waiting-queries.ts'
-import type { Claimed } from './waiting-queries.ts'
+import { lease, listOwners, queues } from './waiting-queries.ts'
 
 const perRound = 200
 // Of the RPC.
@@ -32,10 +30,10 @@ export function carryOutRounds(deps: BillingDependencies): () => Promise<number>
   const share = new ShareOut(perRound, 100)
   return async () => {
     const { owners, each } = await share.next((after, most) =>
-      listOwners(deps.sql, queues.carryOut, after, most),
+      listOwners(deps.sql, queues.effects, after, most),
     )
     if (owners.length === 0) return 0
-    const claimed = await claimCarrying(deps.sql, owners, each, timing.claim)
+    const claimed = await lease(deps.sql, queues.effects, owners, each)
     if (claimed.length > 0) await carryOut(deps, claimed)
     return claimed.length
   }
@@ -106,7 +104,7 @@ async function record(
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
   const isRetried = await deps.outbox.transaction(async (tx) => {
     await lockFulfilments(tx, [purchaseRef])
-    return retryRefused(tx, purchaseRef, timing.claim)
+    return retryRefused(tx, purchaseRef)
   })
   if (isRetried) await provisionNow(deps, purchaseRef, { quietly: true })
   return isRetried
@@ -114,7 +112,7 @@ export async function replay(deps: BillingDependencies, purchaseRef: string): Pr
 
 /** What somebody else is carrying out is done by the caller too: licensing does it once. */
 export async function takeOver(deps: BillingDependencies, purchaseRef: string): Promise<void> {
-  await takeFulfilment(deps.sql, purchaseRef, timing.claim)
+  await takeFulfilment(deps.sql, purchaseRef)
   await provisionNow(deps, purchaseRef)
 }
 

@@ -7,23 +7,24 @@ import { decide } from './decide.ts'
 import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decision-queries.ts'
 import { batchRounds } from './share-out.ts'
 import { pauseAfter, timing } from './timing.ts'
-import { claimDue, queues } from './waiting-queries.ts'
+import { queues } from './waiting-queries.ts'
 import type { DueFulfilment } from './waiting-queries.ts'
+
+const perRound = 200
 
 /** From histories to what follows. @returns a round; it answers how many purchases it decided about */
 export function decideRounds(deps: BillingDependencies): () => Promise<number> {
-  return batchRounds<DueFulfilment>(deps, {
-    queue: queues.decide,
-    perRound: 200,
-    claim: claimDue,
-    claimAgain: (tx, { account_id, purchase_ref }) => claimDue(tx, [account_id], 1, purchase_ref),
-    work: (tx, due) => decideAll(deps, tx, due),
-    failed: async ({ purchase_ref: purchase, attempts }, error) => {
+  return batchRounds(
+    deps,
+    queues.decisions,
+    perRound,
+    (tx, due) => decideAll(deps, tx, due),
+    async ({ purchase_ref: purchase, attempts }, error) => {
       const failures = attempts + 1
       deps.log.error({ err: error, purchase, attempts: failures }, 'purchase not decided')
       await postponeDecision(deps.sql, purchase, pauseAfter(timing.retryDecision, failures))
     },
-  })
+  )
 }
 
 /** Ledger entries come last: others of the account wait for its cap. */

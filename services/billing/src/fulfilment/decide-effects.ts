@@ -64,7 +64,7 @@ function* landed(subject: Subject, main: PaymentRow, orderedAt: Date): Generator
   const { history, checkout, paidAt, now } = subject
   const { session } = history
   if (history.effects.has('landed')) return
-  const waitsUntil = checkout.recordedAt + timing.chargeBeforeLanding
+  const waitsUntil = checkout.recordedMs + timing.chargeBeforeLanding
   if (main.charge_state === 'pending' && now.getTime() < waitsUntil) return lookAgain(subject, waitsUntil)
   const ends = endOfFirst(subject)
   if (ends === 'unknown') return
@@ -87,7 +87,7 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
     ofKind(history.facts, 'subscription').at(0)?.periodEnd
   if (reported !== undefined) return new Date(reported + rules.graceMs)
   const subscriptionRef = checkout.subscriptionRef ?? session.subscription_ref
-  if (subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedAt)
+  if (subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
   return 'unknown'
 }
 
@@ -105,7 +105,7 @@ function renewals({ history, invoices, rules }: Subject): NewEffect[] {
   return invoices
     .filter((invoice) => invoice.reason !== 'first')
     .map((invoice) =>
-      effect('renewed', `renewed:${invoice.ref}`, invoice.ref, invoice.paidAt, {
+      effect('renewed', `renewed:${invoice.invoiceRef}`, invoice.invoiceRef, invoice.paidAt, {
         ends_at: invoice.periodEnd === undefined ? null : new Date(invoice.periodEnd + rules.graceMs),
         plan_id: (invoice.priceRef && history.planOfPrice.get(invoice.priceRef)) ?? null,
       }),

@@ -22,7 +22,7 @@ export function decidePayments(subject: Subject): PaymentView[] {
 
 function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
   const { history, decision } = subject
-  const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.ref ?? null))
+  const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.invoiceRef ?? null))
   const found = paidBy(subject, invoice, known)
   const charge = found.paymentRef === null ? undefined : foldCharge(history.facts, found.paymentRef)
   const payment = described(subject, invoice, known, found.paymentRef, charge)
@@ -31,7 +31,7 @@ function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
     payment,
     charge,
     found,
-    (invoice ?? subject.checkout).recordedAt,
+    (invoice ?? subject.checkout).recordedMs,
   )
   const learned = known?.charge_state === 'absent' && known.payment_ref !== payment.payment_ref
   if (learned && payment.payment_ref !== null && !charge) ask(subject, 'charge', payment.payment_ref, 0)
@@ -46,7 +46,7 @@ function paidBy(
   known: PaymentRow | undefined,
 ): { paymentRef: string | null; invoiceRef: string | undefined } {
   const own = invoice ?? invoices.find((each) => each.reason === 'first')
-  const invoiceRef = own?.ref ?? checkout.invoiceRef
+  const invoiceRef = own?.invoiceRef ?? checkout.invoiceRef
   const paid = ofKind(history.facts, 'invoice_payment').find(
     (fact) => fact.invoiceRef === invoiceRef,
   )?.paymentRef
@@ -79,7 +79,7 @@ function described(
     application_id: session.application_id,
     session_id: session.id,
     sale_id: null,
-    invoice_ref: invoice?.ref ?? null,
+    invoice_ref: invoice?.invoiceRef ?? null,
     plan_id: known?.plan_id ?? session.plan_id,
     external_ref: session.external_ref,
     ...money,
@@ -88,7 +88,7 @@ function described(
     paid_at: new Date(invoice?.paidAt ?? paidAt),
     merchant: session.merchant,
     payment_ref: paymentRef,
-    charge_ref: charge?.ref ?? known?.charge_ref ?? named ?? null,
+    charge_ref: charge?.chargeRef ?? known?.charge_ref ?? named ?? null,
     charged_at: charge ? new Date(charge.chargedAt) : (known?.charged_at ?? null),
     charge_state: known?.charge_state ?? 'pending',
     period_end: invoice?.periodEnd === undefined ? (known?.period_end ?? null) : new Date(invoice.periodEnd),

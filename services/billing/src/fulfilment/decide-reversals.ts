@@ -33,12 +33,9 @@ export function decideReversals(subject: Subject, view: PaymentView): ReversedPa
   const disputes = paymentRef === null ? [] : foldDisputes(facts, paymentRef)
   const { settled, silent } = whatRecordsSay(subject, view, reported, disputes)
   const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
-  const refunds = sortedBy(
-    known,
-    (refund) => refund.succeededAt ?? refund.createdAt,
-    (refund) => refund.createdAt,
-    (refund) => refund.ref,
-  ).map((refund) => ({ ...refund, id: rowOf(refund, rows)?.id ?? newId('rfd') }))
+  const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
+  const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
+  const refunds = inOrder.map((refund) => ({ ...refund, id: rowOf(refund, rows)?.id ?? newId('rfd') }))
   const reversed: ReversedPayment = {
     ...view,
     total: charge?.amount ?? Number(payment.amount),
@@ -71,7 +68,7 @@ function whatRecordsSay(
   const refunded = charge?.refunded ?? 0
   const missing = refunded > sumOf(refunds)
   if (all.length === 0 && !missing) return { settled: true, silent: false }
-  const chargeRef = charge?.ref ?? payment.charge_ref
+  const chargeRef = charge?.chargeRef ?? payment.charge_ref
   const news = all.map((each) => `${each.ref}:${each.status}`).sort()
   const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
   const { waiting, found } = chargeRef
@@ -79,7 +76,7 @@ function whatRecordsSay(
     : { waiting: false, found: false }
   const silent = !waiting && !found
   if (all.length === 0) return { settled: true, silent }
-  const settledAt = Math.max(...all.map((each) => each.recordedAt)) + timing.othersArrive
+  const settledAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
   const confirmed = found && !missing && all.every((each) => each.explained)
   const settled = confirmed || subject.now.getTime() >= settledAt
   if (!settled) lookAgain(subject, settledAt)
@@ -114,13 +111,9 @@ function withInferred(
   ]
   const missing = charge.refunded - sumOf(known)
   if (missing <= 0) return known
-  const totals = sortedBy(
-    ofKind(subject.history.facts, 'charge').filter(
-      (fact) => fact.chargeRef === charge.ref && fact.refunded > 0,
-    ),
-    (fact) => fact.refunded,
-    (fact) => fact.reportedAt,
-  )
+  const charged = ofKind(subject.history.facts, 'charge')
+  const own = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
+  const totals = sortedBy(own, 'refunded', 'reportedAt')
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
   const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
   if (subject.now.getTime() < waitsUntil) {
@@ -133,7 +126,7 @@ function withInferred(
     const amount = Math.min(left, refunded - sumOf(before))
     if (amount <= 0) continue
     left -= amount
-    known.push(inferred(`${charge.ref}:${refunded}`, amount, currency, reportedAt))
+    known.push(inferred(`${charge.chargeRef}:${refunded}`, amount, currency, reportedAt))
   }
   return known
 }
@@ -147,7 +140,7 @@ function inferred(ref: string, amount: number, currency: string, at: number): Fo
     status: 'succeeded',
     succeededAt: at,
     failedAt: undefined,
-    recordedAt: at,
+    recordedMs: at,
     explained: true,
   }
 }

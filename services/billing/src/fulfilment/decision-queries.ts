@@ -195,9 +195,16 @@ export interface AnsweredQuestion {
 }
 
 export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[]): Promise<void> {
+  const rows = answers.map(({ purchase_ref, kind, ref, found, next_at }) => ({
+    purchase_ref,
+    kind,
+    ref,
+    found,
+    next_at,
+  }))
   await tx`
     update processor_questions q set found = coalesce(a.found, q.found), next_at = a.next_at,
       answered_at = case when a.found is not null then clock_timestamp() end
-    from ${rowsOf(tx, 'processor_questions', answers)} a
+    from ${rowsOf(tx, 'processor_questions', rows)} a
     where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
 }

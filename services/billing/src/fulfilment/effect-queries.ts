@@ -1,8 +1,9 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import { characters } from '@licensing/proto/text'
-import { insertRows } from '../row-queries.ts'
+import { insertRows, rowsOf } from '../row-queries.ts'
 import type { Effect } from './decision.ts'
+import { timing } from './timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -60,19 +61,20 @@ export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Pr
 }
 
 /** What was refused is tried once more, by the caller. @returns false where nothing was */
-export async function retryRefused(tx: Transaction, purchaseRef: string, claimMs: number): Promise<boolean> {
+export async function retryRefused(tx: Transaction, purchaseRef: string): Promise<boolean> {
   const retried = await tx`
     update purchase_effects set state = 'waiting' where purchase_ref = ${purchaseRef} and state = 'refused'`
   if (retried.count === 0) return false
-  await takeFulfilment(tx, purchaseRef, claimMs)
+  await takeFulfilment(tx, purchaseRef)
   return true
 }
 
+const claimEnds = (sql: Sql) => sql`clock_timestamp() + ${timing.claim}::int * interval '1 millisecond'`
+
 /** The caller itself carries out what waits of the purchase. */
-export async function takeFulfilment(sql: Sql, purchaseRef: string, claimMs: number): Promise<void> {
+export async function takeFulfilment(sql: Sql, purchaseRef: string): Promise<void> {
   await sql`
-    update fulfilments set carry_at = clock_timestamp() + ${claimMs}::int * interval '1 millisecond'
-    where purchase_ref = ${purchaseRef}`
+    update fulfilments set carry_at = ${claimEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
 /** When each is tried again: not at all where nothing waits, later where it failed, else at once. */
@@ -91,97 +93,77 @@ export async function writeCarried(
     where f.purchase_ref = c.purchase_ref`
 }
 
-/** A checkout session or a sale event, by its own id. */
 export function isSale(purchaseRef: string): boolean {
   return purchaseRef.startsWith('sale_')
 }
 
-const paid = (sql: Sql) => sql`
-  coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
-
-export interface ProvisionedSession {
-  account_id: string
-  application_id: string
-  licence_id: string
-  amount: bigint
-  currency: string
-}
-
-type Licence = { purchaseRef: string; licenceId: string }
-
-/** @returns those that had not been provisioned before, with what was paid */
-export async function markSessionsProvisioned(
-  tx: Transaction,
-  licences: Licence[],
-): Promise<ProvisionedSession[]> {
-  return markProvisioned(tx, licences, {
-    table: 'checkout_sessions',
-    isPayment: tx`p.session_id = l.id`,
-    returning: tx`returning s.account_id, s.application_id, s.licence_id, ${paid(tx)}`,
-  })
-}
-
-export async function markSalesProvisioned(tx: Transaction, licences: Licence[]): Promise<void> {
-  await markProvisioned(tx, licences, {
-    table: 'sale_events',
-    isPayment: tx`p.source_key = 'sale:' || l.id`,
-    returning: tx``,
-  })
-}
-
-async function markProvisioned(
-  tx: Transaction,
-  licences: Licence[],
-  { table, isPayment, returning }: { table: string; isPayment: Statement; returning: Statement },
-): Promise<ProvisionedSession[]> {
-  if (licences.length === 0) return []
-  const pairs = tx`unnest(${licences.map((each) => each.purchaseRef)}::text[],
-    ${licences.map((each) => each.licenceId)}::text[]) as l (id, licence_id)`
-  const provisioned = await tx<ProvisionedSession[]>`
-    update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
-      provisioned_at = clock_timestamp()
-    from ${pairs} where s.id = l.id and s.status <> 'provisioned' ${returning}`
-  await tx`
-    update payments p set licence_id = l.licence_id from ${pairs} where ${isPayment} and p.licence_id is null`
-  return provisioned
-}
-
-export interface UnprovisionedPurchase {
-  purchase_ref: string
+/** A purchase as it was made: a checkout session or a sale event. */
+export interface PurchaseRow {
+  id: string
   account_id: string
   application_id: string
   plan_id: string
+  licence_id: string | null
+  failure_reason: string | null
   amount: bigint
   currency: string
 }
 
-export type Refusal = { purchaseRef: string; reason: string }
+const saleColumns = (sql: Sql) => sql`
+  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, s.amount, s.currency`
+
+/** With what was paid, where it is not what was asked. */
+const sessionColumns = (sql: Sql) => sql`
+  s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason,
+  coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
+
+type Licence = { id: string; licence_id: string }
+
+/** @returns those that had not been provisioned before */
+export async function provisionSessions(tx: Transaction, licences: Licence[]): Promise<PurchaseRow[]> {
+  return provision(tx, 'checkout_sessions', licences, tx`p.session_id = l.id`, sessionColumns(tx))
+}
+
+export async function provisionSales(tx: Transaction, licences: Licence[]): Promise<void> {
+  await provision(tx, 'sale_events', licences, tx`p.source_key = 'sale:' || l.id`, saleColumns(tx))
+}
+
+async function provision(
+  tx: Transaction,
+  table: string,
+  licences: Licence[],
+  isItsPayment: Statement,
+  columns: Statement,
+): Promise<PurchaseRow[]> {
+  if (licences.length === 0) return []
+  const rows = rowsOf(tx, table, licences)
+  const provisioned = await tx<PurchaseRow[]>`
+    update ${tx(table)} s set status = 'provisioned', licence_id = l.licence_id, failure_reason = null,
+      provisioned_at = clock_timestamp()
+    from ${rows} l where s.id = l.id and s.status <> 'provisioned' returning ${columns}`
+  await tx`
+    update payments p set licence_id = l.licence_id from ${rows} l where ${isItsPayment} and p.licence_id is null`
+  return provisioned
+}
+
+type Refusal = { id: string; failure_reason: string }
 
 /** @returns those that had not failed before */
-export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<UnprovisionedPurchase[]> {
+export async function failSessions(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
   if (refused.length === 0) return []
-  const refs = refused.map((each) => each.purchaseRef)
-  const reasons = refused.map((each) => each.reason)
-  return tx<UnprovisionedPurchase[]>`
-    update checkout_sessions s set status = 'provision_failed', failure_reason = r.reason
-    from unnest(${refs}::text[], ${reasons}::text[]) as r (id, reason)
-    where s.id = r.id and s.status not in ('provisioned', 'provision_failed')
-    returning s.id as purchase_ref, s.account_id, s.application_id, s.plan_id, ${paid(tx)}`
+  return tx<PurchaseRow[]>`
+    update checkout_sessions s set status = 'provision_failed', failure_reason = r.failure_reason
+    from ${rowsOf(tx, 'checkout_sessions', refused)} r
+    where s.id = r.id and s.status not in ('provisioned', 'provision_failed') returning ${sessionColumns(tx)}`
 }
 
 /** @returns those whose failure has not been reported before */
-export async function failSales(tx: Transaction, refused: Refusal[]): Promise<UnprovisionedPurchase[]> {
+export async function failSales(tx: Transaction, refused: Refusal[]): Promise<PurchaseRow[]> {
   if (refused.length === 0) return []
-  const rows = await tx<(UnprovisionedPurchase & { is_first: boolean })[]>`
-    update sale_events s set failure_reason = r.reason, failed_at = coalesce(s.failed_at, clock_timestamp())
-    from (
-      select f.id, f.failed_at is null as is_first, r.reason
-      from sale_events f
-      join unnest(${refused.map((each) => each.purchaseRef)}::text[], ${refused.map((each) => each.reason)}::text[])
-        as r (id, reason) on r.id = f.id
-    ) r
-    where s.id = r.id
-    returning s.id as purchase_ref, s.account_id, s.application_id, s.plan_id, s.amount, s.currency, r.is_first`
+  const rows = await tx<(PurchaseRow & { is_first: boolean })[]>`
+    update sale_events s set failure_reason = r.failure_reason, failed_at = coalesce(s.failed_at, clock_timestamp())
+    from ${rowsOf(tx, 'sale_events', refused)} r join sale_events before on before.id = r.id
+    where s.id = r.id returning ${saleColumns(tx)}, before.failed_at is null as is_first`
   return rows.filter((row) => row.is_first)
 }
 
@@ -224,16 +206,12 @@ export interface SalePurchase {
   sale_id: string
 }
 
-/**
- * A sale as a purchase: it has landed, by its own time.
- *
- * @param claimMs how long the caller carries it out itself before others do
- */
-export async function landSale(tx: Transaction, sale: SalePurchase, claimMs: number): Promise<void> {
+/** A sale as a purchase, which the caller carries out itself: it has landed, by its own time. */
+export async function landSale(tx: Transaction, sale: SalePurchase): Promise<void> {
   const { id, account_id, application_id, plan_id, external_ref, occurred_at, expires_on } = sale
   await tx`
     insert into fulfilments (purchase_ref, account_id, carry_at, ordered_at)
-    values (${id}, ${account_id}, clock_timestamp() + ${claimMs}::int * interval '1 millisecond', ${occurred_at})
+    values (${id}, ${account_id}, ${claimEnds(tx)}, ${occurred_at})
     on conflict do nothing`
   const landed: Partial<EffectRow> & { effect_key: string } = {
     purchase_ref: id,

@@ -1,4 +1,4 @@
-import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
+import type { RefundStatus } from '@licensing/proto/closed-sets'
 import type { CheckoutFact, DisputeFact, Fact, Links } from '../processors/facts.ts'
 
 // Facts merged so that neither their order nor their repetition matters.
@@ -8,69 +8,46 @@ export interface RecordedFact {
   recorded_at: Date
 }
 
-export interface Charge {
-  ref: string
-  amount: number
-  currency: string
-  chargedAt: number
-  refunded: number
-}
+/** A fact, and when we first recorded it. */
+type Known<Kind extends Fact['kind']> = Extract<Fact, { kind: Kind }> & { recordedMs: number }
 
-export interface FoldedRefund {
-  ref: string
-  amount: number
-  currency: string
-  createdAt: number
-  status: RefundStatus
-  /** When it succeeded, whatever became of it; undefined where it never did. */
-  succeededAt: number | undefined
-  failedAt: number | undefined
-  /** When we first heard of it. */
-  recordedAt: number
-  /** An event has reported all that it came to. */
-  explained: boolean
-}
+export type Charge = Known<'charge'>
 
-export interface FoldedDispute {
-  ref: string
-  amount: number
-  currency: string
-  openedAt: number
-  status: DisputeStatus
-  inquiry: boolean
-  inquiryClosedAt: number | undefined
-  chargebackAt: number | undefined
-  recordedAt: number
-  explained: boolean
-}
+export type Invoice = Known<'invoice_paid'>
 
-export interface Invoice {
-  ref: string
-  reason: 'first' | 'cycle' | 'proration'
-  amount: number
-  currency: string
-  periodEnd: number | undefined
-  priceRef: string | undefined
-  paidAt: number
-  recordedAt: number
-}
-
-export interface Checkout {
+export interface Checkout extends Links {
   state: CheckoutFact['state'] | undefined
   amount: number | undefined
   currency: string | undefined
   paidAt: number | undefined
-  recordedAt: number
-  paymentRef: string | undefined
-  invoiceRef: string | undefined
-  subscriptionRef: string | undefined
+  recordedMs: number
+}
+
+export interface FoldedRefund extends Pick<
+  Known<'refund'>,
+  'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
+> {
+  ref: string
+  /** When it succeeded, whatever became of it; undefined where it never did. */
+  succeededAt: number | undefined
+  failedAt: number | undefined
+  /** An event has reported all that it came to. */
+  explained: boolean
+}
+
+export interface FoldedDispute extends Pick<
+  Known<'dispute'>,
+  'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
+> {
+  ref: string
+  inquiry: boolean
+  inquiryClosedAt: number | undefined
+  chargebackAt: number | undefined
+  explained: boolean
 }
 
 /** The facts of one kind. */
-export function ofKind<Kind extends Fact['kind']>(
-  facts: RecordedFact[],
-  kind: Kind,
-): (Extract<Fact, { kind: Kind }> & { recordedMs: number })[] {
+export function ofKind<Kind extends Fact['kind']>(facts: RecordedFact[], kind: Kind): Known<Kind>[] {
   return facts.flatMap(({ fact, recorded_at: recordedAt }) =>
     fact.kind === kind
       ? [{ ...(fact as Extract<Fact, { kind: Kind }>), recordedMs: recordedAt.getTime() }]
@@ -79,10 +56,10 @@ export function ofKind<Kind extends Fact['kind']>(
 }
 
 /** In the order of the first of these that differs. */
-export function sortedBy<Item>(items: Item[], ...keys: ((item: Item) => number | string)[]): Item[] {
+export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
   return items.toSorted((a, b) => {
-    const key = keys.find((each) => each(a) !== each(b))
-    return key ? (key(a) < key(b) ? -1 : 1) : 0
+    const key = keys.find((each) => a[each] !== b[each])
+    return key === undefined ? 0 : a[key] < b[key] ? -1 : 1
   })
 }
 
@@ -94,17 +71,14 @@ export function foldCheckout(facts: RecordedFact[], checkoutRef: string | null):
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
   )
-  const paid = sortedBy(
-    all.filter((fact) => fact.state === 'paid'),
-    (fact) => fact.at,
-  )
-  const [first] = paid
+  const paid = all.filter((fact) => fact.state === 'paid')
+  const [first] = sortedBy(paid, 'at')
   return {
     state: states.findLast((state) => all.some((fact) => fact.state === state)),
     amount: first?.amount,
     currency: first?.currency,
     paidAt: first?.at,
-    recordedAt: firstRecorded(paid),
+    recordedMs: firstRecorded(paid),
     paymentRef: known(all, (fact) => fact.paymentRef).at(-1),
     invoiceRef: known(all, (fact) => fact.invoiceRef).at(-1),
     subscriptionRef:
@@ -134,21 +108,9 @@ export function foldCharge(facts: RecordedFact[], paymentRef: string): Charge | 
   const all = ofKind(facts, 'charge').filter(
     (fact) => paymentOf(fact) === paymentRef || fact.chargeRef === paymentRef,
   )
-  const paying = sortedBy(
-    all,
-    (fact) => fact.chargedAt,
-    (fact) => fact.chargeRef,
-  ).at(-1)
-  if (!paying) return undefined
-  const same = all.filter((fact) => fact.chargeRef === paying.chargeRef)
-  const refunded = Math.max(...same.map((fact) => fact.refunded))
-  return {
-    ref: paying.chargeRef,
-    amount: paying.amount,
-    currency: paying.currency,
-    chargedAt: paying.chargedAt,
-    refunded,
-  }
+  const paying = sortedBy(all, 'chargedAt', 'chargeRef').at(-1)
+  const same = all.filter((fact) => fact.chargeRef === paying?.chargeRef)
+  return paying && { ...paying, refunded: Math.max(...same.map((fact) => fact.refunded)) }
 }
 
 const ended = new Set<RefundStatus>(['failed', 'canceled'])
@@ -172,7 +134,7 @@ export function foldRefunds(facts: RecordedFact[], paymentRef: string): FoldedRe
       status,
       succeededAt: hasSucceeded ? (reported ?? createdAt) : undefined,
       failedAt,
-      recordedAt: firstRecorded(group),
+      recordedMs: firstRecorded(group),
       explained:
         (!hasSucceeded || reported !== undefined) &&
         (status !== 'failed' || (hasSucceeded && failedAt !== undefined)),
@@ -202,39 +164,29 @@ export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedD
       inquiry: group.some((fact) => fact.stage !== 'chargeback' || fact.wasInquiry),
       inquiryClosedAt: closed.at,
       chargebackAt: chargeback.at,
-      recordedAt: firstRecorded(group),
+      recordedMs: firstRecorded(group),
       explained: group.some((fact) => fact.opening) && chargeback.isKnown && closed.isKnown,
     }
   })
-  return sortedBy(
-    disputes,
-    (dispute) => dispute.openedAt,
-    (dispute) => dispute.ref,
-  )
+  return sortedBy(disputes, 'openedAt', 'ref')
 }
 
 /** Paid invoices in the order in which they were paid. */
 export function foldInvoices(facts: RecordedFact[], firstRef: string | undefined): Invoice[] {
   const invoices = groupsBy(ofKind(facts, 'invoice_paid'), (fact) => fact.invoiceRef).map((group) => {
-    const [{ invoiceRef, reason, amount, currency }] = group
-    const isFirst = group.some((fact) => fact.reason === 'first') || invoiceRef === firstRef
+    const [one] = group
+    const isFirst = group.some((fact) => fact.reason === 'first') || one.invoiceRef === firstRef
     const ends = known(group, (fact) => fact.periodEnd)
     return {
-      ref: invoiceRef,
-      reason: isFirst ? ('first' as const) : reason,
-      amount,
-      currency,
+      ...one,
+      reason: isFirst ? ('first' as const) : one.reason,
       periodEnd: ends.length > 0 ? Math.max(...ends) : undefined,
       priceRef: known(group, (fact) => fact.priceRef).at(0),
       paidAt: Math.min(...group.map((fact) => fact.paidAt)),
-      recordedAt: firstRecorded(group),
+      recordedMs: firstRecorded(group),
     }
   })
-  return sortedBy(
-    invoices,
-    (invoice) => invoice.paidAt,
-    (invoice) => invoice.ref,
-  )
+  return sortedBy(invoices, 'paidAt', 'invoiceRef')
 }
 
 /**
@@ -250,15 +202,10 @@ export function failureStreak(
   most: number,
 ): { invoiceRef: string; at: number } | undefined {
   const since = invoices.at(-1)?.paidAt ?? 0
-  const paid = new Set(invoices.map((invoice) => invoice.ref))
+  const paid = new Set(invoices.map((invoice) => invoice.invoiceRef))
   const before = new Map<string, number>()
   const counted = new Map<string, number>()
-  const failures = sortedBy(
-    ofKind(facts, 'invoice_failed'),
-    (failure) => failure.at,
-    (failure) => failure.invoiceRef,
-    (failure) => failure.attempt,
-  )
+  const failures = sortedBy(ofKind(facts, 'invoice_failed'), 'at', 'invoiceRef', 'attempt')
   for (const { invoiceRef, attempt, at } of failures) {
     if (paid.has(invoiceRef)) continue
     const times = at < since ? before : counted

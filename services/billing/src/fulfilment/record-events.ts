@@ -8,22 +8,22 @@ import { finishEvents, parkEvents, postponeEvent } from './record-queries.ts'
 import type { NewFact } from './record-queries.ts'
 import { batchRounds } from './share-out.ts'
 import { pauseAfter, timing } from './timing.ts'
-import { claimEvents, queues } from './waiting-queries.ts'
+import { queues } from './waiting-queries.ts'
 import type { InboxEvent } from './waiting-queries.ts'
 
+const perRound = 500
 // An event that cannot be stored, however often it is tried, needs a person.
 const parkAfter = 40
 
 /** From the inbox to facts. @returns a round; it answers how many events it took */
 export function recordRounds(deps: BillingDependencies): () => Promise<number> {
-  return batchRounds<InboxEvent>(deps, {
-    queue: queues.record,
-    perRound: 500,
-    claim: claimEvents,
-    claimAgain: (tx, { merchant, position }) => claimEvents(tx, [merchant], 1, position),
-    work: (tx, events) => recordEvents(deps, tx, events),
-    failed: (event, error) => recordingFailed(deps, event, error),
-  })
+  return batchRounds(
+    deps,
+    queues.events,
+    perRound,
+    (tx, events) => recordEvents(deps, tx, events),
+    (event, error) => recordingFailed(deps, event, error),
+  )
 }
 
 async function recordingFailed(deps: BillingDependencies, event: InboxEvent, error: unknown): Promise<void> {

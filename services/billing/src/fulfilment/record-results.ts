@@ -11,14 +11,17 @@ import {
   isSale,
   lockFulfilments,
   markRefundsProcessed,
-  markSalesProvisioned,
-  markSessionsProvisioned,
+  provisionSales,
+  provisionSessions,
   refuseEffects,
   writeCarried,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
 import { pauseAfter, timing } from './timing.ts'
-import type { Claimed } from './waiting-queries.ts'
+import type { DueFulfilment } from './waiting-queries.ts'
+
+/** A purchase that is being carried out. */
+export type Claimed = Pick<DueFulfilment, 'purchase_ref' | 'attempts'>
 
 /** What became of an effect. */
 export type Outcome =
@@ -38,21 +41,15 @@ export async function recordResults(
   carried: CarriedEffect[],
   { quietly = false }: { quietly?: boolean },
 ): Promise<void> {
-  await lockFulfilments(
-    tx,
-    claimed.map((each) => each.purchase_ref),
-  )
+  const refs = claimed.map((each) => each.purchase_ref)
+  await lockFulfilments(tx, refs)
   const applied = carried.filter(({ outcome }) => 'applied' in outcome)
-  await finishEffects(
-    tx,
-    applied.map(({ effect }) => effect.position),
-  )
-  const events = [
-    ...(await provisioned(tx, applied)),
-    ...(await provisionsFailed(tx, carried, quietly)),
-    ...(await refundsProcessed(tx, applied)),
-  ]
-  await append(tx, ...events)
+  const finished = applied.map(({ effect }) => effect.position)
+  await finishEffects(tx, finished)
+  const succeeded = await provisioned(tx, applied)
+  const failures = await provisionsFailed(tx, carried)
+  const refunded = await refundsProcessed(tx, applied)
+  await append(tx, ...succeeded, ...(quietly ? [] : failures), ...refunded)
   await alertLostRenewals(tx, applied)
   const failed = new Set(
     carried.filter(({ outcome }) => 'failed' in outcome).map(({ effect }) => effect.purchase_ref),
@@ -66,79 +63,59 @@ export async function recordResults(
   )
 }
 
-const kindOfPurchase = ({ purchaseRef }: { purchaseRef: string }) =>
-  isSale(purchaseRef) ? 'sales' : 'sessions'
-
 async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
   const licences = applied.flatMap(({ effect, outcome }) =>
     effect.kind === 'landed' && 'applied' in outcome && outcome.applied.licenceId !== undefined
-      ? [{ purchaseRef: effect.purchase_ref, licenceId: outcome.applied.licenceId }]
+      ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
       : [],
   )
-  const { sales = [], sessions = [] } = Object.groupBy(licences, kindOfPurchase)
-  await markSalesProvisioned(tx, sales)
-  return (await markSessionsProvisioned(tx, sessions)).map((row) => ({
-    accountId: row.account_id,
-    applicationId: row.application_id,
-    payload: {
+  const { sales = [], sessions = [] } = Object.groupBy(licences, whatItIs)
+  await provisionSales(tx, sales)
+  return (await provisionSessions(tx, sessions)).map((row) =>
+    eventOf(row, {
       case: 'paymentSucceeded',
-      value: { licenceId: row.licence_id, amount: row.amount, currency: row.currency },
-    },
-  }))
+      value: { licenceId: row.licence_id ?? '', amount: row.amount, currency: row.currency },
+    }),
+  )
+}
+
+const whatItIs = ({ id }: { id: string }) => (isSale(id) ? 'sales' : 'sessions')
+
+function eventOf(
+  row: { account_id: string; application_id: string },
+  payload: NewEvent['payload'],
+): NewEvent {
+  return { accountId: row.account_id, applicationId: row.application_id, payload }
 }
 
 /** What is refused for good waits for a replay, and all that follows it. */
-async function provisionsFailed(
-  tx: Transaction,
-  carried: CarriedEffect[],
-  quietly: boolean,
-): Promise<NewEvent[]> {
+async function provisionsFailed(tx: Transaction, carried: CarriedEffect[]): Promise<NewEvent[]> {
   const refused = carried.flatMap(({ effect, outcome }) =>
-    'refused' in outcome ? [{ purchaseRef: effect.purchase_ref, reason: outcome.refused.code }] : [],
+    'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
   )
   if (refused.length === 0) return []
-  await refuseEffects(
-    tx,
-    refused.map((each) => each.purchaseRef),
-  )
-  const reasons = new Map(refused.map((each) => [each.purchaseRef, each.reason]))
-  const { sales = [], sessions = [] } = Object.groupBy(refused, kindOfPurchase)
+  const refs = refused.map((each) => each.id)
+  await refuseEffects(tx, refs)
+  const { sales = [], sessions = [] } = Object.groupBy(refused, whatItIs)
   const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
-  return quietly
-    ? []
-    : failed.map((row) => ({
-        accountId: row.account_id,
-        applicationId: row.application_id,
-        payload: {
-          case: 'paymentProvisionFailed',
-          value: {
-            sessionId: row.purchase_ref,
-            planId: row.plan_id,
-            amount: row.amount,
-            currency: row.currency,
-            reason: reasons.get(row.purchase_ref) ?? 'internal',
-          },
-        },
-      }))
+  return failed.map(({ id: sessionId, plan_id: planId, amount, currency, failure_reason, ...row }) =>
+    eventOf(row, {
+      case: 'paymentProvisionFailed',
+      value: { sessionId, planId, amount, currency, reason: failure_reason ?? 'internal' },
+    }),
+  )
 }
 
 /** The refunds' own events; the licences' come from licensing. */
 async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
   const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
   if (ids.length === 0) return []
-  return (await markRefundsProcessed(tx, ids)).map((row) => ({
-    accountId: row.account_id,
-    applicationId: row.application_id,
-    payload: {
+  return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, lane, ...row }) =>
+    eventOf(row, {
       case: 'refundProcessed',
-      value: {
-        licenceId: row.licence_id ?? '',
-        chargeRef: row.charge_ref,
-        amount: row.amount,
-        lane: row.lane,
-      },
-    },
-  }))
+      value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane },
+    }),
+  )
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
-import { listOwners } from './waiting-queries.ts'
+import { listOwners, take, takeAgain } from './waiting-queries.ts'
 import type { Queue } from './waiting-queries.ts'
 
 /**
@@ -36,54 +36,47 @@ export class ShareOut {
   }
 }
 
-/** Work that is done in one transaction with taking it. */
-export interface BatchWork<Item> {
-  queue: Queue
-  perRound: number
-  claim: (tx: Transaction, owners: string[], each: number) => Promise<Item[]>
-  /** Takes one of them again; none where it has been worked on since. */
-  claimAgain: (tx: Transaction, item: Item) => Promise<Item[]>
-  work: (tx: Transaction, items: Item[]) => Promise<void>
-  /** What becomes of one that fails by itself. */
-  failed: (item: Item, error: unknown) => Promise<void>
-}
-
 /**
- * Works on a batch in one transaction; where that fails, on each by itself, so that one that fails stops no other.
+ * Takes a batch and works on it in one transaction; where that fails, on each row by itself, so that one that fails stops
+ * no other.
  *
- * @returns a round; it answers how many it took
+ * @param failed what becomes of a row that fails by itself
+ * @returns a round; it answers how many rows it took
  */
-export function batchRounds<Item>(
+export function batchRounds<Row extends object>(
   { sql, outbox, log }: BillingDependencies,
-  { queue, perRound, claim, claimAgain, work, failed }: BatchWork<Item>,
+  queue: Queue<Row>,
+  perRound: number,
+  work: (tx: Transaction, rows: Row[]) => Promise<void>,
+  failed: (row: Row, error: unknown) => Promise<void>,
 ): () => Promise<number> {
   const share = new ShareOut(perRound, 100)
   return async () => {
     const { owners, each } = await share.next((after, most) => listOwners(sql, queue, after, most))
     if (owners.length === 0) return 0
-    let taken: Item[] = []
+    let taken: Row[] = []
     try {
       await outbox.transaction(async (tx) => {
-        taken = await claim(tx, owners, each)
+        taken = await take(tx, queue, owners, each)
         if (taken.length > 0) await work(tx, taken)
       })
     } catch (error) {
       if (isDatabaseUnavailable(error) || taken.length === 0) throw error
       log.warn({ err: error, of: queue.table, rows: taken.length }, 'batch failed: one by one')
-      for (const item of taken) await alone(item)
+      for (const row of taken) await alone(row)
     }
     return taken.length
   }
 
-  async function alone(item: Item): Promise<void> {
+  async function alone(row: Row): Promise<void> {
     try {
       await outbox.transaction(async (tx) => {
-        const again = await claimAgain(tx, item)
+        const again = await takeAgain(tx, queue, row)
         if (again.length > 0) await work(tx, again)
       })
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error
-      await failed(item, error)
+      await failed(row, error)
     }
   }
 }

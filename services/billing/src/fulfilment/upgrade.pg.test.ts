@@ -10,7 +10,7 @@ import { billingMigrations } from '../migrations.ts'
 import { decide } from './decide.ts'
 import { loadHistories } from './decision-queries.ts'
 import { findWaitingEffects } from './effect-queries.ts'
-import { claimCarrying, claimDue } from './waiting-queries.ts'
+import { lease, queues, take } from './waiting-queries.ts'
 
 const migrations = new URL('../../migrations/', import.meta.url).pathname
 const former = [
@@ -70,7 +70,7 @@ async function givenFormerSale(sql: Database): Promise<void> {
 test('a sale of an earlier release is sent to licensing once as a purchase, and nothing of it is done again', async () => {
   await upgraded(givenFormerSale, async (sql) => {
     await sql.begin(async (tx) => {
-      const [history] = await loadHistories(tx, await claimDue(tx, ['acct_1'], 1))
+      const [history] = await loadHistories(tx, await take(tx, queues.decisions, ['acct_1'], 1))
       const rules = { failuresBeforeSuspend: 3, graceMs: 0 }
       const decision = decide(history!, new Date(Date.now() + 60_000), rules)
       expect(decision.effects).toMatchObject([{ kind: 'landed', plan_id: 'pln_1', state: 'waiting' }])
@@ -88,7 +88,7 @@ test('a sale event of an earlier release is sent to licensing once as a purchase
         'provisioned', 'lic_1', now())`
   }
   await upgraded(givenSaleEvent, async (sql) => {
-    const claimed = await claimCarrying(sql, ['acct_1'], 10, 0)
+    const claimed = await lease(sql, queues.effects, ['acct_1'], 10)
     expect(claimed).toMatchObject([{ purchase_ref: 'sale_1' }])
     expect(await findWaitingEffects(sql, ['sale_1'])).toMatchObject([
       { kind: 'landed', cause: 'sale:order-1', plan_id: 'pln_1', external_ref: 'cust-1' },

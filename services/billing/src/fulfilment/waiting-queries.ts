@@ -1,45 +1,96 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { QuestionKind } from './decision.ts'
+import { timing } from './timing.ts'
 
 /** Rows that wait for a step, each for an owner, among whom the step is shared out. */
-export interface Queue {
+export interface Queue<Row extends object> {
   table: string
-  owner: 'account_id' | 'merchant'
+  owner: string
+  key: string[]
+  /** What is read of a row. */
+  columns: (keyof Row & string)[]
   /** The column that says when a row is due. */
   dueAt: string
   /** The column by which an owner's rows are taken. */
   order: string
+  /** The condition of the index over owner and order. */
   isWaiting: (sql: Sql) => Statement
+  /** To take a row is an attempt, whatever becomes of it. */
+  isTakeCounted?: true
 }
 
-function ofAccounts(table: string, dueAt: string): Queue {
-  return {
-    table,
-    owner: 'account_id',
-    dueAt,
-    order: dueAt,
-    isWaiting: (sql) => sql`${sql(dueAt)} is not null`,
-  }
+export interface InboxEvent {
+  position: bigint
+  event_id: string
+  merchant: string
+  type: string
+  body: Buffer
+  attempts: number
 }
 
-/** Each condition is that of an index over owner and order. */
-export const queues = {
-  record: {
-    table: 'processor_events',
-    owner: 'merchant',
-    dueAt: 'due_at',
-    order: 'position',
-    isWaiting: (sql) => sql`handled_at is null and not parked`,
-  },
-  decide: ofAccounts('fulfilments', 'due_at'),
-  carryOut: ofAccounts('fulfilments', 'carry_at'),
-  ask: ofAccounts('processor_questions', 'next_at'),
-} as const satisfies Record<string, Queue>
+const events: Queue<InboxEvent> = {
+  table: 'processor_events',
+  owner: 'merchant',
+  key: ['position'],
+  columns: ['position', 'event_id', 'merchant', 'type', 'body', 'attempts'],
+  dueAt: 'due_at',
+  order: 'position',
+  isWaiting: (sql) => sql`handled_at is null and not parked`,
+}
+
+/** A purchase about which there is something to decide, or that has effects to carry out. */
+export interface DueFulfilment {
+  purchase_ref: string
+  account_id: string
+  ordered_at: Date | null
+  attempts: number
+}
+
+const decisions: Queue<DueFulfilment> = {
+  table: 'fulfilments',
+  owner: 'account_id',
+  key: ['purchase_ref'],
+  columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts'],
+  dueAt: 'due_at',
+  order: 'due_at',
+  isWaiting: (sql) => sql`due_at is not null`,
+}
+
+const effects: Queue<DueFulfilment> = {
+  ...decisions,
+  dueAt: 'carry_at',
+  order: 'carry_at',
+  isWaiting: (sql) => sql`carry_at is not null`,
+}
+
+export interface DueQuestion {
+  purchase_ref: string
+  kind: QuestionKind
+  ref: string
+  account_id: string
+  merchant: string
+  attempts: number
+}
+
+const questions: Queue<DueQuestion> = {
+  table: 'processor_questions',
+  owner: 'account_id',
+  key: ['purchase_ref', 'kind', 'ref'],
+  columns: ['purchase_ref', 'kind', 'ref', 'account_id', 'merchant', 'attempts'],
+  dueAt: 'next_at',
+  order: 'next_at',
+  isWaiting: (sql) => sql`next_at is not null`,
+  isTakeCounted: true,
+}
+
+export const queues = { events, decisions, effects, questions }
+
+type AnyQueue = Omit<Queue<object>, 'columns'>
 
 /** Owners of rows that are due, by name. A step of the index for each, however many of its rows wait. */
 export async function listOwners(
   sql: Sql,
-  { table, owner, dueAt, isWaiting }: Queue,
+  { table, owner, dueAt, isWaiting }: AnyQueue,
   after: string,
   most: number,
   without: string[] = [],
@@ -61,100 +112,56 @@ export async function listOwners(
   return rows.map((row) => row.owner)
 }
 
-/** Rows that are due, so many of each owner, that nobody else has taken; until the end of the transaction. */
+/** Rows that are due, so many of each owner in their order, and that nobody else has taken. */
 function due(
   sql: Sql,
-  { table, owner, dueAt, order, isWaiting }: Queue,
-  columns: Statement,
+  { table, owner, dueAt, order, isWaiting }: AnyQueue,
+  columns: string[],
   owners: string[],
   each: number,
   only: Statement = sql``,
 ): Statement {
   return sql`
-    select ${columns} from unnest(${owners}::text[]) as o (owner) cross join lateral (
-      select ${columns} from ${sql(table)}
+    select ${sql(columns)} from unnest(${owners}::text[]) as o (owner) cross join lateral (
+      select ${sql(columns)} from ${sql(table)}
       where ${sql(owner)} = o.owner and ${isWaiting(sql)} and ${sql(dueAt)} <= clock_timestamp() ${only}
       order by ${sql(order)} limit ${each} for update skip locked
     ) d`
 }
 
-export interface InboxEvent {
-  position: bigint
-  event_id: string
-  merchant: string
-  type: string
-  body: Buffer
-  attempts: number
-}
-
-/** Takes events of each merchant, oldest first, until the end of the transaction. */
-export async function claimEvents(
+/** Takes rows until the end of the transaction. */
+export async function take<Row extends object>(
   tx: Transaction,
-  merchants: string[],
+  queue: Queue<Row>,
+  owners: string[],
   each: number,
-  only?: bigint,
-): Promise<InboxEvent[]> {
-  const columns = tx`position, event_id, merchant, type, body, attempts`
-  const one = only === undefined ? tx`` : tx`and position = ${only}`
-  return tx<InboxEvent[]>`${due(tx, queues.record, columns, merchants, each, one)}`
+): Promise<Row[]> {
+  return tx<Row[]>`${due(tx, queue, queue.columns, owners, each)}`
 }
 
-export interface DueFulfilment {
-  purchase_ref: string
-  account_id: string
-  ordered_at: Date | null
-  attempts: number
-}
-
-/** Takes purchases of each account, the one that is due longest first, until the end of the transaction. */
-export async function claimDue(
+/** Takes one row again, unless it has been worked on since. */
+export async function takeAgain<Row extends object>(
   tx: Transaction,
-  accountIds: string[],
-  each: number,
-  only?: string,
-): Promise<DueFulfilment[]> {
-  const columns = tx`purchase_ref, account_id, ordered_at, attempts`
-  const one = only === undefined ? tx`` : tx`and purchase_ref = ${only}`
-  return tx<DueFulfilment[]>`${due(tx, queues.decide, columns, accountIds, each, one)}`
+  queue: Queue<Row>,
+  row: Row,
+): Promise<Row[]> {
+  const values = row as Record<string, string | bigint>
+  const key = queue.key[0]!
+  const only = tx`and ${tx(key)} = ${values[key]!}`
+  return tx<Row[]>`${due(tx, queue, queue.columns, [String(values[queue.owner])], 1, only)}`
 }
 
-export interface Claimed {
-  purchase_ref: string
-  attempts: number
-}
-
-/** Takes purchases with effects for a while: where the taker dies, another takes them when that is over. */
-export async function claimCarrying(
+/** Takes rows for a while: where the taker dies, another takes them when that is over. */
+export async function lease<Row extends object>(
   sql: Sql,
-  accountIds: string[],
+  queue: Queue<Row>,
+  owners: string[],
   each: number,
-  claimMs: number,
-): Promise<Claimed[]> {
-  return sql<Claimed[]>`
-    update fulfilments set carry_at = clock_timestamp() + ${claimMs}::int * interval '1 millisecond'
-    where purchase_ref in (${due(sql, queues.carryOut, sql`purchase_ref`, accountIds, each)})
-    returning purchase_ref, attempts`
-}
-
-export interface DueQuestion {
-  purchase_ref: string
-  kind: QuestionKind
-  ref: string
-  account_id: string
-  merchant: string
-  attempts: number
-}
-
-/** Takes questions for a while: where the asker dies, another asks when that is over. */
-export async function claimQuestions(
-  sql: Sql,
-  accountIds: string[],
-  each: number,
-  claimMs: number,
-): Promise<DueQuestion[]> {
-  return sql<DueQuestion[]>`
-    update processor_questions set attempts = attempts + 1,
-      next_at = clock_timestamp() + ${claimMs}::int * interval '1 millisecond'
-    where (purchase_ref, kind, ref) in (${due(sql, queues.ask, sql`purchase_ref, kind, ref`, accountIds, each)})
-    returning purchase_ref, kind, ref, account_id, merchant, attempts`
+): Promise<Row[]> {
+  const { table, dueAt, key, isTakeCounted } = queue
+  const columns: string[] = queue.columns
+  return sql<Row[]>`
+    update ${sql(table)} set ${sql(dueAt)} = clock_timestamp() + ${timing.claim}::int * interval '1 millisecond'
+      ${isTakeCounted ? sql`, attempts = attempts + 1` : sql``}
+    where (${sql(key)}) in (${due(sql, queue, key, owners, each)}) returning ${sql(columns)}`
 }

@@ -9,7 +9,7 @@ import { givenSold, handled, ledgerOf, licencesOf, openCheckout, pay, statusOf }
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
 import { purgeHandled } from '../fulfilment/record-queries.ts'
 import { timing } from '../fulfilment/timing.ts'
-import { claimEvents, listOwners, queues } from '../fulfilment/waiting-queries.ts'
+import { listOwners, queues, take } from '../fulfilment/waiting-queries.ts'
 import { reconcile } from './reconcile.ts'
 
 let harness: Harness
@@ -257,11 +257,11 @@ test('an event is with one worker at a time, and a merchant’s backlog leaves o
   try {
     await harness.sql.begin(async (tx) => {
       await tx`update processor_events set due_at = now() where merchant in (${busy}, ${quiet})`
-      expect(await listOwners(tx, queues.record, '', 10)).toEqual([busy, quiet])
-      const mine = await claimEvents(tx, [busy, quiet], 3)
+      expect(await listOwners(tx, queues.events, '', 10)).toEqual([busy, quiet])
+      const mine = await take(tx, queues.events, [busy, quiet], 3)
       expect(mine.map((event) => event.merchant)).toEqual([busy, busy, busy, quiet])
       await harness.sql.begin(async (other) => {
-        const theirs = await claimEvents(other, [busy, quiet], 3)
+        const theirs = await take(other, queues.events, [busy, quiet], 3)
         expect(theirs).toEqual([])
       })
       throw new Error('undone')

@@ -15,7 +15,6 @@ import type { PriceRow } from '../prices/price-queries.ts'
 import { checkMoney } from '../prices/price.ts'
 import { isPassing, provisionNow, replay, takeOver } from '../fulfilment/carry-out.ts'
 import { landSale } from '../fulfilment/effect-queries.ts'
-import { timing } from '../fulfilment/timing.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
 import { forgetSaleIntent } from './sale-intent-queries.ts'
@@ -61,7 +60,7 @@ export async function recordSale(deps: BillingDependencies, sale: NewSale): Prom
     await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
-    await landSale(tx, sale, timing.claim)
+    await landSale(tx, sale)
     return true
   })
   if (isNew) await provisionNow(deps, sale.id).catch(unlessRefused)
