@@ -3,6 +3,7 @@ import type { Fact } from '../processors/facts.ts'
 import type { PaymentProcessor } from '../processors/processor.ts'
 import { writeAnswers } from './decision-queries.ts'
 import type { AnsweredQuestion } from './decision-queries.ts'
+import type { QuestionKind } from './decision.ts'
 import { recordFacts } from './record-facts.ts'
 import { markDue } from './record-queries.ts'
 import type { NewFact } from './record-queries.ts'
@@ -15,7 +16,8 @@ const mostTogether = 32
 // A merchant whose questions are slow has the others' places never all.
 const mostOfAccount = 8
 
-interface Answer extends AnsweredQuestion {
+interface Answer {
+  answered: AnsweredQuestion
   facts: NewFact[]
 }
 
@@ -89,32 +91,28 @@ export class ProcessorAsker {
 
   async #record(answers: Answer[]): Promise<void> {
     const { outbox, wake } = this.#deps
+    const facts = answers.flatMap((answer) => answer.facts)
+    const answered = answers.map((answer) => answer.answered)
+    const purchases = answered.map((answer) => answer.purchase_ref)
     await outbox.transaction(async (tx) => {
-      await recordFacts(
-        tx,
-        answers.flatMap((answer) => answer.facts),
-      )
-      await writeAnswers(tx, answers)
-      await markDue(
-        tx,
-        answers.map((answer) => answer.purchase_ref),
-      )
+      await recordFacts(tx, facts)
+      await writeAnswers(tx, answered)
+      await markDue(tx, purchases)
     })
     wake('decide')
   }
 
-  async #ask(question: DueQuestion): Promise<Answer> {
-    const { purchase_ref, kind, ref, merchant, attempts } = question
+  async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<Answer> {
     const about = { purchase_ref, kind, ref }
     try {
-      const facts = await factsFor(this.#deps.processor, question)
-      const named = (facts ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
-      return { ...about, found: facts !== undefined, next_at: null, facts: named }
+      const found = await factsFor(this.#deps.processor, kind, ref, merchant)
+      const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
+      return { answered: { ...about, found: found !== undefined, next_at: null }, facts }
     } catch (error) {
       const level = attempts === mostSilences ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
       const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { ...about, found: null, next_at: again, facts: [] }
+      return { answered: { ...about, found: null, next_at: again }, facts: [] }
     }
   }
 }
@@ -122,25 +120,27 @@ export class ProcessorAsker {
 /** Undefined where there is no such thing. */
 async function factsFor(
   processor: PaymentProcessor,
-  { kind, ref, merchant }: DueQuestion,
+  kind: QuestionKind,
+  ref: string,
+  merchant: string,
 ): Promise<Fact[] | undefined> {
   switch (kind) {
-    case 'charge': {
-      const charge = await processor.findCharge(merchant, ref)
-      return charge && [charge]
-    }
+    case 'charge':
+      return alone(await processor.findCharge(merchant, ref))
     case 'invoice':
       return processor.findInvoice(merchant, ref)
-    case 'subscription': {
-      const subscription = await processor.findSubscription(merchant, ref)
-      return subscription && [subscription]
-    }
+    case 'subscription':
+      return alone(await processor.findSubscription(merchant, ref))
     case 'records': {
       // What was known when it was asked follows the charge's id.
       const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
       return records && [records.charge, ...records.refunds, ...records.disputes]
     }
   }
+}
+
+function alone(fact: Fact | undefined): Fact[] | undefined {
+  return fact && [fact]
 }
 
 /** The same record read again adds nothing. */

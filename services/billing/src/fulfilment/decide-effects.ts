@@ -2,77 +2,75 @@ import { addMonths } from '../calendar.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import { laneOf } from './decide-reversals.ts'
 import type { ReversedPayment } from './decide-reversals.ts'
-import { ask, lookAgain } from './decision.ts'
-import type { NewEffect, Subject } from './decision.ts'
+import { ask, hasCome } from './decision.ts'
+import type { History, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './fold.ts'
 import { timing } from './timing.ts'
 
 /** What licensing is sent, in the order of the processor's clock. */
 export function decideEffects(subject: Subject, payments: ReversedPayment[]): void {
   const { history, decision } = subject
+  const { session, effects: known } = history
   const main = payments[0]!.payment
   const orderedAt = main.charged_at ?? main.paid_at
-  const effects = [...landed(subject, main, orderedAt)]
-  if (effects.length === 0 && !history.effects.has('landed')) return
-  const moved =
-    effects.length === 0 && history.orderedAt && history.orderedAt.getTime() !== orderedAt.getTime()
-  if (moved) effects.push(reordered(orderedAt, history.session.id))
-  const { session } = history
-  effects.push(
-    ...consequences(subject, payments)
-      .filter((effect) => !history.effects.has(effect.effect_key))
-      // Within a second they stand in the order in which they can follow one another, which is the one they are in.
-      .sort((a, b) => a.at.getTime() - b.at.getTime()),
-  )
-  const refused = session.status === 'provision_failed'
-  decision.effects = effects.map((effect) => ({
+  const first = known.has('landed') ? reordered(history, orderedAt) : landed(subject, main, orderedAt)
+  if (!first && !known.has('landed')) return
+  const consequences = [
+    ...renewals(subject),
+    ...failures(subject),
+    ...payments.filter((view) => view.settled).flatMap((view) => ofReversals(subject, view)),
+    ...end(subject),
+  ]
+    .filter((effect) => !known.has(effect.effect_key))
+    // Within a second they stand in the order in which they can follow one another, which is the one they are in.
+    .sort((a, b) => a.at.getTime() - b.at.getTime())
+  decision.effects = [...(first ? [first] : []), ...consequences].map((effect) => ({
     ...effect,
     ordered_at: orderedAt,
-    state: refused ? 'refused' : 'waiting',
+    state: session.status === 'provision_failed' ? 'refused' : 'waiting',
   }))
 }
+
+type Consequence = Omit<NewEffect, 'ordered_at' | 'state'>
 
 function effect(
   kind: NewEffect['kind'],
   effectKey: string,
   cause: string,
   atMs: number,
-  more: Partial<NewEffect> = {},
-): NewEffect {
-  const at = new Date(atMs)
+  more: Partial<Consequence> = {},
+): Consequence {
   return {
     effect_key: effectKey,
     kind,
     cause,
-    at,
-    ordered_at: at,
+    at: new Date(atMs),
     plan_id: null,
     external_ref: null,
     ends_at: null,
     charged_back: false,
     refund_id: null,
-    state: 'waiting',
     ...more,
   }
 }
 
-function reordered(orderedAt: Date, sessionId: string): NewEffect {
-  return effect('reordered', `reordered:${orderedAt.getTime()}`, sessionId, orderedAt.getTime())
+/** Its first charge turned out to be of another time than licensing was last given. */
+function reordered({ orderedAt: before, session }: History, orderedAt: Date): Consequence | undefined {
+  const at = orderedAt.getTime()
+  return before && before.getTime() !== at
+    ? effect('reordered', `reordered:${at}`, session.id, at)
+    : undefined
 }
 
-function* landed(subject: Subject, main: PaymentRow, orderedAt: Date): Generator<NewEffect> {
-  const { history, checkout, paidAt, now } = subject
-  const { session } = history
-  if (history.effects.has('landed')) return
+function landed(subject: Subject, main: PaymentRow, orderedAt: Date): Consequence | undefined {
+  const { history, checkout, paidAt } = subject
+  const { id, plan_id, external_ref } = history.session
   const waitsUntil = checkout.recordedMs + timing.chargeBeforeLanding
-  if (main.charge_state === 'pending' && now.getTime() < waitsUntil) return lookAgain(subject, waitsUntil)
-  const ends = endOfFirst(subject)
-  if (ends === 'unknown') return
-  yield effect('landed', 'landed', session.id, Math.max(paidAt, orderedAt.getTime()), {
-    plan_id: session.plan_id,
-    external_ref: session.external_ref,
-    ends_at: ends,
-  })
+  if (main.charge_state === 'pending' && !hasCome(subject, waitsUntil)) return undefined
+  const ends_at = endOfFirst(subject)
+  if (ends_at === 'unknown') return undefined
+  const at = Math.max(paidAt, orderedAt.getTime())
+  return effect('landed', 'landed', id, at, { plan_id, external_ref, ends_at })
 }
 
 /** Without its period's end a subscription would stand forever: it waits for what reports it first. */
@@ -91,29 +89,17 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
   return 'unknown'
 }
 
-function consequences(subject: Subject, payments: ReversedPayment[]): NewEffect[] {
-  return [
-    ...renewals(subject),
-    ...failures(subject),
-    ...payments.filter((view) => view.settled).flatMap((view) => ofReversals(subject, view)),
-    ...end(subject),
-  ]
-}
-
 /** Every invoice that is paid later: a renewal moves the end, and the plan follows the price. */
-function renewals({ history, invoices, rules }: Subject): NewEffect[] {
-  return invoices
-    .filter((invoice) => invoice.reason !== 'first')
-    .map((invoice) =>
-      effect('renewed', `renewed:${invoice.invoiceRef}`, invoice.invoiceRef, invoice.paidAt, {
-        ends_at: invoice.periodEnd === undefined ? null : new Date(invoice.periodEnd + rules.graceMs),
-        plan_id: (invoice.priceRef && history.planOfPrice.get(invoice.priceRef)) ?? null,
-      }),
-    )
-    .filter((renewed) => renewed.ends_at !== null)
+function renewals({ history, invoices, rules }: Subject): Consequence[] {
+  return invoices.flatMap(({ invoiceRef, reason, periodEnd, priceRef, paidAt }) => {
+    if (reason === 'first' || periodEnd === undefined) return []
+    const ends_at = new Date(periodEnd + rules.graceMs)
+    const plan_id = history.planOfPrice.get(priceRef ?? '') ?? null
+    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, paidAt, { ends_at, plan_id })]
+  })
 }
 
-function failures({ history, invoices, rules }: Subject): NewEffect[] {
+function failures({ history, invoices, rules }: Subject): Consequence[] {
   const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
   return streak
     ? [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, streak.at)]
@@ -121,24 +107,20 @@ function failures({ history, invoices, rules }: Subject): NewEffect[] {
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
-function ofReversals(subject: Subject, view: ReversedPayment): NewEffect[] {
+function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
   const { refunds, disputes } = view
   const rows = subject.history.refunds
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && runsOn(subject, view, dispute.openedAt))
     .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt))
   const given = refunds.map((refund) => {
-    const lane = laneOf(view, refund, rows)
-    const at = refund.succeededAt
-    const kind = lane === 'full_refund' ? ('given_back' as const) : ('partly_refunded' as const)
-    return effect(runsOn(subject, view, at) ? kind : null, `refund:${refund.id}`, refund.ref, at, {
-      refund_id: refund.id,
-    })
+    const { id, ref, succeededAt: at } = refund
+    const kind = laneOf(view, refund, rows) === 'full_refund' ? 'given_back' : 'partly_refunded'
+    return effect(runsOn(subject, view, at) ? kind : null, `refund:${id}`, ref, at, { refund_id: id })
   })
-  const chargedBack = disputes.flatMap((dispute) => {
-    const { id, ref, chargebackAt } = dispute
+  const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
-    const kind = runsOn(subject, view, chargebackAt) ? ('given_back' as const) : null
+    const kind = runsOn(subject, view, chargebackAt) ? 'given_back' : null
     return [effect(kind, `refund:${id}`, ref, chargebackAt, { refund_id: id, charged_back: true })]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
@@ -162,15 +144,12 @@ function runsOn({ invoices }: Subject, { invoice }: ReversedPayment, at: number)
   )
 }
 
-function end(subject: Subject): NewEffect[] {
-  const { history, checkout, now } = subject
+function end(subject: Subject): Consequence[] {
+  const { history, checkout } = subject
   const [ended] = history.facts.filter(({ fact }) => fact.kind === 'subscription_ended')
   if (ended?.fact.kind !== 'subscription_ended' || history.effects.has('cancelled')) return []
   const { subscriptionRef, endedAt, paymentsFailed } = ended.fact
   const waitsUntil = ended.recorded_at.getTime() + timing.othersArrive
-  if (paymentsFailed && now.getTime() < waitsUntil) {
-    lookAgain(subject, waitsUntil)
-    return []
-  }
+  if (paymentsFailed && !hasCome(subject, waitsUntil)) return []
   return [effect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, endedAt)]
 }

@@ -38,7 +38,7 @@ export function decideFees(subject: Subject, view: ReversedPayment): void {
 function giveBack({ decision }: Subject, changes: LedgerEntry[], paymentId: string): void {
   const credits = changes.filter((entry) => entry.kind === 'credit')
   const reversals = changes.length - credits.length
-  if (reversals > credits.length - 1 && reversals > 0) decision.canceledFeeRefunds.push(paymentId)
+  if (reversals > 0 && reversals >= credits.length) decision.canceledFeeRefunds.push(paymentId)
   for (const { id, amount_minor: amount } of credits.slice(reversals)) {
     decision.feeRefunds.push({ fee_entry_id: id, payment_id: paymentId, amount_minor: -amount })
   }

@@ -1,11 +1,17 @@
 import { newId } from '@licensing/database/ids'
 import { feeOf } from '../fees/fee.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import { ask, lookAgain } from './decision.ts'
+import { ask, differ, hasCome } from './decision.ts'
 import type { Subject } from './decision.ts'
 import { chargeNamed, foldCharge, ofKind } from './fold.ts'
 import type { Charge, Invoice } from './fold.ts'
 import { timing } from './timing.ts'
+
+/** What becomes known of a payment in the course of time. */
+const changing = [
+  ...(['amount', 'currency', 'fee_minor', 'payment_ref', 'charge_ref'] as const),
+  ...(['charged_at', 'charge_state', 'period_end'] as const),
+]
 
 export interface PaymentView {
   payment: PaymentRow
@@ -26,16 +32,10 @@ function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
   const found = paidBy(subject, invoice, known)
   const charge = found.paymentRef === null ? undefined : foldCharge(history.facts, found.paymentRef)
   const payment = described(subject, invoice, known, found.paymentRef, charge)
-  payment.charge_state = chargeState(
-    subject,
-    payment,
-    charge,
-    found,
-    (invoice ?? subject.checkout).recordedMs,
-  )
+  payment.charge_state = chargeState(subject, payment, charge, found.invoiceRef, invoice)
   const learned = known?.charge_state === 'absent' && known.payment_ref !== payment.payment_ref
   if (learned && payment.payment_ref !== null && !charge) ask(subject, 'charge', payment.payment_ref, 0)
-  if (!known || isChanged(known, payment)) decision.payments.push(payment)
+  if (!known || differ(known, payment, changing)) decision.payments.push(payment)
   return { payment, invoice, charge }
 }
 
@@ -47,9 +47,8 @@ function paidBy(
 ): { paymentRef: string | null; invoiceRef: string | undefined } {
   const own = invoice ?? invoices.find((each) => each.reason === 'first')
   const invoiceRef = own?.invoiceRef ?? checkout.invoiceRef
-  const paid = ofKind(history.facts, 'invoice_payment').find(
-    (fact) => fact.invoiceRef === invoiceRef,
-  )?.paymentRef
+  const payments = ofKind(history.facts, 'invoice_payment')
+  const paid = payments.find((fact) => fact.invoiceRef === invoiceRef)?.paymentRef
   const direct = invoice ? undefined : checkout.paymentRef
   return { paymentRef: direct ?? paid ?? known?.payment_ref ?? null, invoiceRef }
 }
@@ -100,35 +99,17 @@ function chargeState(
   subject: Subject,
   payment: PaymentRow,
   charge: Charge | undefined,
-  { paymentRef, invoiceRef }: { paymentRef: string | null; invoiceRef: string | undefined },
-  sinceMs: number,
+  invoiceRef: string | undefined,
+  invoice: Invoice | null,
 ): PaymentRow['charge_state'] {
   if (charge) return 'known'
   const { mode } = subject.history.session
+  const { payment_ref: paymentRef } = payment
   if (payment.amount === 0n || (mode === 'payment' && paymentRef === null)) return 'none'
   if (payment.charge_state !== 'pending') return payment.charge_state
+  const { recordedMs: sinceMs } = invoice ?? subject.checkout
   if (paymentRef !== null) return ask(subject, 'charge', paymentRef, sinceMs).waiting ? 'pending' : 'absent'
   if (invoiceRef !== undefined)
     return ask(subject, 'invoice', invoiceRef, sinceMs).waiting ? 'pending' : 'absent'
-  const until = sinceMs + timing.othersArrive
-  if (subject.now.getTime() >= until) return 'absent'
-  lookAgain(subject, until)
-  return 'pending'
-}
-
-const shown = [
-  'payment_ref',
-  'charge_ref',
-  'charge_state',
-  'amount',
-  'currency',
-  'fee_minor',
-] as const satisfies (keyof PaymentRow)[]
-
-function isChanged(known: PaymentRow, payment: PaymentRow): boolean {
-  return (
-    shown.some((name) => known[name] !== payment[name]) ||
-    known.charged_at?.getTime() !== payment.charged_at?.getTime() ||
-    known.period_end?.getTime() !== payment.period_end?.getTime()
-  )
+  return hasCome(subject, sinceMs + timing.othersArrive) ? 'absent' : 'pending'
 }

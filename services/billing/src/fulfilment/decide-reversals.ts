@@ -4,7 +4,7 @@ import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from '../refunds/refund-queries.ts'
 import type { PaymentView } from './decide-payments.ts'
-import { ask, lookAgain } from './decision.ts'
+import { ask, differ, hasCome } from './decision.ts'
 import type { Subject } from './decision.ts'
 import { foldDisputes, foldRefunds, ofKind, sortedBy } from './fold.ts'
 import type { Charge, FoldedDispute, FoldedRefund } from './fold.ts'
@@ -78,9 +78,7 @@ function whatRecordsSay(
   if (all.length === 0) return { settled: true, silent }
   const settledAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
   const confirmed = found && !missing && all.every((each) => each.explained)
-  const settled = confirmed || subject.now.getTime() >= settledAt
-  if (!settled) lookAgain(subject, settledAt)
-  return { settled, silent }
+  return { settled: confirmed || hasCome(subject, settledAt), silent }
 }
 
 /** A refund that was inferred from the charge's total is named after the charge. */
@@ -116,10 +114,7 @@ function withInferred(
   const totals = sortedBy(own, 'refunded', 'reportedAt')
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
   const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
-  if (subject.now.getTime() < waitsUntil) {
-    lookAgain(subject, waitsUntil)
-    return known
-  }
+  if (!hasCome(subject, waitsUntil)) return known
   let left = missing
   for (const { refunded, reportedAt } of totals) {
     const before = known.filter((refund) => refund.createdAt <= reportedAt)
@@ -231,8 +226,7 @@ function listChargeback(
 function list({ decision }: Subject, row: RefundRow | undefined, now: Omit<RefundRow, 'processed'>): void {
   const { processed, alerted, lane } = row ?? { processed: false, alerted: false, lane: now.lane }
   const next = { ...now, processed, alerted: alerted || now.alerted, lane: processed ? lane : now.lane }
-  const shown = ['ref', 'status', 'lane', 'alerted'] as const
-  if (!row || shown.some((name) => row[name] !== next[name])) decision.refunds.push(next)
+  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) decision.refunds.push(next)
 }
 
 /**

@@ -4,9 +4,9 @@ import type { SessionRow } from '../checkout-sessions/session-queries.ts'
 import { findPaymentsOfSessions } from '../payments/payment-queries.ts'
 import { findRefundsOfSessions } from '../refunds/refund-queries.ts'
 import { insertRows, rowsOf } from '../row-queries.ts'
-import type { Decision, History, LedgerEntry, Question, QuestionKind } from './decision.ts'
+import type { Decision, History, LedgerEntry, Question } from './decision.ts'
 import type { RecordedFact } from './fold.ts'
-import type { DueFulfilment } from './waiting-queries.ts'
+import type { DueFulfilment, DueQuestion } from './waiting-queries.ts'
 
 /** The histories of these purchases, each whole, in a handful of statements. */
 export async function loadHistories(tx: Transaction, due: DueFulfilment[]): Promise<History[]> {
@@ -118,13 +118,11 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
     decision.effects.map((effect) => ({ ...effect, ...ownerOf(session), purchase_ref: session.id })),
   )
   const questions = decided.flatMap(({ history: { session }, decision }) =>
-    decision.questions.map(({ kind, ref, at }) => ({
+    decision.questions.map((question) => ({
+      ...question,
       purchase_ref: session.id,
-      kind,
-      ref,
       account_id: session.account_id,
       merchant: session.merchant,
-      next_at: at,
     })),
   )
   await Promise.all([
@@ -184,10 +182,7 @@ export async function postponeDecision(sql: Sql, purchaseRef: string, delayMs: n
     where purchase_ref = ${purchaseRef}`
 }
 
-export interface AnsweredQuestion {
-  purchase_ref: string
-  kind: QuestionKind
-  ref: string
+export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'kind' | 'ref'> {
   /** Null: there was no answer. */
   found: boolean | null
   /** When to ask again; null: it was answered. */
@@ -195,16 +190,9 @@ export interface AnsweredQuestion {
 }
 
 export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[]): Promise<void> {
-  const rows = answers.map(({ purchase_ref, kind, ref, found, next_at }) => ({
-    purchase_ref,
-    kind,
-    ref,
-    found,
-    next_at,
-  }))
   await tx`
     update processor_questions q set found = coalesce(a.found, q.found), next_at = a.next_at,
       answered_at = case when a.found is not null then clock_timestamp() end
-    from ${rowsOf(tx, 'processor_questions', rows)} a
+    from ${rowsOf(tx, 'processor_questions', answers)} a
     where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
 }

@@ -50,7 +50,7 @@ export interface Decision {
   canceledFeeRefunds: string[]
   effects: NewEffect[]
   alerts: VendorAlert[]
-  questions: { kind: QuestionKind; ref: string; at: Date }[]
+  questions: { kind: QuestionKind; ref: string; next_at: Date }[]
   /** When to look again although nothing has happened. */
   next: Date | undefined
 }
@@ -124,10 +124,16 @@ export interface Subject {
   decision: Decision
 }
 
-/** Looks again at this time, although nothing happens. */
-export function lookAgain({ decision, now }: Subject, atMs: number): void {
-  const at = Math.max(atMs, now.getTime() + 1)
-  if (decision.next === undefined || at < decision.next.getTime()) decision.next = new Date(at)
+/** Whether it is this time; before, the purchase is looked at again then, although nothing happens. */
+export function hasCome({ decision, now }: Subject, atMs: number): boolean {
+  if (now.getTime() >= atMs) return true
+  if (decision.next === undefined || atMs < decision.next.getTime()) decision.next = new Date(atMs)
+  return false
+}
+
+/** Whether they differ in any of these. */
+export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
+  return names.some((name) => one[name]?.valueOf() !== other[name]?.valueOf())
 }
 
 /**
@@ -146,7 +152,7 @@ export function ask(
     const waiting = asked.found === null && asked.attempts < mostSilences
     return { waiting, found: asked.found === true }
   }
-  const at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
-  decision.questions.push({ kind, ref, at })
+  const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
+  decision.questions.push({ kind, ref, next_at })
   return { waiting: true, found: false }
 }

@@ -32,12 +32,7 @@ export async function finishEffects(tx: Transaction, positions: bigint[]): Promi
     where position = any(${positions.map(String)}::bigint[])`
 }
 
-export interface LostRenewal {
-  purchase_ref: string
-  account_id: string
-  application_id: string
-  cause: string
-}
+export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
 
 /** Renewals that were carried out before it was known that the purchase had been given back earlier. */
 export async function findOvertakenRenewals(tx: Transaction, givenBack: bigint): Promise<LostRenewal[]> {
@@ -168,7 +163,6 @@ export async function failSales(tx: Transaction, refused: Refusal[]): Promise<Pu
 }
 
 export interface ProcessedRefund {
-  id: string
   amount: bigint
   lane: RefundLane
   charge_ref: string
@@ -183,7 +177,7 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
     update refunds r set processed = true
     from payments p
     where r.id = any(${ids}) and not r.processed and p.id = r.payment_id
-    returning r.id, r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
+    returning r.amount, r.lane, r.account_id, r.application_id, p.licence_id,
       coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref`
 }
 

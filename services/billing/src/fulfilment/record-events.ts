@@ -32,8 +32,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   const reason = String(error).slice(0, 500)
   if (failures < parkAfter) {
     deps.log.warn(about, 'processor event not recorded yet')
-    const delayMs = pauseAfter(timing.retryEvent, failures)
-    return postponeEvent(deps.sql, event.position, { error: reason, delayMs })
+    return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
   deps.log.error(about, 'processor event keeps failing: parked')
   await deps.outbox.transaction((tx) => park(tx, [{ event, reason }]))
@@ -61,18 +60,14 @@ async function recordEvents(deps: BillingDependencies, tx: Transaction, events: 
   await recordFacts(tx, facts)
   for (const { merchant, at } of disconnections) await disconnect(tx, merchant, at)
   await park(tx, strange)
-  await finishEvents(
-    tx,
-    events.map((event) => event.position),
-  )
+  const positions = events.map((event) => event.position)
+  await finishEvents(tx, positions)
 }
 
 async function park(tx: Transaction, strange: { event: InboxEvent; reason: string }[]): Promise<void> {
   if (strange.length === 0) return
-  await parkEvents(
-    tx,
-    strange.map(({ event, reason }) => ({ position: event.position, reason })),
-  )
+  const parked = strange.map(({ event, reason }) => ({ position: event.position, last_error: reason }))
+  await parkEvents(tx, parked)
   const first = new Map(strange.toReversed().map(({ event }) => [event.merchant, event]))
   for (const [merchant, { event_id: eventId, type }] of first) {
     await alertOnce(tx, await accountsOf(tx, merchant), {

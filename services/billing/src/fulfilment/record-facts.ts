@@ -10,81 +10,81 @@ import {
   lockMerchants,
   markDue,
 } from './record-queries.ts'
-import type { NewFact, WaitingFact } from './record-queries.ts'
+import type { Link, NewFact, WaitingFact } from './record-queries.ts'
 
 /**
  * Adds facts, each to its purchase as far as that is known: by the session that it names, or by any id of the
  * processor's that another fact of the purchase names too, whichever came first. The purchases are due.
- *
- * @returns the purchases
  */
-export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<string[]> {
-  if (facts.length === 0) return []
-  await lockMerchants(
-    tx,
-    facts.map((fact) => fact.merchant),
-  )
-  const links = new Links()
-  const refs = facts.flatMap(({ merchant, fact }) => refsOf(fact).map((ref) => ({ merchant, ref })))
-  const named = facts.flatMap(({ merchant, fact: { sessionId } }) =>
-    sessionId === undefined ? [] : [{ merchant, sessionId }],
-  )
-  const [known, sessions] = await Promise.all([
-    findLinks(tx, refs),
-    named.length === 0 ? new Set<string>() : findSessionsOf(tx, named),
-  ])
-  for (const { merchant, ref, session_id: sessionId } of known) links.know(merchant, ref, sessionId)
-  const own = facts.map((each) => {
+export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<void> {
+  if (facts.length === 0) return
+  const merchants = facts.map((fact) => fact.merchant)
+  await lockMerchants(tx, merchants)
+  const all = facts.map((each) => ({ ...each, refs: refsOf(each.fact) }))
+  const refs = all.flatMap(({ merchant, refs }) => refs.map((ref) => ({ merchant, ref })))
+  const named = facts.flatMap(({ merchant, fact: { sessionId: id } }) => (id ? [{ merchant, id }] : []))
+  const [known, sessions] = await Promise.all([findLinks(tx, refs), findSessionsOf(tx, named)])
+  const own = all.map((each) => {
     const { sessionId } = each.fact
-    return {
-      ...each,
-      refs: refsOf(each.fact),
-      sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined,
-    }
+    return { ...each, sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined }
   })
-  links.spread(own)
-  const waiting = await adoptWaiting(tx, links, own)
-  await insertLinks(tx, links.added)
+  const adopted = await link(tx, new Links(known), own)
   await insertFacts(tx, own)
-  const found = [...own, ...waiting].map((each) => each.sessionId).filter((id) => id !== undefined)
-  await markDue(tx, found)
-  return [...new Set(found)]
+  await markDue(tx, purchasesOf([...own, ...adopted]))
+}
+
+/** A checkout has been opened: what its events said before that was committed is found. */
+export async function linkCheckout(
+  tx: Transaction,
+  merchant: string,
+  checkoutRef: string,
+  sessionId: string,
+): Promise<void> {
+  await lockMerchants(tx, [merchant])
+  const adopted = await link(tx, new Links(), [{ merchant, refs: [checkoutRef], sessionId }])
+  await markDue(tx, purchasesOf(adopted))
 }
 
 type Linkable = Pick<WaitingFact, 'merchant' | 'refs'> & { sessionId: string | undefined }
 
-/** Facts that came before it was known whose they are. They may name further ids, of which others wait. */
-async function adoptWaiting(
-  tx: Transaction,
-  links: Links,
-  own: Linkable[],
-): Promise<(Linkable & { position: bigint })[]> {
-  const adopted: (Linkable & { position: bigint })[] = []
+function purchasesOf(facts: Linkable[]): string[] {
+  return facts.map((fact) => fact.sessionId).filter((id) => id !== undefined)
+}
+
+/**
+ * Finds the purchases of these, and of facts that came before it was known whose they are. Those may name further ids, of
+ * which others wait.
+ *
+ * @returns facts that had waited
+ */
+async function link(tx: Transaction, links: Links, own: Linkable[]): Promise<Linkable[]> {
+  const found: (Linkable & { position: bigint })[] = []
+  links.spread(own)
   for (let from = 0; from < links.added.length;) {
-    const refs = links.added.slice(from).map((link) => link.ref)
+    const refs = links.added.slice(from).map((each) => each.ref)
     from = links.added.length
-    const news = (await findWaitingFacts(tx, refs))
-      .filter((row) => !adopted.some((each) => each.position === row.position))
-      .map((row) => ({ ...row, sessionId: undefined }))
-    links.spread([...own, ...news])
-    adopted.push(...news)
+    const waiting = await findWaitingFacts(tx, refs)
+    const news = waiting.filter((row) => !found.some((each) => each.position === row.position))
+    found.push(...news.map((row) => ({ ...row, sessionId: undefined })))
+    links.spread([...own, ...found])
   }
-  const linked = adopted.filter((row) => row.sessionId !== undefined)
-  if (linked.length > 0) {
-    await linkWaitingFacts(
-      tx,
-      linked.map(({ position, sessionId }) => ({ position, sessionId: sessionId! })),
-    )
-  }
-  return linked
+  const adopted = found.filter((row) => row.sessionId !== undefined)
+  const rows = adopted.map(({ position, sessionId }) => ({ position, session_id: sessionId }))
+  await linkWaitingFacts(tx, rows)
+  await insertLinks(tx, links.added)
+  return adopted
 }
 
 /** Which of the processor's ids are of which session. */
 class Links {
-  readonly added: { merchant: string; ref: string; session_id: string }[] = []
+  readonly added: Link[] = []
   readonly #known = new Map<string, string>()
 
-  know(merchant: string, ref: string, sessionId: string): void {
+  constructor(known: Link[] = []) {
+    for (const each of known) this.#know(each)
+  }
+
+  #know({ merchant, ref, session_id: sessionId }: Link): void {
     this.#known.set(`${merchant} ${ref}`, sessionId)
   }
 
@@ -105,26 +105,9 @@ class Links {
 
   #learn({ merchant, refs }: Linkable, sessionId: string): boolean {
     const news = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
-    for (const ref of news) {
-      this.know(merchant, ref, sessionId)
-      this.added.push({ merchant, ref, session_id: sessionId })
-    }
+    const learned = news.map((ref) => ({ merchant, ref, session_id: sessionId }))
+    for (const each of learned) this.#know(each)
+    this.added.push(...learned)
     return news.length > 0
   }
-}
-
-/** A checkout has been opened: what its events said before that was committed is found. */
-export async function linkCheckout(
-  tx: Transaction,
-  merchant: string,
-  checkoutRef: string,
-  sessionId: string,
-): Promise<void> {
-  await lockMerchants(tx, [merchant])
-  const links = new Links()
-  const opened = { merchant, refs: [checkoutRef], sessionId }
-  links.spread([opened])
-  const waiting = await adoptWaiting(tx, links, [opened])
-  await insertLinks(tx, links.added)
-  if (waiting.length > 0) await markDue(tx, [sessionId])
 }

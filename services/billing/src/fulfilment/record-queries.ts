@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import type { Fact } from '../processors/facts.ts'
-import { insertRows } from '../row-queries.ts'
+import { insertRows, rowsOf } from '../row-queries.ts'
 
 export interface NewInboxEvent {
   processor: string
@@ -29,23 +29,23 @@ export async function finishEvents(tx: Transaction, positions: bigint[]): Promis
 export async function postponeEvent(
   sql: Sql,
   position: bigint,
-  problem: { error: string; delayMs: number },
+  error: string,
+  delayMs: number,
 ): Promise<void> {
   await sql`
-    update processor_events set attempts = attempts + 1, last_error = ${problem.error},
-      due_at = clock_timestamp() + ${problem.delayMs}::int * interval '1 millisecond'
+    update processor_events set attempts = attempts + 1, last_error = ${error},
+      due_at = clock_timestamp() + ${delayMs}::int * interval '1 millisecond'
     where position = ${position} and handled_at is null`
 }
 
 /** Kept until it is understood, or a person decides about it. */
 export async function parkEvents(
   tx: Transaction,
-  events: { position: bigint; reason: string }[],
+  events: { position: bigint; last_error: string }[],
 ): Promise<void> {
   await tx`
-    update processor_events e set parked = true, attempts = e.attempts + 1, last_error = p.reason
-    from unnest(${events.map((event) => String(event.position))}::bigint[],
-      ${events.map((event) => event.reason)}::text[]) as p (position, reason)
+    update processor_events e set parked = true, attempts = e.attempts + 1, last_error = p.last_error
+    from ${rowsOf(tx, 'processor_events', events)} p
     where e.position = p.position and e.handled_at is null`
 }
 
@@ -71,7 +71,7 @@ export async function lockMerchants(tx: Transaction, merchants: string[]): Promi
     from unnest(${sorted}::text[]) with ordinality as m (merchant, place) order by place`
 }
 
-interface Link {
+export interface Link {
   merchant: string
   ref: string
   session_id: string
@@ -80,21 +80,18 @@ interface Link {
 export async function findLinks(sql: Sql, refs: { merchant: string; ref: string }[]): Promise<Link[]> {
   return sql<Link[]>`
     select merchant, ref, session_id from purchase_links
-    where (merchant, ref) in (
-      select merchant, ref from unnest(${refs.map((each) => each.merchant)}::text[],
-        ${refs.map((each) => each.ref)}::text[]) as r (merchant, ref)
-    )`
+    where (merchant, ref) in (select merchant, ref from ${rowsOf(sql, 'purchase_links', refs)} r)`
 }
 
 /** Which of these sessions there are. A session is found by its own merchant alone. */
 export async function findSessionsOf(
   sql: Sql,
-  named: { merchant: string; sessionId: string }[],
+  named: { merchant: string; id: string }[],
 ): Promise<Set<string>> {
+  if (named.length === 0) return new Set()
   const rows = await sql<{ id: string }[]>`
-    select s.id from checkout_sessions s
-    join unnest(${named.map((each) => each.merchant)}::text[], ${named.map((each) => each.sessionId)}::text[])
-      as n (merchant, id) on n.id = s.id and n.merchant = s.merchant`
+    select s.id from ${rowsOf(sql, 'checkout_sessions', named)} n
+    join checkout_sessions s on s.id = n.id and s.merchant = n.merchant`
   return new Set(rows.map((row) => row.id))
 }
 
@@ -132,12 +129,11 @@ export async function insertFacts(
 
 export async function linkWaitingFacts(
   tx: Transaction,
-  linked: { position: bigint; sessionId: string }[],
+  linked: { position: bigint; session_id: string | undefined }[],
 ): Promise<void> {
+  if (linked.length === 0) return
   await tx`
-    update facts f set session_id = l.session_id
-    from unnest(${linked.map((each) => String(each.position))}::bigint[],
-      ${linked.map((each) => each.sessionId)}::text[]) as l (position, session_id)
+    update facts f set session_id = l.session_id from ${rowsOf(tx, 'facts', linked)} l
     where f.position = l.position`
 }
 
