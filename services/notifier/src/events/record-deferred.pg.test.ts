@@ -141,7 +141,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
   await eventually(() => expect(triedAt.length).toBeGreaterThanOrEqual(1))
   await put(others)
   recording.wake()
-  await eventually(() => expect(recorded).toEqual(others.map(({ id }) => id)), { timeoutMs: 900 })
+  await eventually(() => expect(recorded).toEqual(others.map(({ id }) => id)))
   expect(await stuckLines()).toContain('event_lines_stuck 1')
   await eventually(() => {
     // What is put in line meanwhile does not end a pause.
