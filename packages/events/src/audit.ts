@@ -8,10 +8,8 @@ import { eventIdOf } from './received.ts'
 import { streamOf } from '@licensing/proto/event-streams'
 
 const chunkSize = 1_000
-// The whole of a large stream is compared once, after an upgrade, and what an account sends in a flood within a minute:
-// not faster than this process and its database can spare.
+// The whole of a large stream is compared once, after an upgrade: not faster than this process can spare.
 const pauseMs = 20
-const restsPerChunk = 4
 
 const missed = new Gauge({
   name: 'events_missed',
@@ -50,7 +48,6 @@ export async function auditPartition(
     for (let read = 0, reached = 0n; read < feed.waiting && reached < upTo && !signal.aborted;) {
       const batch = await feed.next(chunkSize)
       if (batch.length === 0) break
-      const startedAt = performance.now()
       read += batch.length
       reached = BigInt(batch.at(-1)!.seq)
       const consumed = batch.filter(({ seq }) => BigInt(seq) <= upTo)
@@ -60,7 +57,7 @@ export async function auditPartition(
         upTo: reached < upTo ? reached : upTo,
         messages: await identify(manager, stream, consumed),
       })
-      await pause(Math.max(pauseMs, restsPerChunk * (performance.now() - startedAt)), signal)
+      await pause(pauseMs, signal)
     }
     if (found > 0) log.error({ stream, partition, found }, 'events were never consumed: see the runbook')
   } finally {
