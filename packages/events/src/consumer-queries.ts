@@ -94,17 +94,6 @@ export async function movePosition(
   return moved.count === 1
 }
 
-/** Whether this member holds the partition, without waiting for a transaction that moves its position. */
-export async function holdsPartition(
-  sql: Sql,
-  { stream, partition, member }: { stream: string; partition: number; member: string },
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from consumer_positions
-    where stream = ${stream} and partition = ${partition} and holder = ${member}`
-  return rows.length > 0
-}
-
 /**
  * Records events as consumed that are new, as nearly all are: "on conflict" takes two to five times as long.
  *

@@ -19,7 +19,7 @@ export interface Consumer {
   readonly stream: string
   /** Partitions held by this replica. */
   held(): number[]
-  /** Whether more events wait for this replica than those that it is consuming, or did so a moment ago. */
+  /** Whether more events wait for this replica than those that it is consuming. */
   isBehind(): boolean
   /** Events that were never consumed, in the order of the stream, at most `limit`, and how many there are. */
   missed(limit: number): Promise<{ events: MissedEvent[]; count: number }>
