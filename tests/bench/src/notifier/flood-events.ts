@@ -2,7 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { EventSchema } from '@licensing/proto/events'
-import { connect } from 'nats'
+import { connect, headers as newHeaders } from 'nats'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Vendor } from './bed.ts'
 
@@ -24,7 +24,10 @@ for (let round = 1; isRunning; round += 1) {
     const id = newId('evt')
     const occurredAt = timestampFromDate(new Date())
     const event = create(EventSchema, { ...of, id, occurredAt, payload: { case: 'licenceSuspended', value } })
-    nats.publish(`events.licensing.${partition}.licence_suspended`, toBinary(EventSchema, event))
+    const headers = newHeaders()
+    // As the relay publishes: what lists a stream's ids finds them in the headers.
+    headers.set('Nats-Msg-Id', id)
+    nats.publish(`events.licensing.${partition}.licence_suspended`, toBinary(EventSchema, event), { headers })
   }
   await nats.flush()
   const leftMs = startedAt + round * roundMs - Date.now()
