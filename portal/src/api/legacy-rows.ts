@@ -22,7 +22,8 @@ export async function* readLegacyRows(file: Blob): AsyncGenerator<LegacyRow, voi
     if (places) yield rowOf(record, places)
     else places = placesIn(record)
   }
-  if (!places) throw new Error(`The file is empty. Its first line has to name ${columns.join(', ')}.`)
+  if (!places)
+    throw new Error(`The file is empty. Its first line must name the columns ${columns.join(', ')}.`)
 }
 
 async function* recordsOf(file: Blob): AsyncGenerator<CsvRecord, void, void> {
@@ -47,7 +48,7 @@ function readable(error: unknown): string {
   if (error instanceof TypeError) {
     return 'The file is not UTF-8. In a spreadsheet, save it as “CSV UTF-8”, then choose it again.'
   }
-  return 'The file cannot be read: it was changed or moved since it was chosen. Choose it again.'
+  return 'The file cannot be read: it was changed or moved. Choose it again.'
 }
 
 interface Places {
@@ -60,8 +61,8 @@ function placesIn({ fields }: CsvRecord): Places {
   for (const column of columns) {
     const first = names.indexOf(column)
     if (first >= 0 && names.lastIndexOf(column) === first) continue
-    const what = first < 0 ? `There is no column ${column}` : `The column ${column} is there twice`
-    throw new Error(`${what}. The first line of the file has to name ${columns.join(', ')}.`)
+    const what = first < 0 ? `There is no column ${column}` : `The column ${column} appears twice`
+    throw new Error(`${what}. The first line of the file must name the columns ${columns.join(', ')}.`)
   }
   const of = Object.fromEntries(columns.map((column) => [column, names.indexOf(column)])) as Places['of']
   return { width: names.length, of }

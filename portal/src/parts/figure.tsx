@@ -51,7 +51,7 @@ export function Figure({ title, standing, figure, note, at, series, more = [], k
           {standing === 'loading' ? <Waiting length="short" /> : standing === 'known' ? figure : '–'}
         </p>
         <p className={styles.note}>
-          {standing === 'loading' ? <Waiting length="long" /> : standing === 'known' ? note : 'not known'}
+          {standing === 'loading' ? <Waiting length="long" /> : standing === 'known' ? note : 'no data'}
         </p>
         {isTable ? (
           <div className={styles.table}>

@@ -138,7 +138,7 @@ function controlsOf(form: HTMLFormElement): Control[] {
 
 function missingIn(form: HTMLFormElement): Map<string, string> {
   const empty = controlsOf(form).filter(({ required, value }) => required && value.trim() === '')
-  return new Map(empty.map(({ name }) => [name, 'This is needed.']))
+  return new Map(empty.map(({ name }) => [name, 'This field is required.']))
 }
 
 function focusField(form: HTMLFormElement, name: string): void {

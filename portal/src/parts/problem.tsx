@@ -42,17 +42,17 @@ export function Problem({ error, retry, shown }: ProblemProps) {
 
 /** What to do, where the service's own sentence does not say it. */
 const remedies: Readonly<Record<string, string>> = {
-  unauthenticated: 'Check the key, or ask for a new one where it was revoked.',
+  unauthenticated: 'Check the key. If it was revoked, ask for a new one.',
   insufficient_scope: 'Sign in with a key that has this scope.',
   origin_refused: 'Open the portal at its own address.',
-  not_found: 'It may belong to another application: choose that one under “Application”.',
-  validation_failed: 'Correct what is named, then try again.',
+  not_found: 'It may belong to another application: select it under “Application”.',
+  validation_failed: 'Correct the fields, then try again.',
   already_exists: 'Choose another one, then try again.',
-  quota_exceeded: 'Remove one that is not needed, or ask the operator for more.',
+  quota_exceeded: 'Remove one that you do not need, or ask the operator to raise the quota.',
   rate_limited: 'Wait a moment, then try again.',
-  unreachable: 'Check the connection, then try again. Nothing that was typed is lost.',
-  timeout: 'Try again: doing it twice does it once.',
-  unavailable: 'Try again in a moment: doing it twice does it once.',
+  unreachable: 'Check the connection, then try again. Your input is kept.',
+  timeout: 'Try again: it is done only once.',
+  unavailable: 'Try again in a moment: it is done only once.',
   unexpected_answer: 'Try again in a moment.',
   internal: 'Try again. If it happens again, report the request below to the operator.',
 }
@@ -60,7 +60,7 @@ const remedies: Readonly<Record<string, string>> = {
 const happenings: Readonly<Record<string, string>> = {
   unreachable: 'The service cannot be reached.',
   timeout: 'The service did not answer in time.',
-  unexpected_answer: 'The service gave an answer that is not understood.',
+  unexpected_answer: 'The service sent an unexpected answer.',
 }
 
 function describe(error: unknown): { happened: string; remedy: string; requestId: string | null } {
@@ -70,8 +70,7 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
   }
   const { code, errors, message, requestId, status } = error
   // The fields are named beneath, or have it beside them.
-  const happened =
-    errors.length > 0 ? 'Not everything here is accepted.' : (happenings[code] ?? sentence(message))
+  const happened = errors.length > 0 ? 'Some fields are not valid.' : (happenings[code] ?? sentence(message))
   return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
 }
 

@@ -25,7 +25,7 @@ export function SecretOnce({ title, copy, use, secret, onClose }: SecretProps) {
           <Copy name={copy} text={secret} />
         </>
       ) : (
-        <p>It was shown when this was first sent. Make another one where it was not kept.</p>
+        <p>It was shown in the first response to this request. If you did not keep it, create a new one.</p>
       )}
       <div className={styles.buttons}>
         <Button kind="primary" onClick={onClose}>

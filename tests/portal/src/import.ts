@@ -46,13 +46,13 @@ export function importTests(world: () => World): void {
     expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
     await button('Check').click()
     await page.getByText('Done: 6 of 6').waitFor()
-    expect(await outcome('What an import would do').locator('dd').allTextContents()).toEqual([
+    expect(await outcome('Result of the check').locator('dd').allTextContents()).toEqual([
       '6',
       '2',
       '1',
       '3',
     ])
-    const bad = () => window.table('Bad rows').locator('tbody').getByRole('row').allTextContents()
+    const bad = () => window.table('Invalid rows').locator('tbody').getByRole('row').allTextContents()
     const reasons = [
       expect.stringMatching(/^4OLD-3.*no plan has the code “gold”/) as string,
       expect.stringMatching(/^5OLD-4.*has 3 values where the first line has 4/) as string,
@@ -65,7 +65,7 @@ export function importTests(world: () => World): void {
     await button('Import').click()
     await page.getByText('Done: 6 of 6, 3 refused').waitFor()
     await eventually(async () =>
-      expect(await outcome('What was imported').locator('dd').allTextContents()).toEqual([
+      expect(await outcome('Result of the import').locator('dd').allTextContents()).toEqual([
         '6',
         '2',
         '1',
@@ -85,7 +85,7 @@ export function importTests(world: () => World): void {
     })
     await button('Import').click()
     await eventually(async () =>
-      expect(await outcome('What was imported').locator('dd').allTextContents()).toEqual([
+      expect(await outcome('Result of the import').locator('dd').allTextContents()).toEqual([
         '6',
         '0',
         '3',
@@ -176,7 +176,7 @@ export function importTests(world: () => World): void {
     await page.getByText('Stopped at 500 of 600').waitFor()
     await alert.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('Done: 600 of 600').waitFor()
-    const figures = window.region('What was imported').locator('dd')
+    const figures = window.region('Result of the import').locator('dd')
     await eventually(async () => expect(await figures.allTextContents()).toEqual(['600', '100', '500', '0']))
   })
 

@@ -110,7 +110,7 @@ export function overviewTests(world: () => World): void {
     await using window = await open({ at: at('/settings') })
     await window.page.route('**/metrics?metric=payments*', (route) => route.abort('connectionreset'))
     await window.goTo('Overview')
-    await window.region('Revenue').getByText('not known').waitFor()
+    await window.region('Revenue').getByText('no data').waitFor()
     await window.region('New licences').getByText('in the last 30 days').waitFor()
     await window.page.unroute('**/metrics?metric=payments*')
     await window.button('Try again').click()

@@ -126,7 +126,7 @@ export function paymentsTests(world: () => World): void {
     const form = dialog('Change cap')
     await field('Cap', form).fill('a lot')
     await button('Change', form).click()
-    await form.getByText('Write an amount').waitFor()
+    await form.getByText('Enter an amount').waitFor()
     expect(await field('Cap', form).inputValue()).toBe('a lot')
     await field('Cap', form).fill('12,345.60')
     await button('Change', form).click()

@@ -42,7 +42,7 @@ export function webhooksTests(world: () => World): void {
       ['Endpoint', made.body.data[0]!.id, first.id],
     ] as const) {
       await field(name, region).selectOption(none)
-      await page.getByText('No delivery is like this.').waitFor()
+      await page.getByText('No delivery matches these filters.').waitFor()
       await field(name, region).selectOption(some)
       await rows.waitFor()
       expect(page.url()).toContain(some)

@@ -75,7 +75,7 @@ function ReplayForm({ deliveryId, options }: ReplayFormProps) {
         void navigate({ to: '/webhooks/deliveries/$deliveryId', params: { deliveryId: made.id } })
       }}
     >
-      <p>It becomes a delivery of its own there, with the same event id and the same bytes.</p>
+      <p>This creates a new delivery to that endpoint, with the same event id and the same body.</p>
       <SelectField label="Endpoint" name="endpoint_id">
         {options.map(([id, name]) => (
           <option key={id} value={id}>

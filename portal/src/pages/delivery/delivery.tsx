@@ -85,16 +85,16 @@ function Attempts({ delivery }: { delivery: Delivery }) {
         columns={[
           { name: 'Attempt', cell: ({ attempt }) => attempt },
           { name: 'When', cell: ({ at }) => <Time at={at} to="second" /> },
-          { name: 'Answer', cell: ({ response_code: code }) => code ?? <None>no answer</None> },
+          { name: 'Response', cell: ({ response_code: code }) => code ?? <None>no response</None> },
           {
-            name: 'Why it failed',
+            name: 'Error',
             wrap: true,
             cell: ({ error, response_code: code }) =>
               error ?? (isGood(code) ? <None /> : <None>not a 2xx</None>),
           },
           { name: 'Took', align: 'end', cell: ({ duration_ms: ms }) => `${count(ms)} ms` },
           {
-            name: 'Answered text',
+            name: 'Response body',
             wrap: true,
             cell: ({ response_excerpt: text }) =>
               text ? <code className={styles.excerpt}>{text}</code> : <None />,
@@ -114,7 +114,7 @@ function Payload({ delivery: { payload } }: { delivery: Delivery }) {
   return (
     <Section title="Payload">
       {payload === null ? (
-        <p>The payload is past its retention of 90 days: it can no longer be shown or replayed.</p>
+        <p>The payload was deleted after 90 days. It cannot be shown or replayed.</p>
       ) : (
         <pre className={styles.payload} tabIndex={0} aria-label="Payload">
           {indented(payload)}

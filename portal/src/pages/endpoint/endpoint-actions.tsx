@@ -28,8 +28,8 @@ export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
       <Recover endpoint={endpoint} />
       <ConfirmButton action="Rotate secret" run={rotate}>
         <p>
-          Deliveries are signed with a new secret from this moment, the old one is gone for good: a backend
-          that does not have the new one refuses them until it does. They are retried.
+          From now on, deliveries are signed with a new secret. The old secret cannot be restored. Until your
+          backend has the new secret, it refuses deliveries; they are retried.
         </p>
       </ConfirmButton>
       <SigningSecret secret={secret} onClose={() => setSecret(undefined)} />
@@ -39,8 +39,8 @@ export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
         onDone={() => void navigate({ to: '/webhooks' })}
       >
         <p>
-          Nothing more is sent to <strong>{endpoint.url}</strong>, and what is pending fails. This cannot be
-          undone; its record stays.
+          No more deliveries are sent to <strong>{endpoint.url}</strong>. Pending deliveries fail. This cannot
+          be undone. The endpoint stays listed as disabled.
         </p>
       </ConfirmButton>
     </Actions>

@@ -61,7 +61,7 @@ function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
               <Time at={health.failing_since} to="second" /> <Status of="failing" />
             </>
           ) : (
-            <None>all is fine</None>
+            <None>not failing</None>
           ),
           Events: events === '*' ? 'all' : events.split(',').join(', '),
           Added: <Time at={endpoint.created_at} />,
@@ -71,8 +71,8 @@ function Health({ endpoint }: { endpoint: WebhookEndpoint }) {
       />
       {endpoint.disabled_reason === 'retries_exhausted' && (
         <p>
-          Its retries were exhausted. Add a new endpoint under “Webhooks”, then replay what this one missed to
-          it.
+          All retries of a delivery failed. Add a new endpoint under “Webhooks”, then replay the missed
+          deliveries to it.
         </p>
       )}
     </Section>

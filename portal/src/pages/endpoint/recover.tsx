@@ -38,7 +38,7 @@ export function Recover({ endpoint }: { endpoint: WebhookEndpoint }) {
 }
 
 function said(deliveries: number): string {
-  if (deliveries === 0) return '0 events were missed: all were delivered, or are pending.'
+  if (deliveries === 0) return '0 events were missed: all were delivered or are pending.'
   if (deliveries === 1) return '1 event is sent again.'
   return `${count(deliveries)} events are sent again.`
 }
@@ -74,15 +74,15 @@ function RecoverForm({ endpoint, onRecovered }: RecoverFormProps) {
       }}
     >
       <p>
-        Every event in this time that this endpoint has not answered 2xx, and that is not pending, is sent
-        again. What was delivered is not: doing it twice sends nothing twice.
+        Sends every event of this period again that was not delivered to this endpoint and is not pending.
+        Delivered events are not sent again.
       </p>
       <TextField
         label="Since"
         name="since"
         required
         defaultValue={since}
-        hint="UTC, as 2026-11-22 06:00. A day alone is its beginning."
+        hint="UTC, such as 2026-11-22 06:00. A date without a time means 00:00."
       />
       <TextField label="Until" name="until" hint="Empty: now." />
     </Form>
@@ -96,9 +96,9 @@ function timeOf(field: string, text: string): string {
   const zone = /^[+-]/.test(parts?.[3] ?? '') ? parts?.[3] : 'Z'
   const time = new Date(parts ? `${parts[1]}T${parts[2] ?? '00:00'}${zone}` : Number.NaN)
   if (!Number.isNaN(time.getTime())) return time.toISOString()
-  const message = 'Write it as 2026-11-22 06:00.'
+  const message = 'Use the format 2026-11-22 06:00.'
   throw new LicensingApiError('validation_failed', 422, {
-    detail: 'A time is not understood',
+    detail: 'A time is not valid',
     errors: [{ pointer: `/${field}`, message }],
   })
 }

@@ -28,8 +28,8 @@ function Import() {
     return (
       <Box>
         <p>
-          An import looks up plans by their code: beside the scope issue, the key needs read or admin. Sign in
-          with such a key, or ask the person who made this one.
+          An import looks up plans by their code. Besides issue, the key needs the scope read or admin. Sign
+          in with such a key, or ask the person who created this one.
         </p>
       </Box>
     )
@@ -39,16 +39,15 @@ function Import() {
       <Section title="Licences of another system">
         <Box>
           <p>
-            Customers keep what they have: a licence is made for each old key, and a product exchanges the old
-            key for the new one by itself. An old key that was imported before is left as it is, so that a
-            file can be sent again at any time.
+            Each row becomes a licence. The installed product exchanges the old key for the new one
+            automatically. Old keys that were imported before are not changed, so you can import a file again.
           </p>
           <FileField
             label="CSV file"
             accept=".csv,.txt,text/csv,text/plain"
             file={run?.file ?? null}
             onChoose={(file) => chooseFile(appId, file)}
-            hint="UTF-8, of any length. The first line names the columns, in any order; further ones are not read."
+            hint="UTF-8, any length. The first line names the columns, in any order. Other columns are ignored."
           />
           <pre className={styles.example}>
             {
@@ -74,7 +73,7 @@ function Import() {
             </Button>
           </Actions>
           {!run?.isChecked && (
-            <p>Check first: it writes nothing, and says of each row what would come of it.</p>
+            <p>Check the file first. A check writes nothing and reports the result of each row.</p>
           )}
           {work && run?.began && <Progress work={work} retry={() => begin(appId, run.began!)} />}
         </Box>

@@ -19,18 +19,18 @@ export function Outcome({ began, result }: OutcomeProps) {
   const isCheck = began === 'check'
   const page = usePages('bad', badRows(bad))
   return (
-    <Section title={isCheck ? 'What an import would do' : 'What was imported'}>
+    <Section title={isCheck ? 'Result of the check' : 'Result of the import'}>
       <Facts
         narrow
         of={{
           'Rows in the file': count(total),
           [isCheck ? 'To be created' : 'Created']: count(created),
-          [isCheck ? 'Exist already' : 'Existed already']: count(existing),
-          'Bad rows': count(failed),
+          'Already imported': count(existing),
+          'Invalid rows': count(failed),
         }}
       />
       <PagedTable
-        label="Bad rows"
+        label="Invalid rows"
         columns={[
           { name: 'Line', cell: ({ line }) => count(line) },
           {
@@ -41,7 +41,7 @@ export function Outcome({ began, result }: OutcomeProps) {
         ]}
         page={page}
         idOf={({ line }) => String(line)}
-        empty="No row is bad."
+        empty="There are no invalid rows."
       />
     </Section>
   )

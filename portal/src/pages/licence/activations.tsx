@@ -54,8 +54,8 @@ function freeColumn(licence: LicenceDetail): Column<Activation> {
         }
       >
         <p>
-          The place of <strong>{host}</strong> (<code>{fingerprint}</code>) becomes free for another machine.
-          The product there loses access at its next refresh. This cannot be undone; it can be activated
+          Frees the activation of <strong>{host}</strong> (<code>{fingerprint}</code>) for another machine.
+          The product there loses access at its next token refresh. This cannot be undone; it can be activated
           again.
         </p>
       </ConfirmButton>

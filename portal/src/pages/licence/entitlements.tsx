@@ -20,8 +20,8 @@ export function Entitlements({ licence }: { licence: LicenceDetail }) {
     <Section title="Entitlements">
       {drifted > 0 && (
         <p>
-          {drifted === 1 ? 'One entitlement differs' : `${drifted} entitlements differ`} from what the plan
-          grants now. A licence keeps what it was issued with.
+          {drifted === 1 ? 'One entitlement differs' : `${drifted} entitlements differ`} from the plan’s
+          current values. A licence keeps the values with which it was issued.
         </p>
       )}
       <Table

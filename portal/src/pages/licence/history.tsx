@@ -21,7 +21,7 @@ export function History({ licence }: { licence: LicenceDetail }) {
               changes ? <Changes of={changes} /> : from === to || from === null ? to : `${from} → ${to}`,
           },
           { name: 'By', cell: ({ actor }) => <code>{actor}</code> },
-          { name: 'Because of', cell: ({ cause }) => (cause ? <code>{cause}</code> : <None />) },
+          { name: 'Cause', cell: ({ cause }) => (cause ? <code>{cause}</code> : <None />) },
         ]}
         page={page}
         idOf={(entry) => `${entry.at} ${entry.type} ${entry.cause ?? ''}`}

@@ -10,12 +10,12 @@ const verbs: Readonly<Record<Verb, { name: string; effect: string; isFinal: bool
   suspend: {
     name: 'Suspend',
     effect:
-      'Installed products lose access when they next refresh, at the latest when their token ends. It can be reactivated.',
+      'Installed products lose access at their next token refresh, after 24 hours at most by default. You can reactivate the licence.',
     isFinal: false,
   },
   reactivate: {
     name: 'Reactivate',
-    effect: 'Installed products regain access when they next refresh.',
+    effect: 'Installed products regain access at their next token refresh.',
     isFinal: false,
   },
   revoke: {
@@ -25,7 +25,7 @@ const verbs: Readonly<Record<Verb, { name: string; effect: string; isFinal: bool
   },
   retire: {
     name: 'Retire',
-    effect: 'The licence is closed for good. Nothing changes it any more: this cannot be undone.',
+    effect: 'The licence is permanently out of use and can no longer be changed. This cannot be undone.',
     isFinal: true,
   },
 }

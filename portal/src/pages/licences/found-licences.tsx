@@ -56,8 +56,8 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
         isMoving={isPlaceholderData}
         empty={
           isLongEnough
-            ? 'Nothing is found by this. A customer is found by the beginning of the reference, everything else only whole.'
-            : 'Type at least two characters.'
+            ? 'No licence found. Enter the beginning of a customer reference, or the whole value of anything else.'
+            : 'Enter at least two characters.'
         }
       />
     </>

@@ -62,7 +62,7 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
         hint={
           plans && active.length === 0 ? (
             <>
-              There is no active plan. <Link to="/plans">Make one first</Link>.
+              There is no active plan. <Link to="/plans">Create one first</Link>.
             </>
           ) : undefined
         }

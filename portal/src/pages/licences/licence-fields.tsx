@@ -16,7 +16,7 @@ export function RestrictionFields({ restrictions, expiresOn }: RestrictionFields
         name="restrictions/max_activations"
         inputMode="numeric"
         defaultValue={restrictions?.max_activations}
-        hint="Empty: as many as wanted."
+        hint="Empty: no maximum."
       />
       <TextField
         label="Seats"
@@ -29,7 +29,7 @@ export function RestrictionFields({ restrictions, expiresOn }: RestrictionFields
         label="Domains"
         name="restrictions/domains"
         defaultValue={restrictions?.domains?.join('\n')}
-        hint="Host names that may use it, separated by spaces or lines. *.example.com allows its sub-domains. Empty: any."
+        hint="Host names on which the product may run, separated by spaces or lines. *.example.com allows all subdomains. Empty: any host."
       />
       <TextField
         label="Expires on"

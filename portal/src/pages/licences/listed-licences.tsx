@@ -19,8 +19,8 @@ export function ListedLicences({ planName }: { planName: (planId: string) => str
       idOf={({ id }) => id}
       empty={
         status || plan
-          ? 'No licence has this status and plan.'
-          : 'There are no licences yet. Issue one here, import those you have, or sell through checkout.'
+          ? 'No licence matches these filters.'
+          : 'There are no licences yet. Issue one here, import existing ones, or sell through checkout.'
       }
     />
   )

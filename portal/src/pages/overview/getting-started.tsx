@@ -96,7 +96,7 @@ function stepsOf({ definitions, plans, licences, endpoints, deliveries }: Made) 
   return [
     {
       title: 'Define an entitlement',
-      text: 'What your product checks: a feature, or a limit like a number of projects.',
+      text: 'What your product checks: a feature, or a limit such as the number of projects.',
       link: 'New entitlement',
       to: '/plans',
       search: { open: 'new-entitlement' },
@@ -104,8 +104,8 @@ function stepsOf({ definitions, plans, licences, endpoints, deliveries }: Made) 
       done: definitions.length > 0,
     },
     {
-      title: 'Make a plan',
-      text: 'What you sell: it gives each entitlement its value.',
+      title: 'Create a plan',
+      text: 'What you sell: it sets the values of the entitlements.',
       link: 'New plan',
       to: '/plans',
       search: { open: 'new-plan' },
@@ -114,7 +114,7 @@ function stepsOf({ definitions, plans, licences, endpoints, deliveries }: Made) 
     },
     {
       title: 'Issue a licence',
-      text: 'For your first customer, or yourself. Its key activates your product.',
+      text: 'For your first customer or for yourself. The licence key activates your product.',
       link: 'Issue licence',
       to: '/licences',
       search: { open: 'issue' },
@@ -124,8 +124,8 @@ function stepsOf({ definitions, plans, licences, endpoints, deliveries }: Made) 
     {
       title: 'Receive a webhook',
       text: hasEndpoint
-        ? 'Send a test event. It counts once your backend has verified it and answered 2xx.'
-        : 'Name your backend’s address, keep the signing secret, and send a test event.',
+        ? 'Send a test event. This step is done when your backend answers 2xx.'
+        : 'Enter the URL of your backend, save the signing secret, and send a test event.',
       link: hasEndpoint ? 'Send test event' : 'Add endpoint',
       to: '/webhooks',
       search: hasEndpoint ? {} : { open: 'add-endpoint' },

@@ -91,7 +91,7 @@ function Licences({ days, standing }: MetricProps<'licences'>) {
 
 function change(active: readonly number[]): string {
   const by = (active.at(-1) ?? 0) - (active[0] ?? 0)
-  if (by === 0) return `as many as 30 days ago`
+  if (by === 0) return `same as 30 days ago`
   return `${count(Math.abs(by))} ${by > 0 ? 'more' : 'fewer'} than 30 days ago`
 }
 
@@ -128,15 +128,15 @@ function Deliveries({ days, standing }: MetricProps<'deliveries'>) {
       standing={standing}
       kind="bars"
       figure={count(sum(delivered))}
-      note={`delivered in 30 days, ${count(sum(failed))} attempts failed`}
+      note={`delivered in 30 days, ${count(sum(failed))} failed attempts`}
       at={days.map(({ at }) => at)}
       series={[
         { name: 'delivered', values: delivered },
         { name: 'failed attempts', values: failed },
       ]}
       more={[
-        { name: 'half within', values: of((values) => values.p50_ms), write: milliseconds },
-        { name: '95 % within', values: of((values) => values.p95_ms), write: milliseconds },
+        { name: 'median', values: of((values) => values.p50_ms), write: milliseconds },
+        { name: '95th percentile', values: of((values) => values.p95_ms), write: milliseconds },
       ]}
     />
   )

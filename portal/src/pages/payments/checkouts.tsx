@@ -69,8 +69,8 @@ export function Checkouts() {
         idOf={({ id }) => id}
         empty={
           status
-            ? 'No checkout is like this.'
-            : 'No checkout was opened yet: your shop opens them with POST …/checkout-sessions.'
+            ? 'No checkout matches these filters.'
+            : 'There are no checkouts yet. Your shop creates them with POST …/checkout-sessions.'
         }
       />
     </Section>

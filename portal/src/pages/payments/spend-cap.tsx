@@ -65,7 +65,7 @@ function Spent({ cap }: { cap: SpendCap }) {
             : raise or remove the cap, or wait for the next month. Checkouts that were open are still served.
           </>
         ) : (
-          'The most that this account spends on transaction fees in a month. Where it is reached, new checkouts pause.'
+          'The maximum transaction fees of this account in a month. When it is reached, new checkouts are paused.'
         )}
       </p>
     </Box>
@@ -96,7 +96,7 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
         const currency = values.text('currency').toLowerCase()
         const entered = values.text('cap_minor')
         const minor = entered === '' ? null : minorOf(entered, digitsOf(currency))
-        if (minor === undefined) throw refused('/cap_minor', 'Write an amount, as 49 or 49.50.')
+        if (minor === undefined) throw refused('/cap_minor', 'Enter an amount, such as 49 or 49.50.')
         await api.put('/v1/spend-cap', { body: { cap_minor: minor, currency } })
         onDone()
       }}
@@ -106,7 +106,7 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
         name="cap_minor"
         inputMode="decimal"
         defaultValue={mainUnits(cap)}
-        hint="As 49 or 49.50. Empty: no cap."
+        hint="Such as 49 or 49.50. Empty: no cap."
       />
       <TextField
         label="Currency"
@@ -128,13 +128,13 @@ function mainUnits({ cap_minor: minor, currency }: SpendCap): string {
 
 function digitsOf(currency: string): number {
   if (!/^[a-z]{3}$/.test(currency))
-    throw refused('/currency', 'Write the three letters of a currency, as EUR.')
+    throw refused('/currency', 'Enter the three letters of a currency, such as EUR.')
   return minorDigits(currency)
 }
 
 function refused(pointer: string, message: string): LicensingApiError {
   return new LicensingApiError('validation_failed', 422, {
-    detail: 'The cap is not understood',
+    detail: 'The cap is not valid',
     errors: [{ pointer, message }],
   })
 }

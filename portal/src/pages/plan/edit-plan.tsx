@@ -30,7 +30,7 @@ export function EditPlan({ plan }: { plan: Plan }) {
           required
           maxLength={64}
           defaultValue={plan.code}
-          hint="Your own lists and imports may name it by its present code."
+          hint="Your files and imports may use the current code."
         />
       </Form>
     </Dialog>

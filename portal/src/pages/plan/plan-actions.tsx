@@ -28,11 +28,12 @@ export function PlanActions({ plan }: { plan: Plan }) {
           run={() => api.post('/v1/apps/{app_id}/plans/{plan_id}/archive', { path })}
         >
           <p>
-            This suspends <strong>{licences}</strong> on {plan.name}. It can no longer be issued or bought.
+            This suspends <strong>{licences}</strong> on {plan.name}. The plan can no longer be issued or
+            sold.
           </p>
           <p>
-            It can be restored; its licences stay suspended until they are reactivated. To stop selling it and
-            leave its customers as they are, remove its price instead.
+            You can restore the plan, but its licences stay suspended until you reactivate them. To stop
+            selling the plan without suspending licences, delete its price instead.
           </p>
         </ConfirmButton>
       ) : (

@@ -74,7 +74,7 @@ export function PlanValues({ plan, definitions }: PlanValuesProps) {
         )}
       </Box>
       <p className={styles.note}>
-        Licences keep what they were issued with: a change here is for those that are issued later.
+        A change applies to licences that are issued later. Existing licences keep their values.
       </p>
     </Section>
   )

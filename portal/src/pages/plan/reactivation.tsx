@@ -32,8 +32,8 @@ export function Reactivation({ plan }: { plan: Plan }) {
       {isAny && work?.state !== 'running' && (
         <Box>
           <p>
-            The archive suspended licences of this plan. They stay suspended until they are reactivated; those
-            that were suspended for another reason are left as they are.
+            The archive suspended licences of this plan. They stay suspended until you reactivate them.
+            Licences that were suspended for another reason are not affected.
           </p>
           <Actions>
             <Button kind="primary" onClick={start}>

@@ -43,7 +43,7 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         name="key"
         required
         maxLength={64}
-        hint="What the product checks, as export_pdf. It cannot be renamed later."
+        hint="The key that your product checks, such as export_pdf. It cannot be changed later."
       />
       <SelectField
         label="Kind"
@@ -54,7 +54,7 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         <option value="feature">feature</option>
         <option value="limit">limit</option>
       </SelectField>
-      <TextField label="Display name" name="display_name" hint="Empty: the key." />
+      <TextField label="Display name" name="display_name" hint="Empty: same as the key." />
       <TextField
         key={kind}
         label="Default"
@@ -62,8 +62,8 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         placeholder={kind === 'feature' ? 'false' : '0'}
         hint={
           kind === 'feature'
-            ? 'true or false: for plans that do not say. Empty: false.'
-            : 'A whole number: for plans that do not say. Empty: 0.'
+            ? 'true or false, for plans that set no value. Empty: false.'
+            : 'A whole number, for plans that set no value. Empty: 0.'
         }
       />
     </Form>

@@ -22,13 +22,13 @@ export function NewPlan() {
           close()
         }}
       >
-        <TextField label="Name" name="name" required hint="As your customers know it: Pro." />
+        <TextField label="Name" name="name" required hint="The name that customers see, such as Pro." />
         <TextField
           label="Code"
           name="code"
           required
           maxLength={64}
-          hint="For your own lists and imports: letters, digits, dots, hyphens, underscores."
+          hint="Used in files and imports. Letters, digits, dots, hyphens and underscores."
         />
       </Form>
     </Dialog>

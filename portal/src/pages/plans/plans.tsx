@@ -122,8 +122,8 @@ function deleteColumn(appId: string): Column<EntitlementDefinition> {
         }
       >
         <p>
-          <code>{key}</code> goes, with the values that plans have for it. Licences keep what they were issued
-          with. This cannot be undone; the key can be defined again with the same kind.
+          <code>{key}</code> and its values in all plans are deleted. Existing licences keep their values.
+          This cannot be undone. You can define the key again with the same kind.
         </p>
       </ConfirmButton>
     ),

@@ -16,8 +16,8 @@ export function AlertEmail() {
     <Section title="Alert e-mail">
       <Box>
         <p>
-          Alerts are mailed there: an endpoint that fails or was disabled, a payment that was not understood.
-          They are listed on the overview in any case.
+          Alerts are sent to this address, for example when a webhook endpoint fails or is disabled. The
+          overview lists them too.
         </p>
         {error && !account && <Problem error={error} retry={() => void refetch()} />}
         {account && (

@@ -34,7 +34,7 @@ export function ApiKeys() {
           { name: 'Name', cell: ({ name }) => name },
           { name: 'Ends with', cell: ({ last_four: end }) => <code>…{end}</code> },
           { name: 'Scopes', cell: ({ scopes }) => scopes.join(', ') },
-          { name: 'Reaches', cell: ({ app_id: id }) => (id === null ? 'all applications' : nameOf(id)) },
+          { name: 'Access to', cell: ({ app_id: id }) => (id === null ? 'all applications' : nameOf(id)) },
           { name: 'Created', cell: ({ created_at: at }) => <Time at={at} /> },
           { name: 'Last used', cell: ({ last_used_at: at }) => <Time at={at} none="never" /> },
           {
@@ -65,10 +65,10 @@ function RevokeButton({ apiKey: { id, name, last_four: end } }: { apiKey: ApiKey
       }}
     >
       <p>
-        The key <strong>{name}</strong> (<code>…{end}</code>) is refused everywhere within two seconds. This
-        cannot be undone: whatever uses it needs another key.
+        The key <strong>{name}</strong> (<code>…{end}</code>) is refused within two seconds. This cannot be
+        undone. Everything that uses it needs a new key.
       </p>
-      {id === own.id && <p>You are signed in with it: you will have to sign in with another one.</p>}
+      {id === own.id && <p>You are signed in with this key. You will need another key to sign in again.</p>}
     </ConfirmButton>
   )
 }

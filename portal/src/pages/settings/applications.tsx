@@ -63,7 +63,7 @@ function NewApplicationForm({ onDone }: { onDone: () => void }) {
         name="name"
         required
 
-        hint="The product, as your people call it."
+        hint="The name of the product."
       />
     </Form>
   )

@@ -31,7 +31,8 @@ export function ContinueToStripe({ isConnected }: ConnectProps) {
           Continue to Stripe
         </Button>
         <span className={styles.note}>
-          You choose the account there and give access. Then you are asked once more, and come back here.
+          Choose the account and grant access on Stripe’s page. Then confirm the connection; you return to
+          this page.
         </span>
       </div>
     </>
@@ -42,7 +43,7 @@ export function ContinueToStripe({ isConnected }: ConnectProps) {
 export function ConnectById({ isConnected }: ConnectProps) {
   return (
     <div className={styles.byId}>
-      <h3>Or by its id</h3>
+      <h3>Connect by account id</h3>
       <Form
         submit={isConnected ? 'Connect another' : 'Connect'}
         kind={isConnected ? 'danger' : 'primary'}
@@ -53,7 +54,7 @@ export function ConnectById({ isConnected }: ConnectProps) {
           name="connected_account"
           required
           placeholder="acct_…"
-          hint="For one that was connected here before. Its id is in Stripe’s dashboard, under the account’s settings."
+          hint="For an account that was connected here before. Its id is in the account settings of the Stripe dashboard."
         />
       </Form>
     </div>
@@ -65,7 +66,7 @@ async function connect(account: string): Promise<void> {
     await api.put('/v1/processor', { body: { processor: 'stripe', connected_account: account } })
   } catch (error) {
     if (!(error instanceof LicensingApiError) || error.problem['current'] !== 'not_proven') throw error
-    const detail = `Nobody has shown yet that ${account} is yours. Use “Continue to Stripe”: it connects the account too.`
+    const detail = `It is not proven that ${account} belongs to you. Use “Continue to Stripe”: it also connects the account.`
     throw new LicensingApiError(error.code, error.status, { ...error.problem, detail }, error)
   }
 }

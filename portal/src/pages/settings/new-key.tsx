@@ -13,7 +13,7 @@ const scopes = ['admin', 'read', 'issue', 'revoke'] as const satisfies readonly 
 
 const meanings: Readonly<Record<Scope, string>> = {
   admin: 'plans, entitlements, webhooks, keys, money',
-  read: 'sees licences, payments and deliveries',
+  read: 'reads licences, payments and deliveries',
   issue: 'issues, imports, edits and sells licences',
   revoke: 'suspends, reactivates, revokes and retires',
 }
@@ -64,7 +64,7 @@ function NewKeyForm({ onMade }: { onMade: (key: string | null) => void }) {
         name="name"
         required
 
-        hint="What or who uses it: shop backend."
+        hint="What uses the key, such as: shop backend."
       />
       <fieldset className={styles.scopes}>
         <legend>Scopes</legend>
@@ -87,9 +87,9 @@ function NewKeyForm({ onMade }: { onMade: (key: string | null) => void }) {
         ))}
       </fieldset>
       <SelectField
-        label="Reaches"
+        label="Access to"
         name="app_id"
-        hint="A key that is bound to one application makes no keys and applications."
+        hint="A key of one application cannot create keys or applications."
       >
         <option value="">all applications</option>
         {applications.map(({ id, name }) => (

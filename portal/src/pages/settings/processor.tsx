@@ -45,8 +45,8 @@ export function ProcessorSection() {
         <Box>
           <p>
             {processor
-              ? 'Another account takes the place of this one: new checkouts are paid there. Sales that were made stay as they are.'
-              : 'Customers pay into your own account at Stripe. Once it is connected, plans that have a price can be bought.'}
+              ? 'Another account replaces this one for new checkouts. Past sales are not affected.'
+              : 'Customers pay into your own Stripe account. When it is connected, you can sell plans that have a price.'}
           </p>
           <ContinueToStripe isConnected={processor !== null} />
           <ConnectById isConnected={processor !== null} />

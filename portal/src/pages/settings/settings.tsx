@@ -22,7 +22,7 @@ export function Route() {
         <Box>
           <p>
             This key is bound to one application. API keys, the alert e-mail and the processor belong to the
-            account: sign in with a key that is not bound.
+            account: sign in with a key for all applications.
           </p>
         </Box>
       )}

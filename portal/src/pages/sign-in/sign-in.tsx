@@ -11,7 +11,7 @@ export function SignIn() {
     <main className={styles.page}>
       <div className={styles.card}>
         <h1>Sign in</h1>
-        <p className={styles.lead}>to the licensing portal, with an API key of your account.</p>
+        <p className={styles.lead}>Sign in to the licensing portal with an API key of your account.</p>
         <Form submit="Sign in" isSecret run={(values) => signIn(values.text('key'))}>
           <TextField
             label="API key"

@@ -56,7 +56,7 @@ function AddEndpointForm({ onAdded }: { onAdded: (secret: string | null) => void
         required
         maxLength={2048}
         placeholder="https://example.com/webhooks"
-        hint="https only, and reachable from the internet."
+        hint="An https URL that is reachable from the internet."
       />
       <fieldset className={styles.types}>
         <legend>Events</legend>

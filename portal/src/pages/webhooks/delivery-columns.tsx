@@ -31,10 +31,10 @@ export function deliveryColumns(endpoints: readonly WebhookEndpoint[]): Column<W
     { name: 'Endpoint', cell: ({ endpoint_id: id }) => <Clipped text={endpointName(endpoints, id)} /> },
     { name: 'Attempts', align: 'end', cell: ({ attempt_count: attempts }) => attempts },
     {
-      name: 'Last answer',
+      name: 'Last response',
       align: 'end',
       cell: ({ last_response_code: code, attempt_count: attempts }) =>
-        code ?? (attempts > 0 ? <None>no answer</None> : <None />),
+        code ?? (attempts > 0 ? <None>no response</None> : <None />),
     },
     { name: 'Created', cell: ({ created_at: at }) => <Time at={at} to="second" /> },
   ]

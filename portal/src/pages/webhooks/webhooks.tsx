@@ -131,8 +131,8 @@ function Deliveries({ endpoints }: { endpoints: readonly WebhookEndpoint[] }) {
         idOf={({ id }) => id}
         empty={
           isFiltered
-            ? 'No delivery is like this.'
-            : 'Nothing was sent yet. Add an endpoint, then send a test event to see it arrive.'
+            ? 'No delivery matches these filters.'
+            : 'There are no deliveries yet. Add an endpoint, then send a test event.'
         }
       />
     </Section>
