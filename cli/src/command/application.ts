@@ -14,7 +14,7 @@ export async function findApplication(backend: LicensingBackend, asked: string |
   const list = apps.map(({ id, name }) => `  ${id}  ${name}`).join('\n')
   throw new Refusal(
     'application_required',
-    `the account has several applications: name one with --app or LICENSING_APP\n${list}`,
+    `the account has several applications: choose one with --app or LICENSING_APP\n${list}`,
     { applications: apps },
   )
 }

@@ -11,11 +11,11 @@ export function setting(
 
 export function connectionOf(url: string | undefined, apiKey: string | undefined) {
   if (url === undefined) {
-    throw new UsageError('say where the licensing service is: set LICENSING_URL, or give --url')
+    throw new UsageError('the address of the licensing service is missing: set LICENSING_URL or use --url')
   }
-  if (apiKey === undefined) throw new UsageError('an API key is needed: set LICENSING_API_KEY, or give --key')
+  if (apiKey === undefined) throw new UsageError('the API key is missing: set LICENSING_API_KEY or use --key')
   if (/[^\u0021-\u007E]/.test(apiKey)) {
-    throw new UsageError('the API key has characters that no key has: see LICENSING_API_KEY or --key')
+    throw new UsageError('the API key contains invalid characters: check LICENSING_API_KEY or --key')
   }
   return { baseUrl: webAddress(url, 'the address of the licensing service').href, apiKey }
 }
@@ -27,7 +27,7 @@ export function webAddress(text: string, what: string): URL {
     throw new UsageError(`${what} must be an http:// or https:// URL`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw new UsageError(`${what} must not hold a user name or password`)
+    throw new UsageError(`${what} must not contain a user name or password`)
   }
   return url
 }

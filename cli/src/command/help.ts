@@ -11,13 +11,13 @@ export function generalHelp(commands: readonly Command[]): string {
     'Commands:',
     ...columns(rows),
     '',
-    'Options of every command:',
+    'Global options:',
     ...columns(optionRows(commonOptions)),
     '',
     'Examples:',
     ...commands.flatMap(({ examples }) => examples.slice(0, 1).map((example) => `  ${program} ${example}`)),
     '',
-    'Exit codes: 0 done, 1 refused or failed, 2 wrong use.',
+    'Exit codes: 0 done, 1 refused or failed, 2 wrong usage.',
   ].join('\n')
 }
 

@@ -4,10 +4,10 @@ import { UsageError } from './failures.ts'
 
 /** What every command takes. */
 export const commonOptions: Readonly<Record<string, Option>> = {
-  url: { type: 'string', value: 'URL', help: 'where the licensing service is (LICENSING_URL)' },
-  key: { type: 'string', value: 'KEY', help: 'an API key (LICENSING_API_KEY)' },
-  app: { type: 'string', value: 'ID', help: 'the application (LICENSING_APP)' },
-  json: { type: 'boolean', help: 'print results, and refusals, as JSON' },
+  url: { type: 'string', value: 'URL', help: 'address of the licensing service (LICENSING_URL)' },
+  key: { type: 'string', value: 'KEY', help: 'API key (LICENSING_API_KEY)' },
+  app: { type: 'string', value: 'ID', help: 'id of the application (LICENSING_APP)' },
+  json: { type: 'boolean', help: 'print results and errors as JSON' },
   help: { type: 'boolean', help: 'show this help' },
 }
 

@@ -16,7 +16,7 @@ function messageOf(error: unknown): string {
   const { code, status, requestId, errors, problem } = error
   if (status === 0) return `the licensing service does not answer (${causeOf(error)})`
   if (code === 'unexpected_answer') {
-    return `what answers at this address is not the licensing service (${error.message})`
+    return `the server at this address is not the licensing service (${error.message})`
   }
   const fields = errors.map(({ pointer, message }) => `\n  ${pointer === '' ? '/' : pointer}: ${message}`)
   const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []

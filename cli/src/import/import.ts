@@ -10,7 +10,7 @@ const ROWS_A_CALL = 500
 export const importLicences: Command = {
   name: 'import',
   argument: 'FILE.csv',
-  summary: 'Import the licences of another system: columns legacy_key, external_ref, plan_code',
+  summary: 'Import licences from a CSV file with the columns legacy_key, external_ref, plan_code',
   options: {},
   examples: ['import licences.csv', 'import licences.csv --json'],
   async run(call) {
@@ -28,7 +28,7 @@ export const importLicences: Command = {
       const batch = rows.slice(done, done + ROWS_A_CALL)
       const { created, existing, rejected } = await importBatch(call, appId, plans, batch).catch(
         (error: unknown) => {
-          if (done > 0) out.message(`${done} of ${rows.length} rows were sent; it can be run again`)
+          if (done > 0) out.message(`${done} of ${rows.length} rows were imported; run the command again`)
           throw error
         },
       )

@@ -22,8 +22,8 @@ export function readLegacyRows(file: string, text: string): { rows: LegacyRow[];
   const places = columns.map((column) => {
     const place = names.indexOf(column)
     if (place >= 0 && names.lastIndexOf(column) === place) return place
-    const what = place < 0 ? `there is no column ${column}` : `the column ${column} stands here twice`
-    throw new Refusal('invalid_file', `${file}:1: ${what}; the first line names ${columns.join(', ')}`)
+    const what = place < 0 ? `there is no column ${column}` : `the column ${column} appears twice`
+    throw new Refusal('invalid_file', `${file}:1: ${what}; the first line must name ${columns.join(', ')}`)
   })
   const rows: LegacyRow[] = []
   const bad: BadRow[] = []

@@ -3,7 +3,7 @@ import type { Command } from '../command/command.ts'
 export const findLicences: Command = {
   name: 'licences find',
   argument: 'QUERY',
-  summary: 'Find licences by an id, key, host, charge, sale or the beginning of a customer reference',
+  summary: 'Find licences by id, key, host, charge, sale or the beginning of a customer reference',
   options: {},
   examples: ['licences find customer-4711', 'licences find app.example.com --json'],
   async run({ argument, backend, appId, out }) {

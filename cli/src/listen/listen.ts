@@ -8,14 +8,14 @@ import { forward } from './forward.ts'
 
 export const listen: Command = {
   name: 'listen',
-  summary: 'Forward the account’s events, signed like webhooks, to an address of this machine',
+  summary: 'Forward the account’s events to a local URL, signed like webhook deliveries',
   options: {
-    'forward-to': { type: 'string', value: 'URL', help: 'where to send them; plain http is fine' },
-    events: { type: 'string', value: 'A,B', help: 'only these types' },
+    'forward-to': { type: 'string', value: 'URL', help: 'URL that receives the events; http or https' },
+    events: { type: 'string', value: 'A,B', help: 'forward only these event types' },
     after: {
       type: 'string',
       value: 'SEQUENCE',
-      help: 'begin after this event, not with what happens from now on',
+      help: 'start after this sequence, instead of with new events',
     },
   },
   examples: [
@@ -38,7 +38,7 @@ export const listen: Command = {
       onStart: () => out.line({ secret }, `secret ${secret}`),
       onUnavailable: ({ status, code }) =>
         out.message(`the licensing service is unavailable (${status === 0 ? code : status}); trying again`),
-      onAvailable: () => out.message('the licensing service answers again'),
+      onAvailable: () => out.message('the licensing service is available again'),
     })
     for await (const event of events) {
       if (types !== 'all' && !types.has(event.type)) continue

@@ -10,8 +10,8 @@ import type { Flaw } from './wanted.ts'
 export const applyCatalogue: Command = {
   name: 'apply',
   argument: 'FILE.yaml',
-  summary: 'Make the application’s entitlements and plans what a file says',
-  options: { 'dry-run': { type: 'boolean', help: 'show the difference, and change nothing' } },
+  summary: 'Apply entitlements and plans from a file to the application',
+  options: { 'dry-run': { type: 'boolean', help: 'print the difference without applying it' } },
   examples: ['apply licensing.yaml --dry-run', 'apply licensing.yaml'],
   async run({ argument: file, backend, appId: findApp, flag, out }) {
     const { wanted, flaws } = readWanted(await readTextFile(file))
@@ -48,7 +48,7 @@ async function makeAll(
         `${file}:${line}: stopped at: ${text}`,
         made.length === 0 ? 'nothing was changed before it' : `changed before it: ${made.join('; ')}`,
         ...(left.length === 0 ? [] : [`not begun: ${left.join('; ')}`]),
-        'Once the cause is fixed, apply the file again: what has been changed is not repeated.',
+        'Fix the cause and apply the file again: completed changes are not repeated.',
       ]
       throw new Interrupted(error, progress.join('\n'), {
         changes: made,
@@ -64,7 +64,7 @@ function refuse(file: string, flaws: readonly Flaw[]): void {
   if (flaws.length === 0) return
   const list = flaws.map(({ line, message }) => `${file}:${line}: ${message}`)
   const errors = flaws.map(({ line, message }) => ({ file, line, message }))
-  throw new Refusal('invalid_file', `the file is refused, and nothing was changed\n${list.join('\n')}`, {
+  throw new Refusal('invalid_file', `the file has errors; nothing was changed\n${list.join('\n')}`, {
     errors,
   })
 }

@@ -5,7 +5,7 @@ import type { Catalogue } from './catalogue.ts'
 
 export const exportCatalogue: Command = {
   name: 'export',
-  summary: 'Print the application’s entitlements and plans as the file that apply takes',
+  summary: 'Print the application’s entitlements and plans as a file for apply',
   options: {},
   examples: ['export > licensing.yaml', 'export --json'],
   async run({ backend, appId, out }) {

@@ -67,7 +67,7 @@ function repeated<Item extends { readonly line: number }>(
   const seen = new Set<string>()
   return items.flatMap((item): Flaw[] => {
     const name = nameOf(item)
-    if (seen.has(name)) return [{ line: item.line, message: `${name} stands here twice` }]
+    if (seen.has(name)) return [{ line: item.line, message: `${name} appears twice` }]
     seen.add(name)
     return []
   })

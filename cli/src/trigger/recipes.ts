@@ -49,7 +49,7 @@ export const recipes: Readonly<Record<WebhookEventType, Recipe>> = {
   'spend_cap.reached': () => {
     throw new Refusal(
       'cannot_trigger',
-      'spend_cap.reached is about the whole account, whose checkouts it pauses: it cannot be made to happen here',
+      'spend_cap.reached cannot be triggered: it would pause the checkouts of the whole account',
     )
   },
   'webhook.test': async ({ testEndpoint }) => ({ event_id: await testEndpoint() }),

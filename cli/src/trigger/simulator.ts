@@ -18,7 +18,7 @@ export function createSimulator(address: URL): Simulator {
       throw new Refusal('simulator_unavailable', 'nothing answers at LICENSING_SIMULATOR_URL')
     })
     if (!response.headers.has('x-simulated')) {
-      throw new Refusal('not_a_simulator', 'what answers at LICENSING_SIMULATOR_URL is not the simulator')
+      throw new Refusal('not_a_simulator', 'the server at LICENSING_SIMULATOR_URL is not the simulator')
     }
     const text = await response.text()
     if (!response.ok) throw new Refusal('simulator_refused', `the simulator refused to ${action}: ${text}`)

@@ -14,7 +14,7 @@ const ARRIVAL_MS = 90_000
 export const trigger: Command = {
   name: 'trigger',
   argument: 'EVENT',
-  summary: 'Make an event happen for real, on a disposable licence, and print its id',
+  summary: 'Trigger an event on a new licence, and print the id of the event',
   options: {},
   examples: ['trigger licence.suspended', 'trigger refund.processed --json'],
   async run(call) {
@@ -50,7 +50,7 @@ async function findEvent(
     after = page.next_after
     if (page.data.length === 0) await pause(200, undefined, { signal })
   }
-  throw new Refusal('event_missing', `${type} was caused and not recorded within ${ARRIVAL_MS / 1000} s`)
+  throw new Refusal('event_missing', `${type} was triggered, but not recorded within ${ARRIVAL_MS / 1000} s`)
 }
 
 function isAbout({ id, data }: Schemas['Event'], subject: Subject): boolean {

@@ -87,7 +87,7 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
     if (simulatorUrl !== undefined) return createSimulator(simulatorUrl)
     throw new Refusal(
       'simulator_required',
-      'an event of a payment needs the simulated processor: set LICENSING_SIMULATOR_URL to the address that npm start prints',
+      'payment events need the simulated payment processor: set LICENSING_SIMULATOR_URL to the address that npm start prints',
     )
   }
 
@@ -95,7 +95,10 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
     try {
       const { livemode } = await backend.get('/v1/processor')
       if (livemode)
-        throw new Refusal('processor_is_live', 'the account’s processor moves money: nothing was made')
+        throw new Refusal(
+          'processor_is_live',
+          'the account is connected to a real payment processor: nothing was done',
+        )
     } catch (error) {
       // A key of one application may not ask; where nothing is connected, the checkout says so.
       if (isCode(error, 'insufficient_scope')) return
@@ -144,7 +147,8 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
         path: { ...path, session_id: sessionId },
       })
       if (licenceId !== null) return licenceId
-      if (status === 'provision_failed') throw new Refusal('not_provisioned', `no licence came: ${reason}`)
+      if (status === 'provision_failed')
+        throw new Refusal('not_provisioned', `no licence was provisioned: ${reason}`)
     }
     throw new Refusal('not_provisioned', 'the payment did not reach the licensing service in time')
   }
@@ -168,7 +172,7 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
     }
     throw new Refusal(
       'cannot_trigger',
-      'webhook.test goes to a webhook endpoint: the application has none enabled',
+      'webhook.test needs a webhook endpoint: the application has none that is enabled',
     )
   }
 

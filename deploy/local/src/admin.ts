@@ -14,7 +14,7 @@ const dataDir = dataDirOf(process.env)
 const stack = await findRunningStack(dataDir)
 if (stack === undefined) {
   process.stderr.write(
-    `no stack runs in ${dataDir}: run npm start first, or set DATA_DIR to the folder of one\n`,
+    `no service runs in ${dataDir}: run npm start first, or set DATA_DIR to its data folder\n`,
   )
   process.exit(1)
 }

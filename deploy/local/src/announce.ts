@@ -23,11 +23,11 @@ export function announcement(stack: RunningStack, logs: string, portal: boolean)
   const authorization = `-H 'Authorization: Bearer ${apiKey}'`
   const json = `-H 'Content-Type: application/json'`
   return `
-Everything is up.
+Everything is ready.
 
 ${places.map(([name = '', value = '']) => `  ${name.padEnd(14)} ${value}`).join('\n')}
 
-For the command line (npm run --silent cli -- --help):
+Paste into another terminal, for the command line (npm run --silent cli -- --help) and the guides:
 ${variables.map(([name, value]) => `  export ${name}=${value}`).join('\n')}
 
 Try it:

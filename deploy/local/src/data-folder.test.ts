@@ -65,7 +65,9 @@ test('what a killed launcher left running is stopped, and an unrelated process w
   const said: string[] = []
   await using next = await takeDataFolder(path, (line) => said.push(line))
   expect(next.path).toBe(path)
-  expect(said).toEqual([`stopping catalog (process ${left.pid}), left behind by a launcher that was killed`])
+  expect(said).toEqual([
+    `stopping catalog (process ${left.pid}), left over from an npm start that was killed`,
+  ])
   expect(await identityOf(left.pid as number)).toBeUndefined()
   expect(await identityOf(unrelated.pid as number)).toBeDefined()
 })

@@ -57,7 +57,7 @@ export async function takeDataFolder(path: string, say: (line: string) => void):
     const holder = await readStackFile(path)
     const who = holder === undefined ? '' : ` (process ${holder.pid}, ${holder.gateway})`
     throw new Error(
-      `another npm start uses ${path}${who}: stop that one, or set DATA_DIR to another folder for a second stack`,
+      `another npm start uses ${path}${who}: stop it, or set DATA_DIR to another folder to run a second one`,
     )
   }
   try {
@@ -119,7 +119,7 @@ async function stopLeftovers(path: string, say: (line: string) => void): Promise
 
 async function stopLeftover(noted: NotedProcess, say: (line: string) => void): Promise<void> {
   if (!(await isRunning(noted))) return
-  say(`stopping ${noted.name} (process ${noted.pid}), left behind by a launcher that was killed`)
+  say(`stopping ${noted.name} (process ${noted.pid}), left over from an npm start that was killed`)
   // PostgreSQL would wait for its clients on SIGTERM.
   await stopProcess(noted, noted.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10_000)
 }

@@ -22,10 +22,10 @@ try {
   const shop = await setUpShop(gateway, apiKey)
   await using receiver = await startReceiver(gateway, apiKey)
   const licenceKey = await sellByHand(shop, receiver)
-  if (simulatorUrl === undefined) tell('the stack uses a real Stripe: the payment part is skipped')
+  if (simulatorUrl === undefined) tell('the service uses a real Stripe: the payment chapters are skipped')
   else await payAndRefund(shop, receiver, simulatorUrl)
   await runProduct(shop, gateway, licenceKey, receiver)
-  chapter('That was the whole demo.')
+  chapter('The demo is complete.')
 } catch (error) {
   process.stderr.write(`\nnpm run demo: ${error instanceof DemoFailure ? error.message : String(error)}\n`)
   process.exitCode = 1
@@ -39,10 +39,10 @@ async function useStack(): Promise<UsedStack> {
   const dataDir = dataDirOf(process.env)
   const running = await findRunningStack(dataDir)
   if (running) {
-    tell(`the stack of ${dataDir} is used`)
+    tell(`using the service that runs in ${dataDir}`)
     return { file: running, [Symbol.asyncDispose]: () => Promise.resolve() }
   }
-  tell(`no stack runs in ${dataDir}: the demo starts one of its own, which is gone afterwards`)
+  tell(`no service runs in ${dataDir}: starting a temporary one`)
   return startStack()
 }
 
@@ -74,7 +74,7 @@ async function startStack(): Promise<UsedStack> {
   const file = await findRunningStack(folder)
   if (!file) {
     await stop()
-    throw new DemoFailure('the stack did not come up; what it said stands above')
+    throw new DemoFailure('the service did not start; its output is above')
   }
   return { file, [Symbol.asyncDispose]: stop }
 }

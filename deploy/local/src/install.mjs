@@ -44,7 +44,7 @@ function install() {
   const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`
   process.stderr.write(
     `\nThe dependencies could not be installed (${why}).\n` +
-      'The reason stands above. Most often the npm registry does not answer: see that `npm ping` works (behind a\n' +
+      'The reason is printed above. The most frequent cause is that the npm registry cannot be reached: check `npm ping` (behind a\n' +
       'proxy: npm config set proxy …, with a mirror: npm config set registry …) and run this again, or by hand:\n' +
       `npx ${packageManager} install\n`,
   )

@@ -34,7 +34,7 @@ export async function bringUp(
   const { gatewayPort } = settings
   if (gatewayPort !== undefined && !(await isPortFree(gatewayPort))) {
     throw new Error(
-      `port ${gatewayPort} is taken: stop what listens there, or set GATEWAY_PORT (0 picks a free one)`,
+      `port ${gatewayPort} is taken: stop the program that uses it, or set GATEWAY_PORT (0 picks a free port)`,
     )
   }
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)

@@ -63,7 +63,7 @@ async function giveBuilds(signal: AbortSignal): Promise<void> {
     try {
       await make()
     } catch (error) {
-      if (!signal.aborted) say(`${what} could not be built: ${describe(error)}`)
+      if (!signal.aborted) say(`could not build ${what}: ${describe(error)}`)
     }
   }
   await Promise.all([

@@ -17,7 +17,7 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
     'licence.revoked',
     '"reason":"revoked"',
     'migrateAsync(\'OLD-KEY-0001\') → {"status":"licensed"',
-    'That was the whole demo.',
+    'The demo is complete.',
   ]) {
     expect(output).toContain(seen)
   }
@@ -29,9 +29,9 @@ test('npm run demo works against what npm start runs, and again', async () => {
   await stack.ready()
   for (const _ of ['first', 'again']) {
     const output = await runDemo(folder.path)
-    expect(output).toContain(`the stack of ${folder.path} is used`)
+    expect(output).toContain(`using the service that runs in ${folder.path}`)
     expect(output.match(/⇒ webhook/g)).toHaveLength(7)
-    expect(output).not.toContain('signature WRONG')
+    expect(output).not.toContain('signature INVALID')
   }
 })
 

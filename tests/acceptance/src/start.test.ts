@@ -109,7 +109,7 @@ describe('a stack that runs', () => {
         cwd: new URL('../../..', import.meta.url).pathname,
       })
     const unused = await givenDataDir()
-    await expect(adminOf(unused)).rejects.toThrow(`no stack runs in ${unused}`)
+    await expect(adminOf(unused)).rejects.toThrow(`no service runs in ${unused}`)
 
     const { stdout } = await adminOf(dataDir)
     expect(stdout.trim().split('\n')).toHaveLength(1)

@@ -9,7 +9,7 @@ export async function payAndRefund(
   receiver: DemoReceiver,
   simulatorUrl: string,
 ): Promise<void> {
-  chapter('5. Checkout, through a stand-in for Stripe on this machine: no money moves')
+  chapter('5. A customer buys through checkout, with the simulated Stripe')
   await call('PUT', '/v1/processor', { processor: 'stripe', connected_account: 'acct_demo' })
   await call('PUT', `/v1/apps/${appId}/plans/${planId}/price`, {
     // Another with each run: a price belongs to one plan of the account.
@@ -26,7 +26,7 @@ export async function payAndRefund(
     cancel_url: 'https://shop.example.com/cart',
   })
   expectThat(session.status === 201, 'the checkout session was refused')
-  tell(`the customer pays on ${String(session.body.url)}`)
+  tell(`the customer pays at ${String(session.body.url)}`)
   const checkout = String(session.body.url).split('/').at(-1)!
   await control(simulatorUrl, 'pay', { session: checkout })
   const created = await receiver.next(appId, 'licence.created')
@@ -35,7 +35,7 @@ export async function payAndRefund(
   const payments = await call('GET', `/v1/apps/${appId}/payments`)
   const [payment] = payments.body.data as { charge_ref: string }[]
   await call('GET', '/v1/fees')
-  chapter('6. The customer is refunded: the licence is revoked, the fee credited')
+  chapter('6. The payment is refunded: the licence is revoked and the fee is credited')
   await control(simulatorUrl, 'refund', { charge: payment!.charge_ref })
   show(await receiver.next(appId, 'refund.processed'))
   show(await receiver.next(appId, 'licence.revoked'))
@@ -50,5 +50,5 @@ async function control(simulatorUrl: string, action: string, body: Record<string
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   })
-  expectThat(response.ok, `the stand-in answered ${response.status}: ${await response.text()}`)
+  expectThat(response.ok, `the simulated Stripe answered ${response.status}: ${await response.text()}`)
 }

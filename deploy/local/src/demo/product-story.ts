@@ -11,7 +11,7 @@ export async function runProduct(
   licenceKey: string,
   receiver: DemoReceiver,
 ): Promise<void> {
-  chapter('7. An installed product, with the SDK')
+  chapter('7. An installed product activates with the SDK, goes offline and is revoked')
   let online = true
   const client = new LicenceClient({
     baseUrl: gateway,
@@ -33,9 +33,9 @@ export async function runProduct(
     host: 'b.example.com',
     product_version: '2.1.0',
   })
-  expectThat(second.status === 409, 'a second installation got a place that was not there')
+  expectThat(second.status === 409, 'a second installation was activated, over the limit of 1')
   online = false
-  tell('the network is gone:')
+  tell('without a network:')
   tell(`refresh() → ${JSON.stringify(await client.refresh())}`)
   checks(client, true)
   online = true
@@ -43,12 +43,12 @@ export async function runProduct(
   const [licence] = licences.body.data as { id: string }[]
   await call('POST', `/v1/licences/${licence!.id}/revoke`)
   show(await receiver.next(appId, 'licence.revoked'))
-  tell('the licence is revoked; the product notices at its next check:')
+  tell('the licence is revoked; at its next check the product reports:')
   tell(`check() → ${JSON.stringify(await client.check())}`)
   checks(client, false)
   client.stop()
 
-  chapter('8. A legacy key of another system, imported and exchanged')
+  chapter('8. A legacy key of another system is imported and exchanged')
   await call('POST', `/v1/apps/${appId}/licences/import`, {
     items: [{ legacy_key: 'OLD-KEY-0001', external_ref: 'customer-3', plan_id: planId }],
   })

@@ -64,7 +64,7 @@ export async function startReceiver(gateway: string, apiKey: string): Promise<De
   listen.stdout.resume()
   if (forwarding.secret === undefined) {
     await stop()
-    throw new DemoFailure('licensing listen ended; what it said stands above')
+    throw new DemoFailure('licensing listen ended; its output is above')
   }
   return {
     url,

@@ -12,7 +12,7 @@ export interface Shop {
 /** What a vendor does first: an application, its vocabulary, a plan, and where events go. */
 export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> {
   const call = caller(gateway, apiKey)
-  chapter('1. An application, its entitlement definitions and a plan')
+  chapter('1. Create an application, entitlement definitions and a plan')
   const app = await call('POST', '/v1/apps', { name: 'Photo Editor' })
   const appId = String(app.body.id)
   const rootKey = String(app.body.root_key)
@@ -36,16 +36,16 @@ export async function setUpShop(gateway: string, apiKey: string): Promise<Shop> 
 
 /** Issue, suspend, reactivate, and the events that tell of it. */
 export async function sellByHand({ appId, planId, call }: Shop, receiver: DemoReceiver): Promise<string> {
-  chapter('2. The vendor’s backend, a server on this machine, receives all events through licensing listen')
+  chapter('2. Start a backend that receives events through licensing listen')
   tell(`licensing listen --forward-to ${receiver.url}`)
-  chapter('3. A licence is issued; a retry answers the same one')
+  chapter('3. Issue a licence; a retry with the same key returns the same licence')
   const order = { 'idempotency-key': 'order-1001' }
   const body = { external_ref: 'customer-1', plan_id: planId, restrictions: { max_activations: 1 } }
   const licence = await call('POST', `/v1/apps/${appId}/licences`, body, order)
   const again = await call('POST', `/v1/apps/${appId}/licences`, body, order)
-  expectThat(licence.body.id === again.body.id, 'the retry minted a second licence')
+  expectThat(licence.body.id === again.body.id, 'the retry created a second licence')
   const at = `/v1/licences/${String(licence.body.id)}`
-  chapter('4. It is suspended: the backend hears of it, and verifies the signature')
+  chapter('4. Suspend and reactivate it; the backend verifies the signature of each webhook')
   await call('POST', `${at}/suspend`)
   show(await receiver.next(appId, 'licence.suspended'))
   const refused = await call('POST', `${at}/suspend`)
@@ -59,7 +59,7 @@ export async function sellByHand({ appId, planId, call }: Shop, receiver: DemoRe
 export function show(event: ReceivedEvent): void {
   const object = JSON.stringify(event.data.object)
   tell(
-    `⇒ webhook ${event.sequence} ${event.type} ${object} signature ${event.signatureIsRight ? 'right' : 'WRONG'}`,
+    `⇒ webhook ${event.sequence} ${event.type} ${object} signature ${event.signatureIsRight ? 'valid' : 'INVALID'}`,
   )
-  expectThat(event.signatureIsRight, 'the signature was wrong')
+  expectThat(event.signatureIsRight, 'the signature is invalid')
 }

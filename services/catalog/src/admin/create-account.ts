@@ -11,7 +11,7 @@ import type { Command } from './command.ts'
 
 export const createAccount: Command = {
   synopsis: '--name NAME [--alert-email ADDRESS]',
-  summary: 'makes an account with an application and a key of all four scopes; prints the key, once',
+  summary: 'creates an account with an application and an API key with all scopes; prints the key once',
   options: { name: { required: true }, 'alert-email': { required: false } },
   async run({ sql, fee }, given) {
     const violations = new Violations()

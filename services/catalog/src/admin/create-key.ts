@@ -5,7 +5,7 @@ import type { Command } from './command.ts'
 
 export const createKey: Command = {
   synopsis: `--account ACCOUNT_ID --name NAME --scopes ${closedSets.scope.join(',')} [--app APP_ID]`,
-  summary: 'makes a key, for one application alone where --app is given; prints it, once',
+  summary: 'creates an API key, with --app for one application only; prints the key once',
   options: {
     account: { required: true },
     name: { required: true },

@@ -7,7 +7,7 @@ import type { Command } from './command.ts'
 
 export const list: Command = {
   synopsis: '',
-  summary: 'prints each account with its applications and keys, one line of JSON an account',
+  summary: 'lists accounts with their applications and keys, one JSON line per account',
   options: {},
   async run({ sql }) {
     const lines: string[] = []

@@ -8,8 +8,7 @@ const timeoutMs = 55_000
 
 export const missedEvents: Command = {
   synopsis: 'list|consume [--service licensing|notifier]',
-  summary:
-    'events that a stream holds and that a service never consumed: lists them, or has them consumed now',
+  summary: 'lists events that a service never consumed, or consumes them now',
   options: { service: { required: false } },
   positionals: ['action'],
   async run({ missedEvents: callsOf }, { action, service }) {

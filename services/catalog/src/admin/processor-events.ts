@@ -8,7 +8,7 @@ const actions = ['list', 'retry', 'discard']
 export const processorEvents: Command = {
   synopsis: 'list | retry EVENT_ID | discard EVENT_ID',
   summary:
-    'events of the payment processor that are parked or failing: lists them, reads one again, or drops it for good',
+    'lists payment processor events that are parked or failing, retries one, or discards it permanently',
   options: {},
   positionals: ['action', 'EVENT_ID?'],
   async run({ billing }, given) {

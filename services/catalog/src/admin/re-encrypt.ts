@@ -8,7 +8,7 @@ const timeoutMs = 55_000
 export const reEncrypt: Command = {
   synopsis: '[--service licensing|notifier]',
   summary:
-    'brings secrets under the first key of ENCRYPTION_KEY, once all replicas have NEW,OLD; after it OLD can be taken out',
+    'encrypts all secrets again with the first key of ENCRYPTION_KEY; set NEW,OLD on all replicas first, remove OLD afterwards',
   options: { service: { required: false } },
   async run({ secrets }, { service }) {
     const lines: string[] = []

@@ -4,7 +4,7 @@ import { Refusal } from './command.ts'
 
 export const revoke: Command = {
   synopsis: 'KEY_ID',
-  summary: 'revokes a key; running services refuse it within 2 seconds',
+  summary: 'revokes an API key; it is refused within 2 seconds',
   options: {},
   positionals: ['KEY_ID'],
   async run({ sql }, given) {

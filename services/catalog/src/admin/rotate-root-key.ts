@@ -6,7 +6,7 @@ import { Refusal, UsageError } from './command.ts'
 export const rotateRootKey: Command = {
   synopsis: '--app APP_ID [--retire [--force]]',
   summary:
-    'adds a root key, which releases of the product pin from then on beside the former; --retire ends the former ones, not within 180 days of the rotation unless --force',
+    'adds a root key, to compile into new releases of the product beside the old one; --retire ends the older keys, earliest 180 days after the rotation unless --force',
   options: { app: { required: true } },
   flags: ['retire', 'force'],
   async run({ sql, rootKeys }, { app = '', retire, force }) {

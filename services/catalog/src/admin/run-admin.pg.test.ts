@@ -81,7 +81,7 @@ test('wrong usage is reported in plain words with exit code 2, and what cannot b
     [['create-account', '--nam', 'x'], 2, "Unknown option '--nam'"],
     [['list', 'x'], 2, 'unexpected argument x'],
     [['revoke'], 2, 'missing: KEY_ID'],
-    [['set-fee', '--account', 'acct_1'], 2, 'give --bps, --fixed-minor or both'],
+    [['set-fee', '--account', 'acct_1'], 2, 'use --bps, --fixed-minor or both'],
     [['set-fee', '--account', 'acct_1', '--bps', '1.5'], 2, '--bps must be a whole number'],
     [['set-fee', '--account', 'acct_1', '--bps', '1'], 1, 'there is no account acct_1'],
     [['create-account', '--name', ''], 1, 'name must have 1 to 200 characters'],

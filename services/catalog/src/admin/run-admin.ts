@@ -180,5 +180,5 @@ function help(): string {
   const lines = Object.entries(commands).map(
     ([name, { synopsis, summary }]) => `  ${`${name} ${synopsis}`.trim()}\n      ${summary}\n`,
   )
-  return `licensing-admin: accounts, keys and fees, on the database of the catalog service (DATABASE_URL)\n\n${lines.join('')}`
+  return `licensing-admin: operator commands. Run it with the environment of the catalog service.\n\n${lines.join('')}`
 }

@@ -4,11 +4,11 @@ import { Refusal, UsageError, wholeNumberOf } from './command.ts'
 
 export const setFee: Command = {
   synopsis: '--account ACCOUNT_ID [--bps BASIS_POINTS] [--fixed-minor MINOR_UNITS]',
-  summary: 'changes the transaction fee of an account, for charges from now on',
+  summary: 'sets the transaction fee of an account for future charges',
   options: { account: { required: true }, bps: { required: false }, 'fixed-minor': { required: false } },
   async run({ sql }, { account, bps, 'fixed-minor': fixedMinor }) {
     if (bps === undefined && fixedMinor === undefined)
-      throw new UsageError('give --bps, --fixed-minor or both')
+      throw new UsageError('use --bps, --fixed-minor or both')
     const fee = await updateFee(sql, account!, {
       ...(bps !== undefined && { bps: wholeNumberOf('bps', bps, 10_000) }),
       ...(fixedMinor !== undefined && {

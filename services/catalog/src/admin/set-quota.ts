@@ -24,7 +24,7 @@ const options = closedSets.quota.map(optionOf)
 export const setQuota: Command = {
   synopsis: `--account ACCOUNT_ID ${options.map((option) => `[--${option} N]`).join(' ')}`,
   summary:
-    'changes how many applications, API keys in force, plans and entitlement definitions an application, enabled webhook endpoints an application, and activations a licence an account may have; what it has already stays',
+    'sets quotas of an account: applications, active API keys, plans and entitlement definitions per application, enabled webhook endpoints per application, activations per licence; existing resources stay',
   options: {
     account: { required: true },
     ...Object.fromEntries(options.map((option) => [option, { required: false }])),

@@ -93,7 +93,7 @@ test.each([
 ])('with %s it says what is wrong and exits with 2', async (_what, args) => {
   const { code, stdout, stderr } = await run(args)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(stderr).toMatch(/^rotate-signing-keys: .+\n\nrotate-signing-keys: the keys/)
+  expect(stderr).toMatch(/^rotate-signing-keys: .+\n\nrotate-signing-keys: rotates the keys/)
 })
 
 test('without its environment it exits with 2, where it cannot do its work with 1, and tells no secret', async () => {

@@ -18,16 +18,16 @@ const environment = z.object({
 // Longer than caches hold the public keys (a minute), so that all know the next key before it signs.
 const usualLeadSeconds = 120
 
-const help = `rotate-signing-keys: the keys that sign tokens and revocation lists, on the database of the licensing service
+const help = `rotate-signing-keys: rotates the keys that sign tokens and revocation lists. Run it with the environment of the licensing service.
 
-  --app APP_ID       gives the application its next key
-  --all              gives every application that has keys its next one
-      --lead-seconds N   it is published so long before it signs (${usualLeadSeconds}); what the former one signed stays good
-      --leaked           it signs at once, and what the former ones signed counts for nothing: installed products
-                         that hold the licence key activate again by themselves, the others are refused
-  --re-encrypt       brings all private keys under the first key of ENCRYPTION_KEY; then the others can be dropped
+  --app APP_ID       rotates the signing key of one application
+  --all              rotates the signing keys of all applications
+      --lead-seconds N   publishes the new key N seconds before it signs (default ${usualLeadSeconds}); tokens of the old key stay valid
+      --leaked           uses the new key immediately and withdraws the old ones: their tokens become invalid. Installed products
+                         that have the licence key activate again automatically; the others are refused
+  --re-encrypt       encrypts all private keys again with the first key of ENCRYPTION_KEY; then remove the other keys
 
-Environment: DATABASE_URL; ENCRYPTION_KEY as the service has it (NEW,OLD while it is being changed).
+Environment: DATABASE_URL, and ENCRYPTION_KEY as for the service (NEW,OLD during a rotation).
 Prints one line of JSON.
 `
 
