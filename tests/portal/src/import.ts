@@ -46,12 +46,7 @@ export function importTests(world: () => World): void {
     expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
     await button('Check').click()
     await page.getByText('Done: 6 of 6').waitFor()
-    expect(await outcome('Result of the check').locator('dd').allTextContents()).toEqual([
-      '6',
-      '2',
-      '1',
-      '3',
-    ])
+    expect(await outcome('Result of the check').locator('dd').allTextContents()).toEqual(['6', '2', '1', '3'])
     const bad = () => window.table('Invalid rows').locator('tbody').getByRole('row').allTextContents()
     const reasons = [
       expect.stringMatching(/^4OLD-3.*no plan has the code “gold”/) as string,
