@@ -39,13 +39,12 @@ export class ProcessorAsker {
     const free = mostTogether - this.#inHand.size
     if (free <= 0) return 0
     const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
-    const { owners } = await this.#share.next(
-      (after, most) => listOwners(this.#deps.sql, queues.questions, after, most, busy),
-      free,
-    )
+    const { sql } = this.#deps
+    const list = (after: string, most: number) => listOwners(sql, queues.questions, after, most, busy)
+    const { owners } = await this.#share.next(list, free)
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
-    const questions = await lease(this.#deps.sql, queues.questions, owners, each)
+    const questions = await lease(sql, queues.questions, owners, each)
     for (const question of questions) this.#begin(question)
     return questions.length
   }
@@ -58,7 +57,8 @@ export class ProcessorAsker {
   #begin(question: DueQuestion): void {
     const { account_id: accountId } = question
     this.#asking.set(accountId, (this.#asking.get(accountId) ?? 0) + 1)
-    const work = this.#answer(question)
+    const work = this.#ask(question)
+      .then((answer) => this.#write(answer))
       .catch((error: unknown) =>
         this.#deps.log.warn({ err: error, question }, 'answer not recorded: asked again'),
       )
@@ -72,13 +72,9 @@ export class ProcessorAsker {
     this.#inHand.add(work)
   }
 
-  async #answer(question: DueQuestion): Promise<void> {
-    this.#answers.push(await this.#ask(question))
-    await this.#write()
-  }
-
   /** Answers that come together are written together. */
-  #write(): Promise<void> {
+  #write(answer: Answer): Promise<void> {
+    this.#answers.push(answer)
     const before = this.#writing
     const writing = (async () => {
       await before?.catch(() => undefined)

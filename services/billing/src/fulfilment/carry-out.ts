@@ -29,9 +29,8 @@ const mostEffects = 200
 export function carryOutRounds(deps: BillingDependencies): () => Promise<number> {
   const share = new ShareOut(perRound, 100)
   return async () => {
-    const { owners, each } = await share.next((after, most) =>
-      listOwners(deps.sql, queues.effects, after, most),
-    )
+    const list = (after: string, most: number) => listOwners(deps.sql, queues.effects, after, most)
+    const { owners, each } = await share.next(list)
     if (owners.length === 0) return 0
     const claimed = await lease(deps.sql, queues.effects, owners, each)
     if (claimed.length > 0) await carryOut(deps, claimed)
@@ -39,30 +38,21 @@ export function carryOutRounds(deps: BillingDependencies): () => Promise<number>
   }
 }
 
-interface Options {
-  /** A refusal is the caller's to report. */
-  quietly?: boolean
-}
-
 /** Carries out what waits of these purchases, which the caller has taken. */
 async function carryOut(
   deps: BillingDependencies,
   claimed: Claimed[],
-  options: Options = {},
+  quietly = false,
 ): Promise<CarriedEffect[]> {
-  const effects = await findWaitingEffects(
-    deps.sql,
-    claimed.map((each) => each.purchase_ref),
-  )
+  const refs = claimed.map((each) => each.purchase_ref)
+  const effects = await findWaitingEffects(deps.sql, refs)
   const carried: CarriedEffect[] = []
   // An effect that did not take stops later ones of its own purchase, and no others.
   const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
     const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
-    const outcomes = await apply(
-      deps,
-      batch.filter((effect) => effect.kind !== null),
-    )
+    const sent = batch.filter((effect) => effect.kind !== null)
+    const outcomes = await apply(deps, sent)
     for (const effect of batch) {
       if (stopped.has(effect.purchase_ref)) continue
       const outcome = effect.kind === null ? nothingChanged : outcomes.get(effect)!
@@ -70,7 +60,7 @@ async function carryOut(
       carried.push({ effect, outcome })
     }
   }
-  await record(deps, claimed, carried, options)
+  await record(deps, claimed, carried, quietly)
   return carried
 }
 
@@ -79,16 +69,16 @@ async function record(
   deps: BillingDependencies,
   claimed: Claimed[],
   carried: CarriedEffect[],
-  options: Options,
+  quietly: boolean,
 ): Promise<void> {
   try {
-    await deps.outbox.transaction((tx) => recordResults(tx, claimed, carried, options))
+    await deps.outbox.transaction((tx) => recordResults(tx, claimed, carried, quietly))
   } catch (error) {
     if (claimed.length === 1) throw error
     deps.log.warn({ err: error, purchases: claimed.length }, 'effects not recorded together: one by one')
     for (const one of claimed) {
       const own = carried.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
-      await record(deps, [one], own, options).catch((alone: unknown) =>
+      await record(deps, [one], own, quietly).catch((alone: unknown) =>
         deps.log.error({ err: alone, purchase: one.purchase_ref }, 'effects not recorded'),
       )
     }
@@ -106,7 +96,7 @@ export async function replay(deps: BillingDependencies, purchaseRef: string): Pr
     await lockFulfilments(tx, [purchaseRef])
     return retryRefused(tx, purchaseRef)
   })
-  if (isRetried) await provisionNow(deps, purchaseRef, { quietly: true })
+  if (isRetried) await provisionNow(deps, purchaseRef, true)
   return isRetried
 }
 
@@ -116,13 +106,17 @@ export async function takeOver(deps: BillingDependencies, purchaseRef: string): 
   await provisionNow(deps, purchaseRef)
 }
 
-/** Carries out what waits of a purchase for a caller who waits for it, and has taken it. */
+/**
+ * Carries out what waits of a purchase for a caller who waits for it, and has taken it.
+ *
+ * @param quietly a refusal is reported by the caller
+ */
 export async function provisionNow(
   deps: BillingDependencies,
   purchaseRef: string,
-  options?: Options,
+  quietly = false,
 ): Promise<void> {
-  const carried = await carryOut(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], options)
+  const carried = await carryOut(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
   for (const { effect, outcome } of carried) {
     if (effect.kind !== 'landed' || 'applied' in outcome) continue
     if ('refused' in outcome) throw outcome.refused

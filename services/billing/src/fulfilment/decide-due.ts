@@ -38,18 +38,13 @@ async function decideAll(deps: BillingDependencies, tx: Transaction, due: DueFul
     const { account_id: accountId, application_id: applicationId } = history.session
     for (const alert of decision.alerts) await alertVendors(tx, [accountId], alert, applicationId)
   }
-  await cancelFeeRefunds(
-    tx,
-    decided.flatMap(({ decision }) => decision.canceledFeeRefunds),
+  const decisions = decided.map(({ decision }) => decision)
+  const canceled = decisions.flatMap((decision) => decision.canceledFeeRefunds)
+  await cancelFeeRefunds(tx, canceled)
+  const feeRefunds = decisions.flatMap((decision) => decision.feeRefunds)
+  await insertFeeRefunds(tx, feeRefunds)
+  const entries = decided.flatMap(({ history, decision }) =>
+    decision.entries.map((entry) => ({ ...entry, ...ownerOf(history.session) })),
   )
-  await insertFeeRefunds(
-    tx,
-    decided.flatMap(({ decision }) => decision.feeRefunds),
-  )
-  await postEntries(
-    tx,
-    decided.flatMap(({ history, decision }) =>
-      decision.entries.map((entry) => ({ ...entry, ...ownerOf(history.session) })),
-    ),
-  )
+  await postEntries(tx, entries)
 }

@@ -1,5 +1,7 @@
+import type { CheckoutStatus } from '@licensing/proto/closed-sets'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { SessionRow } from '../checkout-sessions/session-queries.ts'
+import type { CheckoutFact } from '../processors/facts.ts'
 import { decideEffects } from './decide-effects.ts'
 import { decideFees } from './decide-fees.ts'
 import { decidePayments } from './decide-payments.ts'
@@ -19,8 +21,8 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
   const checkout = foldCheckout(history.facts, session.checkout_ref)
   decision.session = projection(session, checkout)
   if (checkout.state !== 'paid' || checkout.paidAt === undefined) {
-    const status = closing(session, checkout)
-    if (status) decision.session.status = status
+    const status = checkout.state && closings[checkout.state]
+    if (status && session.status === 'open') decision.session.status = status
     return decision
   }
   const invoices = foldInvoices(history.facts, checkout.invoiceRef)
@@ -33,10 +35,9 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
 }
 
 /** A delayed payment that fails, and a checkout that nobody paid. */
-function closing(session: SessionRow, { state }: Checkout): 'canceled' | 'expired' | undefined {
-  if (session.status !== 'open') return undefined
-  if (state === 'failed') return 'canceled'
-  return state === 'expired' ? 'expired' : undefined
+const closings: Partial<Record<CheckoutFact['state'], CheckoutStatus>> = {
+  failed: 'canceled',
+  expired: 'expired',
 }
 
 /** What is shown of the facts in the session's own row, as far as it is news. */

@@ -30,11 +30,7 @@ export async function loadHistories(tx: Transaction, due: DueFulfilment[]): Prom
     ledger: ledger(session.id),
     effects: new Set(effects(session.id).map((row) => row.effect_key)),
     questions: questions(session.id),
-    planOfPrice: new Map(
-      plans
-        .filter((plan) => plan.application_id === session.application_id)
-        .map((plan) => [plan.price_id, plan.plan_id]),
-    ),
+    planOfPrice: new Map(plans.get(session.application_id)?.map((row) => [row.price_id, row.plan_id])),
     orderedAt: orderedAt.get(session.id),
   }))
 }
@@ -70,21 +66,22 @@ async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Questio
     where purchase_ref = any(${ids})`
 }
 
-/** Plans that the prices of renewals are mapped to. */
+/** Plans that the prices of renewals are mapped to, by application. */
 async function findPlansOfPrices(
   sql: Sql,
   sessions: SessionRow[],
   facts: RecordedFact[],
-): Promise<{ application_id: string; price_id: string; plan_id: string }[]> {
+): Promise<Map<string, { price_id: string; plan_id: string }[]>> {
   const priceRefs = facts.flatMap(({ fact }) =>
     fact.kind === 'invoice_paid' && fact.reason !== 'first' && fact.priceRef !== undefined
       ? [fact.priceRef]
       : [],
   )
-  if (priceRefs.length === 0) return []
-  return sql<{ application_id: string; price_id: string; plan_id: string }[]>`
+  if (priceRefs.length === 0) return new Map()
+  const rows = await sql<{ application_id: string; price_id: string; plan_id: string }[]>`
     select application_id, price_id, plan_id from prices
     where account_id = any(${sessions.map((session) => session.account_id)}) and price_id = any(${priceRefs})`
+  return Map.groupBy(rows, (row) => row.application_id)
 }
 
 export interface Decided {

@@ -3,7 +3,7 @@ import type { RefundLane } from '@licensing/proto/closed-sets'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '../row-queries.ts'
 import type { Effect } from './decision.ts'
-import { timing } from './timing.ts'
+import { pauseAfter, timing } from './timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -75,17 +75,17 @@ export async function takeFulfilment(sql: Sql, purchaseRef: string): Promise<voi
 /** When each is tried again: not at all where nothing waits, later where it failed, else at once. */
 export async function writeCarried(
   tx: Transaction,
-  carried: { purchaseRef: string; failures: number; delayMs: number }[],
+  tried: { purchase_ref: string; attempts: number }[],
 ): Promise<void> {
+  const pauses = tried.map(({ attempts }) => (attempts === 0 ? 0 : pauseAfter(timing.retryEffect, attempts)))
   await tx`
-    update fulfilments f set attempts = c.failures,
+    update fulfilments f set attempts = t.attempts,
       carry_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
-      ) then clock_timestamp() + c.delay_ms * interval '1 millisecond' end
-    from unnest(${carried.map((each) => each.purchaseRef)}::text[],
-      ${carried.map((each) => each.failures)}::int[], ${carried.map((each) => each.delayMs)}::int[])
-      as c (purchase_ref, failures, delay_ms)
-    where f.purchase_ref = c.purchase_ref`
+      ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
+    from unnest(${tried.map((each) => each.purchase_ref)}::text[],
+      ${tried.map((each) => each.attempts)}::int[], ${pauses}::int[]) as t (purchase_ref, attempts, pause_ms)
+    where f.purchase_ref = t.purchase_ref`
 }
 
 export function isSale(purchaseRef: string): boolean {

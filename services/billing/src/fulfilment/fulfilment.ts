@@ -67,24 +67,17 @@ function startUpkeep(deps: BillingDependencies): Loop {
   })
 }
 
+const gauge = (name: string, help: string) => new Gauge({ name, help })
+
 const gauges: Record<keyof Backlog, Gauge> = {
-  waiting: new Gauge({ name: 'processor_events_waiting', help: 'Processor events not recorded yet' }),
-  parked: new Gauge({
-    name: 'processor_events_parked',
-    help: 'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
-  }),
-  due: new Gauge({
-    name: 'purchases_due',
-    help: 'Purchases about which there is something to decide, now or later',
-  }),
-  effects: new Gauge({
-    name: 'purchases_carrying',
-    help: 'Purchases whose effects licensing has not been sent yet',
-  }),
-  questions: new Gauge({
-    name: 'processor_questions_waiting',
-    help: 'Questions that the processor has not answered yet',
-  }),
+  waiting: gauge('processor_events_waiting', 'Processor events not recorded yet'),
+  parked: gauge(
+    'processor_events_parked',
+    'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
+  ),
+  due: gauge('purchases_due', 'Purchases about which there is something to decide, now or later'),
+  effects: gauge('purchases_carrying', 'Purchases whose effects licensing has not been sent yet'),
+  questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 
 /** At all times, by a loop of its own: a backlog is what they are for. */

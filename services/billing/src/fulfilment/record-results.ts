@@ -17,7 +17,6 @@ import {
   writeCarried,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
-import { pauseAfter, timing } from './timing.ts'
 import type { DueFulfilment } from './waiting-queries.ts'
 
 /** A purchase that is being carried out. */
@@ -34,12 +33,16 @@ export interface CarriedEffect {
   outcome: Outcome
 }
 
-/** What came of effects, and what the vendors are notified of, in one transaction. Repeated, it changes nothing. */
+/**
+ * Records what came of effects, and notifies the vendors, in one transaction. Repeated, it changes nothing.
+ *
+ * @param quietly a refusal is reported by the caller
+ */
 export async function recordResults(
   tx: Transaction,
   claimed: Claimed[],
   carried: CarriedEffect[],
-  { quietly = false }: { quietly?: boolean },
+  quietly: boolean,
 ): Promise<void> {
   const refs = claimed.map((each) => each.purchase_ref)
   await lockFulfilments(tx, refs)
@@ -54,13 +57,11 @@ export async function recordResults(
   const failed = new Set(
     carried.filter(({ outcome }) => 'failed' in outcome).map(({ effect }) => effect.purchase_ref),
   )
-  await writeCarried(
-    tx,
-    claimed.map(({ purchase_ref: purchaseRef, attempts }) => {
-      const failures = failed.has(purchaseRef) ? attempts + 1 : 0
-      return { purchaseRef, failures, delayMs: failures === 0 ? 0 : pauseAfter(timing.retryEffect, failures) }
-    }),
-  )
+  const tried = claimed.map(({ purchase_ref, attempts }) => ({
+    purchase_ref,
+    attempts: failed.has(purchase_ref) ? attempts + 1 : 0,
+  }))
+  await writeCarried(tx, tried)
 }
 
 async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
@@ -125,30 +126,20 @@ async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Prom
 async function alertLostRenewals(tx: Transaction, applied: CarriedEffect[]): Promise<void> {
   for (const { effect, outcome } of applied) {
     if (!('applied' in outcome)) continue
-    const { licenceId, status } = outcome.applied
+    const { licenceId = '', status } = outcome.applied
     if (status !== 'revoked' && status !== 'retired') continue
-    if (effect.kind === 'renewed') await alertLostRenewal(tx, effect, licenceId, status)
-    if (effect.kind !== 'given_back') continue
-    for (const renewal of await findOvertakenRenewals(tx, effect.position)) {
-      await alertLostRenewal(tx, renewal, licenceId, status)
+    for (const renewal of await lostRenewals(tx, effect)) {
+      const alert = {
+        kind: 'renewal_without_licence' as const,
+        subject: `A renewal was paid on licence ${licenceId}, which is ${status}`,
+        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+      }
+      await alertVendors(tx, [renewal.account_id], alert, renewal.application_id)
     }
   }
 }
 
-async function alertLostRenewal(
-  tx: Transaction,
-  renewal: LostRenewal,
-  licenceId: string | undefined,
-  status: string,
-): Promise<void> {
-  await alertVendors(
-    tx,
-    [renewal.account_id],
-    {
-      kind: 'renewal_without_licence',
-      subject: `A renewal was paid on licence ${licenceId ?? ''}, which is ${status}`,
-      text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId ?? ''} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
-    },
-    renewal.application_id,
-  )
+async function lostRenewals(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
+  if (effect.kind === 'renewed') return [effect]
+  return effect.kind === 'given_back' ? findOvertakenRenewals(tx, effect.position) : []
 }

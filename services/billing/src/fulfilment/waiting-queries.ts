@@ -46,22 +46,15 @@ export interface DueFulfilment {
   attempts: number
 }
 
-const decisions: Queue<DueFulfilment> = {
+const fulfilments = (dueAt: 'due_at' | 'carry_at'): Queue<DueFulfilment> => ({
   table: 'fulfilments',
   owner: 'account_id',
   key: ['purchase_ref'],
   columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts'],
-  dueAt: 'due_at',
-  order: 'due_at',
-  isWaiting: (sql) => sql`due_at is not null`,
-}
-
-const effects: Queue<DueFulfilment> = {
-  ...decisions,
-  dueAt: 'carry_at',
-  order: 'carry_at',
-  isWaiting: (sql) => sql`carry_at is not null`,
-}
+  dueAt,
+  order: dueAt,
+  isWaiting: (sql) => sql`${sql(dueAt)} is not null`,
+})
 
 export interface DueQuestion {
   purchase_ref: string
@@ -83,7 +76,12 @@ const questions: Queue<DueQuestion> = {
   isTakeCounted: true,
 }
 
-export const queues = { events, decisions, effects, questions }
+export const queues = {
+  events,
+  decisions: fulfilments('due_at'),
+  effects: fulfilments('carry_at'),
+  questions,
+}
 
 type AnyQueue = Omit<Queue<object>, 'columns'>
 
