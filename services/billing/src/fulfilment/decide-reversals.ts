@@ -185,17 +185,9 @@ function listRefund(
   const isOtherCurrency = refund.currency !== payment.currency
   const alerted = isOtherCurrency || refund.status === 'failed'
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
-  list(subject, row, {
-    id: refund.id,
-    payment_id: payment.id,
-    ref: refund.ref,
-    amount: BigInt(refund.amount),
-    currency: refund.currency,
-    lane: laneOf(view, refund, rows),
-    status: refund.status,
-    occurred_at: new Date(refund.createdAt),
-    alerted,
-  })
+  const occurred_at = new Date(refund.createdAt)
+  const lane = laneOf(view, refund, rows)
+  list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
 /** @returns the row's id, where it is a chargeback */
@@ -208,24 +200,30 @@ function listChargeback(
   if (dispute.chargebackAt === undefined) return undefined
   const row = rows.find((each) => each.ref === dispute.ref)
   const id = row?.id ?? newId('rfd')
-  list(subject, row, {
-    id,
-    payment_id: payment.id,
-    ref: dispute.ref,
-    amount: BigInt(dispute.amount),
-    currency: dispute.currency,
-    lane: 'chargeback',
-    status: dispute.status,
-    occurred_at: new Date(dispute.openedAt),
-    alerted: false,
-  })
+  const occurred_at = new Date(dispute.openedAt)
+  list(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
   return id
 }
 
-/** The lane is that in which it was processed, and what was alerted stays so. */
-function list({ decision }: Subject, row: RefundRow | undefined, now: Omit<RefundRow, 'processed'>): void {
-  const { processed, alerted, lane } = row ?? { processed: false, alerted: false, lane: now.lane }
-  const next = { ...now, processed, alerted: alerted || now.alerted, lane: processed ? lane : now.lane }
+/** Lists it as it now stands. Its lane is that in which it was processed, and what was alerted stays so. */
+function list(
+  { decision }: Subject,
+  payment: PaymentRow,
+  { ref, amount, currency, status }: FoldedRefund | FoldedDispute,
+  row: RefundRow | undefined,
+  now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
+): void {
+  const next: RefundRow = {
+    ...now,
+    payment_id: payment.id,
+    ref,
+    amount: BigInt(amount),
+    currency,
+    status,
+    lane: row?.processed ? row.lane : now.lane,
+    processed: row?.processed ?? false,
+    alerted: now.alerted || (row?.alerted ?? false),
+  }
   if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) decision.refunds.push(next)
 }
 
