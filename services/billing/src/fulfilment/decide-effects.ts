@@ -146,10 +146,9 @@ function runsOn({ invoices }: Subject, { invoice }: ReversedPayment, at: number)
 
 function end(subject: Subject): Consequence[] {
   const { history, checkout } = subject
-  const [ended] = history.facts.filter(({ fact }) => fact.kind === 'subscription_ended')
-  if (ended?.fact.kind !== 'subscription_ended' || history.effects.has('cancelled')) return []
-  const { subscriptionRef, endedAt, paymentsFailed } = ended.fact
-  const waitsUntil = ended.recorded_at.getTime() + timing.othersArrive
-  if (paymentsFailed && !hasCome(subject, waitsUntil)) return []
+  const [ended] = ofKind(history.facts, 'subscription_ended')
+  if (!ended || history.effects.has('cancelled')) return []
+  const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
+  if (paymentsFailed && !hasCome(subject, recordedMs + timing.othersArrive)) return []
   return [effect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, endedAt)]
 }

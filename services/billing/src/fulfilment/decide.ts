@@ -1,7 +1,5 @@
-import type { CheckoutStatus } from '@licensing/proto/closed-sets'
 import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { SessionRow } from '../checkout-sessions/session-queries.ts'
-import type { CheckoutFact } from '../processors/facts.ts'
 import { decideEffects } from './decide-effects.ts'
 import { decideFees } from './decide-fees.ts'
 import { decidePayments } from './decide-payments.ts'
@@ -35,10 +33,7 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
 }
 
 /** A delayed payment that fails, and a checkout that nobody paid. */
-const closings: Partial<Record<CheckoutFact['state'], CheckoutStatus>> = {
-  failed: 'canceled',
-  expired: 'expired',
-}
+const closings = { unpaid: undefined, expired: 'expired', failed: 'canceled', paid: undefined } as const
 
 /** What is shown of the facts in the session's own row, as far as it is news. */
 function projection(session: SessionRow, checkout: Checkout): Partial<SessionRow> {

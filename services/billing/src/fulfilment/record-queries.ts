@@ -80,7 +80,10 @@ export interface Link {
 export async function findLinks(sql: Sql, refs: { merchant: string; ref: string }[]): Promise<Link[]> {
   return sql<Link[]>`
     select merchant, ref, session_id from purchase_links
-    where (merchant, ref) in (select merchant, ref from ${rowsOf(sql, 'purchase_links', refs)} r)`
+    where (merchant, ref) in (
+      select merchant, ref from unnest(${refs.map((each) => each.merchant)}::text[],
+        ${refs.map((each) => each.ref)}::text[]) as r (merchant, ref)
+    )`
 }
 
 /** Which of these sessions there are. A session is found by its own merchant alone. */
