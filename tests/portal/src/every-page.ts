@@ -1,7 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { expectEveryLook } from './looks.ts'
+import { expectEveryLook, pageWidth } from './looks.ts'
 import type { Vendor, World } from './world.ts'
 
 const MOST_SCRIPT_BYTES = 180 * 1024
@@ -35,6 +35,31 @@ export function everyPageTests(world: () => World): void {
     }
     // That no processor is connected is asked by a call, which the browser reports.
     expect(window.complaints.filter((text) => !text.includes('status of 404'))).toEqual([])
+  })
+
+  test('the longest texts scroll no page sideways, at any width', async () => {
+    const { stack, vendor, open } = world()
+    const one = await vendor('N'.repeat(200))
+    const { id: planId } = await one.plan('P'.repeat(200))
+    const licence = await one.issue(planId, 'W'.repeat(255))
+    const called = await stack.api.post('/v1/activations', {
+      key: null,
+      body: {
+        licence_key: licence.key,
+        fingerprint: 'f'.repeat(128),
+        host: `${'h'.repeat(63)}.${'h'.repeat(63)}.${'h'.repeat(63)}.example`,
+        product_version: '9'.repeat(128),
+      },
+    })
+    expect(called.status).toBe(201)
+    await using window = await open({ at: one.at(`/licences/${licence.id}`) })
+    const { page } = window
+    await window.table('Activations').getByText('9'.repeat(128)).waitFor()
+    for (const width of [360, 700, 1280]) {
+      await page.setViewportSize({ width, height: 900 })
+      expect(await page.evaluate<number>(pageWidth)).toBeLessThanOrEqual(width)
+    }
+    await page.setViewportSize({ width: 1280, height: 900 })
   })
 
   test('the sign-in form is seen by everybody, in light, dark and on a phone', async () => {

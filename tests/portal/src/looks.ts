@@ -14,7 +14,7 @@ const ofSizes = ['target-size', 'scrollable-region-focusable', 'color-contrast']
 
 const shots = fileURLToPath(new URL('../screenshots', import.meta.url))
 const keepsPictures = Boolean(process.env['PORTAL_PICTURES'])
-const pageWidth = 'document.documentElement.scrollWidth'
+export const pageWidth = 'document.documentElement.scrollWidth'
 
 /**
  * What the page shows now violates no rule of WCAG 2.2 AA that axe knows, in light and dark, and does not scroll

@@ -33,7 +33,7 @@ export function Activations({ licence }: { licence: LicenceDetail }) {
 const columns: readonly Column<Activation>[] = [
   { name: 'Host', wrap: true, cell: ({ host }) => host },
   { name: 'Fingerprint', wrap: true, cell: ({ fingerprint }) => <code>{fingerprint}</code> },
-  { name: 'Version', cell: ({ product_version: version }) => version },
+  { name: 'Version', wrap: true, cell: ({ product_version: version }) => version },
   { name: 'Activated', cell: ({ created_at: at }) => <Time at={at} /> },
   { name: 'Last seen', cell: ({ last_seen_at: at }) => <Time at={at} /> },
 ]

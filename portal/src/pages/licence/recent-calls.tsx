@@ -12,7 +12,7 @@ export function RecentCalls({ licence }: { licence: LicenceDetail }) {
         label="Recent calls"
         columns={[
           { name: 'Host', wrap: true, cell: ({ host }) => host },
-          { name: 'Version', cell: ({ product_version: version }) => version },
+          { name: 'Version', wrap: true, cell: ({ product_version: version }) => version },
           { name: 'Seen', cell: ({ seen_at: at }) => <Time at={at} to="second" /> },
         ]}
         rows={rows}
