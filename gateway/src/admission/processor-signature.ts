@@ -13,5 +13,5 @@ export function checkSignatureForm(header: string | undefined): void {
   const items = header === undefined || header.length > mostCharacters ? [] : header.split(',')
   const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
   if (has('t') && has('v1') && items.every((text) => item.test(text))) return
-  throw new ServiceError('bad_request', 'Stripe-Signature is missing, or is no signature of Stripe’s')
+  throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
 }

@@ -33,7 +33,7 @@ function webhookUrlProblem(value: string): string | undefined {
   // URL drops white space and control characters around and inside the text: what is stored must be what was meant.
   if (!url || !/^[\x21-\x7e]+$/.test(value)) return 'must be an absolute https URL'
   if (url.protocol !== 'https:') return 'must be an https URL'
-  if (url.username || url.password) return 'must not hold user information'
+  if (url.username || url.password) return 'must not contain a user name or password'
   if (value.includes('#')) return 'must not have a fragment'
   return undefined
 }

@@ -6,7 +6,7 @@ export function refuseMalformed(request: IncomingMessage): void {
   const { headers, httpVersion, rawHeaders } = request
   const hosts = countHosts(rawHeaders)
   if (hosts > 1 || (hosts === 0 && httpVersion === '1.1')) {
-    throw new ServiceError('bad_request', 'send the header Host, once')
+    throw new ServiceError('bad_request', 'send exactly one Host header')
   }
   const { expect } = headers
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {

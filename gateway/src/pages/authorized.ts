@@ -31,7 +31,7 @@ export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Log
     handler: (request, reply) =>
       answer(request, reply, async () => {
         const { state, code } = textsOf(request.query)
-        if (state === undefined) throw new ServiceError('bad_request', 'the link lacks its state')
+        if (state === undefined) throw new ServiceError('bad_request', 'the link has no state parameter')
         const browser = randomBytes(32).toString('base64url')
         const received = await billing.receiveProcessorAuthorization({ processor, state, code, browser })
         reply.header('set-cookie', cookie(gate, request, browser, cookieSeconds))
@@ -55,7 +55,7 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
       answer(request, reply, async () => {
         // A form of another site carries no cookie of ours (SameSite), and says here where it comes from.
         if (!isOfOwnPage(request, gate.publicUrl)) {
-          throw new ServiceError('bad_request', 'this was sent by a page of another origin')
+          throw new ServiceError('bad_request', 'this request was sent from another origin')
         }
         const form = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : ''
         const confirmation = new URLSearchParams(form).get('confirmation') ?? ''

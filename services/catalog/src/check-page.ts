@@ -6,5 +6,8 @@ import { ServiceError } from '@licensing/grpc/errors'
 /** @throws ServiceError `bad_request` where `beforeId` is no id of this kind */
 export function checkPage(prefix: IdPrefix, page: PageRequest): void {
   if (page.beforeId === '' || isId(prefix, page.beforeId)) return
-  throw new ServiceError('bad_request', 'the cursor is not one that this service gave out')
+  throw new ServiceError(
+    'bad_request',
+    'the cursor is invalid: send next_cursor of the previous page unchanged',
+  )
 }

@@ -49,7 +49,10 @@ export async function receiveAuthorization(
 async function redeem({ processor }: BillingDependencies, code: string): Promise<string> {
   const { connectedAccount, live } = await processor.redeemConsent(code)
   if (live !== processor.live || !/^acct_[A-Za-z0-9_]{1,250}$/.test(connectedAccount)) {
-    throw new ServiceError('bad_request', 'the account is of the processor’s other mode, test or live')
+    throw new ServiceError(
+      'bad_request',
+      'the account has a different mode (test or live) than this platform',
+    )
   }
   return connectedAccount
 }

@@ -10,7 +10,8 @@ const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code
 
 /** What would corrupt money is refused here too, for every caller. What the processor reports is taken as it is. */
 export function checkMoney(amount: bigint, currency: string): void {
-  if (amount < 0n || amount > mostMinor) throw invalid('/amount', 'must be an integer of minor units from 0')
+  if (amount < 0n || amount > mostMinor)
+    throw invalid('/amount', 'must be a whole number of minor units, at least 0')
   if (!currencies.has(currency)) {
     throw invalid('/currency', 'must be the ISO 4217 code of a current currency, in lower case, such as eur')
   }

@@ -97,7 +97,7 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   checkMoney(request.amount, request.currency)
   const occurredAt = timestampDate(request.occurredAt)
   if (occurredAt.getTime() > Date.now() + mostAheadMs) {
-    throw invalid('/occurred_at', 'must not be more than 24 hours ahead')
+    throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
   }
   const { planId, price } = await soldPlan(deps, request)
   const given = request.expiresOn && timestampDate(request.expiresOn)

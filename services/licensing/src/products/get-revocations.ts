@@ -41,7 +41,7 @@ export function revocationLists(
     checkApplicationId(applicationId)
     const version = await findVersion(deps.sql, applicationId)
     if (since !== undefined && (since < 0n || since > version)) {
-      throw invalid('/since', 'must be a version that this list has had')
+      throw invalid('/since', 'must be a previous version of this list')
     }
     const keys = await deps.keys.of(applicationId)
     const period = Math.floor(deps.now().getTime() / periodMs)
