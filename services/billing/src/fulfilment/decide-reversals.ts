@@ -35,7 +35,8 @@ export function decideReversals(subject: Subject, view: PaymentView): ReversedPa
   const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
   const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
-  const refunds = inOrder.map((refund) => ({ ...refund, id: rowOf(refund, rows)?.id ?? newId('rfd') }))
+  const own = rowsOf(inOrder, rows)
+  const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
   const reversed: ReversedPayment = {
     ...view,
     total: charge?.amount ?? Number(payment.amount),
@@ -100,28 +101,31 @@ function withInferred(
   silent: boolean,
 ): FoldedRefund[] {
   const { currency } = charge
-  const standing = rows.filter(
-    (row) => isInferred(row) && !reported.some((refund) => isTwin(row, refund, rows)),
-  )
+  const own = rowsOf(reported, rows)
+  const taken = new Set(own.values())
+  const standing = rows.filter((row) => isInferred(row) && !taken.has(row))
+  // Those without a row of their own, as far as the inferred ones go.
+  let coveredLeft = standing.reduce((sum, row) => sum + Number(row.amount), 0)
+  const isCovered = ({ ref, amount }: FoldedRefund) => !own.has(ref) && (coveredLeft -= amount) >= 0
   const known = [
-    ...reported.filter((refund) => !isCovered(refund, reported, rows, standing)),
+    ...reported.filter((refund) => !isCovered(refund)),
     ...standing.map((row) => inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime())),
   ]
   const missing = charge.refunded - sumOf(known)
   if (missing <= 0) return known
   const charged = ofKind(subject.history.facts, 'charge')
-  const own = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
-  const totals = sortedBy(own, 'refunded', 'reportedAt')
+  const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
+  const totals = sortedBy(refunded, 'refunded', 'reportedAt')
   const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
   const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
   if (!hasCome(subject, waitsUntil)) return known
   let left = missing
-  for (const { refunded, reportedAt } of totals) {
+  for (const { refunded: total, reportedAt } of totals) {
     const before = known.filter((refund) => refund.createdAt <= reportedAt)
-    const amount = Math.min(left, refunded - sumOf(before))
+    const amount = Math.min(left, total - sumOf(before))
     if (amount <= 0) continue
     left -= amount
-    known.push(inferred(`${charge.chargeRef}:${refunded}`, amount, currency, reportedAt))
+    known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
   }
   return known
 }
@@ -140,38 +144,26 @@ function inferred(ref: string, amount: number, currency: string, at: number): Fo
   }
 }
 
-/** The same refund, inferred and reported. */
-function isTwin(row: RefundRow, refund: FoldedRefund, rows: RefundRow[]): boolean {
-  return row.amount === BigInt(refund.amount) && !isListed(refund, rows)
-}
-
-function isListed({ ref }: FoldedRefund, rows: RefundRow[]): boolean {
-  return rows.some((row) => row.ref === ref)
-}
-
-/** Reported, and part of an inferred one: those that are not listed, as far as the inferred ones go. */
-function isCovered(
-  refund: FoldedRefund,
-  reported: FoldedRefund[],
-  rows: RefundRow[],
-  standing: RefundRow[],
-): boolean {
-  if (standing.length === 0 || isListed(refund, rows)) return false
-  if (rows.some((row) => isTwin(row, refund, rows))) return false
-  const unlisted = reported.filter((other) => !isListed(other, rows))
-  const until = unlisted.slice(0, unlisted.indexOf(refund) + 1)
-  return sumOf(until) <= standing.reduce((sum, row) => sum + Number(row.amount), 0)
-}
-
 function sumOf(refunds: FoldedRefund[]): number {
   return refunds.reduce((sum, refund) => sum + refund.amount, 0)
 }
 
-/** The row of a refund; one that had been inferred takes the reported refund's reference. */
-function rowOf(refund: FoldedRefund, rows: RefundRow[]): RefundRow | undefined {
-  const own = rows.find((row) => row.ref === refund.ref)
-  if (own || isInferred(refund)) return own
-  return rows.find((row) => isInferred(row) && row.amount === BigInt(refund.amount))
+/** The row of each refund, by its reference. One that had been inferred takes a reported refund's reference. */
+function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
+  const listed = new Map(rows.map((row) => [row.ref, row]))
+  const found = new Map<string, RefundRow>()
+  for (const { ref } of refunds) {
+    const row = listed.get(ref)
+    if (row) found.set(ref, row)
+  }
+  const taken = new Set(found.values())
+  for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
+    const twin = rows.find((row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount))
+    if (!twin) continue
+    found.set(ref, twin)
+    taken.add(twin)
+  }
+  return found
 }
 
 function listRefund(

@@ -233,6 +233,30 @@ describe('a purchase', () => {
     }
   })
 
+  test('whose refunds of one amount were inferred has a row for each when they are reported, alone or together', () => {
+    const totals = [1000, 2000].map((refunded, at) => ({
+      ...charged,
+      refunded,
+      reportedAt: start + (at + 1) * day,
+    }))
+    const inferred = record(givenHistory(), [paid, charged, ...totals]).history
+    expect(inferred.refunds.map((row) => row.ref)).toEqual(['ch_1:1000', 'ch_1:2000'])
+    const reported = [1, 2].map((at) => refund(`re_${at}`, start + at * day, { amount: 1000 }))
+    for (const rows of permutations(inferred.refunds)) {
+      for (const order of permutations(reported)) {
+        for (const together of [true, false]) {
+          const { history, decisions } = record({ ...inferred, refunds: rows }, order, { together })
+          for (const decision of decisions) {
+            const ids = decision.refunds.map((row) => row.id)
+            expect(new Set(ids).size).toBe(ids.length)
+          }
+          expect(history.refunds.map((row) => row.ref).sort()).toEqual(['re_1', 're_2'])
+          expect(history.refunds.map((row) => row.id).sort()).toEqual(rows.map((row) => row.id).sort())
+        }
+      }
+    }
+  })
+
   test('of which a refund was reported waits for others that may have come before', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
