@@ -17,8 +17,8 @@ import { snapshotOf } from './snapshot.ts'
 // Requests are answered between two steps. Measured once with 25,000 licences: p99 of another account's detail beside the
 // archive 22 ms, with steps of 500 28 ms; the archive takes 8 % longer.
 const suspendedAtOnce = 100
-// A large archive leaves half of the database's time to others. Measured in one run with 40,000 licences: p99 of another
-// account's detail beside it 1.7 and 1.9 times idle, 4.1 and 2.4 times without a pause; the archive took 9.4 instead of 7.2 s.
+// A large archive leaves half of the database's time to others. Measured once with 100,000 licences: p99 of another
+// account's detail beside it 2.2 times idle, 3.0 times without a pause; the archive took 31 instead of 15 s.
 const mostPauseMs = 15_000
 
 /**
