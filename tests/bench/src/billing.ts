@@ -72,7 +72,7 @@ async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<numbe
     async () => {
       // Not how many: looking must cost next to nothing.
       const [row] = await sql<{ waiting: boolean }[]>`
-        select exists (select from processor_events where handled_at is null)
+        select exists (select from processor_events where handled_at is null and not parked)
           or exists (select from fulfilments where carry_at is not null)
           or exists (select from fulfilments where due_at < clock_timestamp() + interval '1 hour')
           or exists (select from processor_questions where next_at < clock_timestamp() + interval '1 hour') as waiting`
@@ -98,7 +98,7 @@ async function backlogRate(sql: Database, merchant: string, count: number): Prom
   await eventually(
     async () => {
       const [row] = await sql<{ waiting: boolean }[]>`
-        select exists (select 1 from processor_events where handled_at is null) as waiting`
+        select exists (select 1 from processor_events where handled_at is null and not parked) as waiting`
       if (row!.waiting) throw new Error(`of ${count} events some are not handled`)
     },
     { timeoutMs: 600_000, intervalMs: 50 },
