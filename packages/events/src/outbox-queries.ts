@@ -1,22 +1,23 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
 
 /** An event about to be written, in the bytes that are published. */
 export interface NewOutboxRow {
   id: string
+  accountId: string
   partition: number
   name: string
   payload: Uint8Array
 }
 
-interface OutboxRow {
+export interface OutboxRow {
   position: bigint
+  account_id: string
   event_id: string
   partition: number
   name: string
   payload: Buffer
   trace_parent: string | null
-  age_seconds: number
 }
 
 export async function insertEvents(
@@ -25,14 +26,15 @@ export async function insertEvents(
   traceParent: string | null,
 ): Promise<void> {
   await tx`
-    insert into outbox (event_id, partition, name, payload, trace_parent)
-    select event_id, partition, name, decode(payload, 'base64'), ${traceParent}
+    insert into outbox (event_id, account_id, partition, name, payload, trace_parent)
+    select event_id, account_id, partition, name, decode(payload, 'base64'), ${traceParent}
     from unnest(
       ${events.map((event) => event.id)}::text[],
+      ${events.map((event) => event.accountId)}::text[],
       ${events.map((event) => event.partition)}::smallint[],
       ${events.map((event) => event.name)}::text[],
       ${events.map((event) => Buffer.from(event.payload).toString('base64'))}::text[]
-    ) with ordinality as event (event_id, partition, name, payload, place)
+    ) with ordinality as event (event_id, account_id, partition, name, payload, place)
     order by place`
 }
 
@@ -42,12 +44,51 @@ export async function lockRelay(tx: Sql): Promise<boolean> {
   return lock?.locked ?? false
 }
 
-/** Events to publish, in the order of their commits. */
-export async function listUnpublished(tx: Sql, limit: number): Promise<OutboxRow[]> {
+const columns = (sql: Sql) => sql`position, account_id, event_id, partition, name, payload, trace_parent`
+
+/**
+ * Events to publish: the first ones of each account, accounts by name. An account's rows are in the order of their
+ * commits.
+ *
+ * @param after the account after which to begin
+ * @param without accounts that have had their share
+ */
+export async function listShares(
+  tx: Sql,
+  { after, without, each, limit }: { after: string; without: string[]; each: number; limit: number },
+): Promise<OutboxRow[]> {
+  const next = (before: Statement) => tx`(
+    select account_id from outbox where account_id > ${before} order by account_id limit 1
+  )`
   return tx<OutboxRow[]>`
-    select position, event_id, partition, name, payload, trace_parent,
-      extract(epoch from clock_timestamp() - created_at)::float8 as age_seconds
-    from outbox order by position limit ${limit}`
+    with recursive waiting (account) as (
+      ${next(tx`${after}`)}
+      union all
+      select ${next(tx`w.account`)} from waiting w where w.account is not null
+    )
+    select ${columns(tx)} from waiting w cross join lateral (
+      select ${columns(tx)} from outbox where account_id = w.account order by position limit ${each}
+    ) o
+    where w.account <> all(${without}) limit ${limit}`
+}
+
+/** Whether a replica of an earlier release has appended events, which do not name their account. */
+export async function hasUnnamed(tx: Sql): Promise<boolean> {
+  const rows = await tx`select from outbox where account_id = '' limit 1`
+  return rows.length > 0
+}
+
+/** Events to publish, of all accounts in the order of their commits. */
+export async function listInOrder(tx: Sql, limit: number): Promise<OutboxRow[]> {
+  return tx<OutboxRow[]>`select ${columns(tx)} from outbox order by position limit ${limit}`
+}
+
+/** Age of the oldest event in seconds; 0 where none waits. */
+export async function oldestAge(sql: Sql): Promise<number> {
+  const [row] = await sql<{ age_seconds: number }[]>`
+    select extract(epoch from clock_timestamp() - created_at)::float8 as age_seconds
+    from outbox order by position limit 1`
+  return row?.age_seconds ?? 0
 }
 
 export async function deletePublished(tx: Sql, positions: bigint[]): Promise<void> {

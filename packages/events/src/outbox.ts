@@ -45,6 +45,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
     })
     return {
       id,
+      accountId,
       partition: partitionOf(accountId),
       name: eventName(event),
       payload: toBinary(EventSchema, event),

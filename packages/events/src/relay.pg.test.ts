@@ -122,3 +122,41 @@ test('a stream that is full makes events wait, and once it may hold more all of 
   await large.stop()
   await nats.close()
 })
+
+test('an account with very many events delays no other, and each has its own in order', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const outbox = createOutbox(given.sql, () => relay.wake())
+  const many = upTo(5_000).map((number) => suspended('acct_loud', number))
+  // At once, as the archive of a plan writes them, and between others by name.
+  await outbox.transaction((tx) => append(tx, ...many))
+  for (const account of ['acct_a', 'acct_z']) {
+    for (const number of upTo(3)) await outbox.transaction((tx) => append(tx, suspended(account, number)))
+  }
+  await eventually(() => emptied(given.sql))
+  const contents = await streamContents(given.server.url)
+  expect(byAccount(contents)).toEqual({ acct_loud: upTo(5_000), acct_a: upTo(3), acct_z: upTo(3) })
+  const isQuiet = ({ accountId }: { accountId: string }) => accountId !== 'acct_loud'
+  const before = contents.slice(0, contents.findLastIndex(isQuiet)).filter((event) => !isQuiet(event))
+  expect(before.length).toBeLessThan(2_500)
+  await relay.stop()
+  await nats.close()
+})
+
+test('events that a replica of an earlier release appends keep their order among those of this one', async () => {
+  await using given = await givenServers()
+  for (let number = 1; number <= 60; number += 1) {
+    await given.sql.begin((tx) => append(tx, suspended(`acct_${number % 2}`, Math.ceil(number / 2))))
+    // It does not know of the column.
+    if (number % 3 === 0)
+      await given.sql`
+        update outbox set account_id = default where position = (select max(position) from outbox)`
+  }
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  await eventually(() => emptied(given.sql))
+  expect(byAccount(await streamContents(given.server.url))).toEqual({ acct_0: upTo(30), acct_1: upTo(30) })
+  await relay.stop()
+  await nats.close()
+})

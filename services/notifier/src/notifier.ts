@@ -31,6 +31,7 @@ import { notifierService } from './service.ts'
 import { startUpkeep } from './upkeep/upkeep.ts'
 
 const alertsEveryMs = 5_000
+const othersAreRecentMs = 1_000
 
 export interface NotifierOptions {
   sql: Database
@@ -102,11 +103,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     if (isPartitionMissing(error)) upkeep.makePartitions()
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
+  let othersAt = -Infinity
   const deferred = startRecordingDeferred({
     sql,
     consume,
     isTransient,
     isBehind: () => consumers.some((consumer) => consumer.isBehind()),
+    isBesideOthers: () => performance.now() - othersAt < othersAreRecentMs,
     log,
   })
   const consumers = (['licensing', 'billing'] as const).map((source) =>
@@ -117,7 +120,10 @@ export function startNotifier(options: NotifierOptions): Notifier {
       log,
       streamReplicas: options.streamReplicas,
       service: 'notifier',
-      handle: shareEvents(consume, () => deferred.wake()),
+      handle: shareEvents(consume, {
+        deferred: () => deferred.wake(),
+        others: () => (othersAt = performance.now()),
+      }),
       isTransient,
     }),
   )

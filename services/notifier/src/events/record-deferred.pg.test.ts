@@ -13,6 +13,7 @@ import { notifierMigrations } from '../migrations.ts'
 import { givenEvent } from '../testing/events.ts'
 import { findDeferredAccounts, insertDeferred } from './deferred-queries.ts'
 import { startRecordingDeferred } from './record-deferred.ts'
+import { shareEvents } from './share-events.ts'
 
 test('whose events are in line is found without reading the lines, also where one is long', async () => {
   await using database = await createTestDatabase()
@@ -38,7 +39,38 @@ test('whose events are in line is found without reading the lines, also where on
   expect(await findDeferredAccounts(sql, [newId('acct'), row.account_id])).toEqual(new Set([row.account_id]))
 })
 
-test('events in line are recorded in small turns with rests while reading is behind, and at once afterwards', async () => {
+test('accounts that have nothing in line are reported, the one that has is not', async () => {
+  await using database = await createTestDatabase()
+  await using ending = new AsyncDisposableStack()
+  const sql = connect(database.url, { name: 'test' })
+  ending.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  let others = 0
+  const share = shareEvents(async () => () => {}, { deferred: () => {}, others: () => (others += 1) })
+  const [loud, quiet] = [newId('acct'), newId('acct')]
+  const send = (...accounts: string[]) => {
+    const value = { licenceId: newId('lic'), status: 'revoked' }
+    const received = accounts.map((accountId) => {
+      const event = givenEvent({
+        accountId,
+        applicationId: newId('app'),
+        payload: { case: 'licenceRevoked', value },
+      })
+      return { event, payload: toBinary(EventSchema, event), traceParent: undefined }
+    })
+    return sql.begin((tx) => share(tx, received))
+  }
+  const many = Array.from({ length: 60 }, () => loud)
+  await send(...many)
+  await send(loud)
+  expect(others).toBe(0)
+  await send(...many, quiet)
+  expect(others).toBe(1)
+  await send(quiet)
+  expect(others).toBe(2)
+})
+
+test('events in line are recorded in small turns beside others, with rests while reading is behind, and at once afterwards', async () => {
   await using database = await createTestDatabase()
   await using ending = new AsyncDisposableStack()
   const sql = connect(database.url, { name: 'test' })
@@ -59,6 +91,7 @@ test('events in line are recorded in small turns with rests while reading is beh
   const turns: { ids: string[]; endedAt: number }[] = []
   const recorded = () => turns.flatMap(({ ids }) => ids)
   let isBehind = true
+  let isBesideOthers = false
   const recording = startRecordingDeferred({
     sql,
     consume: async (tx, received) => {
@@ -71,6 +104,7 @@ test('events in line are recorded in small turns with rests while reading is beh
     },
     isTransient: () => true,
     isBehind: () => isBehind,
+    isBesideOthers: () => isBesideOthers,
     log: createLogger('test', 'silent'),
   })
   ending.defer(() => recording.stop())
@@ -83,7 +117,13 @@ test('events in line are recorded in small turns with rests while reading is beh
   expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(50)
   expect(fourth!.endedAt - first!.endedAt).toBeGreaterThan(3 * 5 * 20)
 
+  isBesideOthers = true
   isBehind = false
+  const before = turns.length + 1
+  await eventually(() => expect(turns.length).toBeGreaterThan(before + 5))
+  expect(Math.max(...turns.slice(before).map(({ ids }) => ids.length))).toBe(20)
+
+  isBesideOthers = false
   await eventually(() => expect(recorded()).toHaveLength(1_200))
   expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(200)
   expect(recorded()).toEqual(events.map(({ id }) => id))
@@ -130,6 +170,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
     },
     isTransient: () => false,
     isBehind: () => false,
+    isBesideOthers: () => false,
     retry: { firstMs: 100, longestMs: 400 },
     log: Object.assign(Object.create(log) as typeof log, { error: (fields: unknown) => errors.push(fields) }),
   })

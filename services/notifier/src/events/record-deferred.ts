@@ -15,6 +15,9 @@ import type { Pauses } from './stuck-lines.ts'
 
 // An account's turn: a tenth of a second with few endpoints.
 const mostInTurn = 200
+// What others send meanwhile waits for such a turn at each of its steps: with 3,500 events a second in line, 20 instead of
+// 200 made half of the others' 13 ms instead of 54, and 1,340 a second are recorded instead of 2,700.
+const mostInTurnBesideOthers = 20
 // While reading is behind, recording takes a fifth of the time at most, one account at a time: what is read may be of
 // accounts that have sent little.
 const [mostInTurnBehind, restsBehind] = [50, 4]
@@ -34,6 +37,8 @@ export function startRecordingDeferred(options: {
   isTransient: (error: unknown) => boolean
   /** Whether more events wait to be read than those being consumed. */
   isBehind: () => boolean
+  /** Whether accounts that have nothing in line have sent events of late. */
+  isBesideOthers: () => boolean
   log: Logger
   /** Pauses between tries of what cannot be recorded; a second, doubled up to a minute, when absent. */
   retry?: Pauses
@@ -44,7 +49,7 @@ export function startRecordingDeferred(options: {
     let last = ''
     let before = performance.eventLoopUtilization()
     const takeTurn = async (signal: AbortSignal) => {
-      const { sql, isBehind } = options
+      const { sql, isBehind, isBesideOthers } = options
       if (at > 0 && isBehind()) return lookEveryMs
       // Not the loop's pause, which ends when more is put in line.
       const restMs = restsUntil - performance.now()
@@ -56,7 +61,8 @@ export function startRecordingDeferred(options: {
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
       if (!next) return lookEveryMs
-      const outcome = await recordTurn(options, next, isBehind() ? mostInTurnBehind : mostInTurn)
+      const most = isBesideOthers() ? mostInTurnBesideOthers : isBehind() ? mostInTurnBehind : mostInTurn
+      const outcome = await recordTurn(options, next, most)
       if (outcome === 'recorded') stuck.moved(next)
       if (outcome === 'failed') stuck.failed(next)
       const { active, idle } = performance.eventLoopUtilization(before)

@@ -19,22 +19,28 @@ const deferredTotal = new Counter({
  * An account's share of a partition: what it sends beyond that is put into a line of its own, which costs little, and
  * the events of other accounts behind it are recorded at once. Its later events follow through the line, in order.
  *
- * @param deferred called after the commit of events that were put in line
+ * @param on.deferred called after the commit of events that were put in line
+ * @param on.others called where there are events of accounts that have none in line
  */
-export function shareEvents(consume: Consume, deferred: () => void): Consume {
+export function shareEvents(consume: Consume, on: { deferred: () => void; others: () => void }): Consume {
   return async (tx, received) => {
     const counts = new Map<string, number>()
     for (const { event } of received) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
     const inLine = await findDeferredAccounts(tx, [...counts.keys()])
-    if (inLine.size === 0 && Math.max(...counts.values()) <= mostOfAccount) return consume(tx, received)
+    if (inLine.size === 0 && Math.max(...counts.values()) <= mostOfAccount) {
+      on.others()
+      return consume(tx, received)
+    }
 
     const record = async ({ now, later }: { now: Received[]; later: Received[] }) => {
+      const deferred = new Set(later.map(({ event }) => event.accountId))
+      if (now.some(({ event }) => !deferred.has(event.accountId))) on.others()
       const send = now.length > 0 ? await consume(tx, now) : undefined
       await insertDeferred(tx, later.map(toDeferred))
       return () => {
         send?.()
         deferredTotal.inc(later.length)
-        deferred()
+        on.deferred()
       }
     }
     const parts = split(received, inLine, mostOfAccount)
