@@ -58,15 +58,24 @@ describe('the background', () => {
     expect(looks()).toBeLessThanOrEqual(8)
   })
 
-  it('renews the token between half and six tenths of its life', async () => {
-    const { client, requests } = given(activated)
-    await client.activate()
-    const refreshes = () => requests.filter((request) => request.endsWith('/refresh')).length
-    await pass(12 * 60 * MINUTE - MINUTE)
-    expect(refreshes()).toBe(0)
-    await pass(2.4 * 60 * MINUTE + 2 * MINUTE)
-    expect(refreshes()).toBe(1)
-  })
+  it.each([
+    { spread: 0, at: 12 },
+    { spread: 0.5, at: 13.2 },
+    { spread: 0.999, at: 14.4 },
+  ])(
+    'renews the token between half and six tenths of its life: spread by $spread, after $at h',
+    async ({ spread, at }) => {
+      vi.spyOn(Math, 'random').mockReturnValue(spread)
+      const { client, requests } = given(activated)
+      await client.activate()
+      const refreshes = () => requests.filter((request) => request.endsWith('/refresh')).length
+      // The list was signed 15 minutes after the start: it cannot be earlier than that.
+      await pass((at * 60 - 15) * MINUTE - 2 * MINUTE)
+      expect(refreshes()).toBe(0)
+      await pass(4 * MINUTE)
+      expect(refreshes()).toBe(1)
+    },
+  )
 
   it('does not press a service that goes on giving the same old token', async () => {
     const { client, requests } = given((request) =>
