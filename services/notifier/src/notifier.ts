@@ -2,6 +2,7 @@ import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
+import type { Consumer } from '@licensing/events/consumer'
 import { missedEventsService } from '@licensing/events/missed-events-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
@@ -103,6 +104,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
     if (isPartitionMissing(error)) upkeep.makePartitions()
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
+  const consumers: Consumer[] = []
   let othersAt = -Infinity
   const deferred = startRecordingDeferred({
     sql,
@@ -112,21 +114,16 @@ export function startNotifier(options: NotifierOptions): Notifier {
     isBesideOthers: () => performance.now() - othersAt < othersAreRecentMs,
     log,
   })
-  const consumers = (['licensing', 'billing'] as const).map((source) =>
-    startConsumer({
-      sql,
-      nats,
-      source,
-      log,
-      streamReplicas: options.streamReplicas,
-      service: 'notifier',
-      handle: shareEvents(consume, {
-        deferred: () => deferred.wake(),
-        others: () => (othersAt = performance.now()),
-      }),
-      isTransient,
-    }),
-  )
+  const handle = shareEvents(consume, {
+    deferred: () => deferred.wake(),
+    others: () => (othersAt = performance.now()),
+  })
+  const { streamReplicas } = options
+  for (const source of ['licensing', 'billing'] as const) {
+    consumers.push(
+      startConsumer({ sql, nats, source, log, streamReplicas, service: 'notifier', handle, isTransient }),
+    )
+  }
 
   return {
     deps,

@@ -6,7 +6,7 @@ import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -17,6 +17,17 @@ async function givenDataDir(): Promise<string> {
   const folder = await makeTemporaryFolder()
   onTestFinished(() => folder[Symbol.asyncDispose]())
   return join(folder.path, 'data')
+}
+
+/** Warnings and errors of the services, but those that every start has. */
+async function problemsLogged(dataDir: string): Promise<string[]> {
+  const folder = join(dataDir, 'logs')
+  const files = await readdir(folder)
+  const logs = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')))
+  return logs
+    .flatMap((text) => text.split('\n'))
+    .filter((line) => /"level":"(warn|error|fatal)"/.test(line))
+    .filter((line) => !line.includes('"route":"/readyz"') && !line.includes('is in test mode'))
 }
 
 test('one command brings up a stack that can be used as it says, and a second one with its data', async () => {
@@ -44,6 +55,8 @@ test('one command brings up a stack that can be used as it says, and a second on
   }
   const plans = await api.get(`/v1/apps/${ready.app_id}/plans`)
   expect(plans.body).toMatchObject({ data: [{ name: 'Pro' }] })
+
+  expect(await problemsLogged(dataDir)).toEqual([])
 
   // Only npm hears of it.
   const family = await first.family()

@@ -199,3 +199,40 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
   await eventually(() => expect(recorded.slice(others.length)).toEqual(stuck.map(({ id }) => id)))
   await eventually(async () => expect(await stuckLines()).toContain('event_lines_stuck 0'))
 })
+
+test('an event that cannot be recorded is not tried by two at once', async () => {
+  await using database = await createTestDatabase()
+  await using ending = new AsyncDisposableStack()
+  const sql = connect(database.url, { name: 'test' })
+  ending.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  const accounts = Array.from({ length: 30 }, () => newId('acct'))
+  const value = { licenceId: newId('lic'), status: 'revoked' }
+  const rows = [...accounts, ...accounts].map((accountId) => {
+    const payload = { case: 'licenceRevoked', value } as const
+    const event = givenEvent({ accountId, applicationId: newId('app'), payload })
+    return { account_id: accountId, payload: toBinary(EventSchema, event), trace_parent: null }
+  })
+  await insertDeferred(sql, rows)
+
+  const tried = new Map<string, number>()
+  const recording = startRecordingDeferred({
+    sql,
+    consume: async (tx, received) => {
+      const { accountId } = received[0]!.event
+      if (received.length === 1) tried.set(accountId, (tried.get(accountId) ?? 0) + 1)
+      return tx`select 1 / 0`.then(() => () => {})
+    },
+    isTransient: () => false,
+    isBehind: () => false,
+    isBesideOthers: () => false,
+    retry: { firstMs: 600_000, longestMs: 600_000 },
+    log: createLogger('test', 'silent'),
+  })
+  ending.defer(() => recording.stop())
+  await eventually(() => {
+    recording.wake()
+    expect(tried.size).toBe(accounts.length)
+  })
+  expect(new Set(tried.values())).toEqual(new Set([1]))
+})

@@ -45,6 +45,7 @@ export function startRecordingDeferred(options: {
 }): { wake(): void; stop(): Promise<void> } {
   let restsUntil = 0
   const stuck = new StuckLines(options.retry ?? retryAfter)
+  const atWork = new Set<string>()
   const loops = Array.from({ length: atOnce }, (_, at) => {
     let last = ''
     let before = performance.eventLoopUtilization()
@@ -56,13 +57,18 @@ export function startRecordingDeferred(options: {
       if (restMs > 0) await pause(restMs, signal)
       if (signal.aborted) return
       const startedAt = performance.now()
-      const nextAfter = (after: string) => nextDeferredAccount(sql, after, stuck.accounts)
+      const passed = () => [...stuck.accounts, ...atWork]
+      const nextAfter = (after: string) => nextDeferredAccount(sql, after, passed())
       const due = stuck.takeDue()
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
       if (!next) return lookEveryMs
+      // The other loop has taken it meanwhile. Its lock does not show that between a turn that failed and the try of its
+      // first event alone.
+      if (due === undefined && passed().includes(next)) return 0
       const most = isBesideOthers() ? mostInTurnBesideOthers : isBehind() ? mostInTurnBehind : mostInTurn
-      const outcome = await recordTurn(options, next, most)
+      atWork.add(next)
+      const outcome = await recordTurn(options, next, most).finally(() => atWork.delete(next))
       if (outcome === 'recorded') stuck.moved(next)
       if (outcome === 'failed') stuck.failed(next)
       const { active, idle } = performance.eventLoopUtilization(before)
