@@ -45,6 +45,9 @@ export interface EngineOptions {
   announce: (endpointIds: string[]) => void
 }
 
+// An attempt takes a third of a millisecond to begin, and an endpoint may begin 32 at once.
+const mostStarted = 4
+
 /** Deliveries leased to this process by the transaction that makes or finds them. */
 export interface Lease {
   claim: Claim
@@ -61,6 +64,8 @@ export class Engine {
   readonly #claimer: Claimer
   #isStopping = false
   #inFlight = 0
+  #startedInTurn = 0
+  #slowTimer: NodeJS.Timeout | undefined
   #landed: () => void = () => {}
 
   constructor(options: EngineOptions) {
@@ -147,15 +152,20 @@ export class Engine {
   /** Lets what is in flight end, writes the results, and gives back what was not started. */
   async stop(): Promise<void> {
     this.#isStopping = true
+    clearTimeout(this.#slowTimer)
     await this.#claimer.stop()
     if (this.#inFlight > 0) await new Promise<void>((resolve) => (this.#landed = resolve))
     await this.#writer.drain()
   }
 
+  /** Starts what may be started, a few in each turn of the event loop: what others wait for comes between. */
   #pump(): void {
-    while (!this.#isStopping) {
-      const pick = this.#scheduler.next(performance.now())
-      if (!pick) return
+    while (!this.#isStopping && this.#startedInTurn < mostStarted) {
+      const now = performance.now()
+      const pick = this.#scheduler.next(now)
+      if (!pick) return this.#pumpWhenSlowMay(now)
+      this.#startedInTurn += 1
+      if (this.#startedInTurn === 1) setImmediate(() => this.#nextTurn())
       this.#inFlight += 1
       void this.#send(pick).finally(() => {
         this.#inFlight -= 1
@@ -164,6 +174,20 @@ export class Engine {
         this.#pump()
       })
     }
+  }
+
+  #nextTurn(): void {
+    this.#startedInTurn = 0
+    this.#pump()
+  }
+
+  #pumpWhenSlowMay(now: number): void {
+    const from = this.#scheduler.slowFrom(now)
+    if (from === undefined || this.#slowTimer) return
+    this.#slowTimer = setTimeout(() => {
+      this.#slowTimer = undefined
+      this.#pump()
+    }, from - now)
   }
 
   async #send(pick: Pick): Promise<void> {

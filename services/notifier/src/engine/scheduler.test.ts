@@ -41,6 +41,11 @@ function startAll(scheduler: Scheduler, now = 0): Work[] {
   return started
 }
 
+/** Starts all that may be started in a time. */
+function startDuring(scheduler: Scheduler, from: number, ms: number): Work[] {
+  return Array.from({ length: ms }, (_, after) => startAll(scheduler, from + after)).flat()
+}
+
 const countOf = (works: Work[], endpointId: string) =>
   works.filter(({ delivery }) => delivery.endpoint_id === endpointId).length
 
@@ -76,14 +81,33 @@ test('endpoints that never answer have a fifth of the slots, however many they a
   expect(inFlight).toHaveLength(50)
   for (let now = 5_000; now < 60_000; now += 5_000) {
     for (const work of inFlight) scheduler.ended(work, 'timeout', now)
-    inFlight = startAll(scheduler, now)
+    inFlight = startDuring(scheduler, now, 1_000)
   }
+  expect(inFlight).toHaveLength(20)
   // A second without an answer is enough to know them for slow.
   add(scheduler, 'well', 200)
   scheduler.tick(60_000)
   const fresh = startAll(scheduler, 60_000)
   expect(countOf(fresh, 'well')).toBe(2)
   expect(scheduler.busy.slow).toBeLessThanOrEqual(20)
+})
+
+test('attempts at slow endpoints begin one after the other, and keep no other waiting', () => {
+  const scheduler = new Scheduler(100)
+  for (let i = 0; i < 50; i += 1) add(scheduler, `dead ${i}`, 5)
+  for (const work of startAll(scheduler, 0)) scheduler.ended(work, 'timeout', 5_000)
+  add(scheduler, 'well', 2)
+  const at = 6_000
+  expect(scheduler.slowFrom(at)).toBeUndefined()
+  const first = startAll(scheduler, at)
+  expect(countOf(first, 'well')).toBe(2)
+  expect(first).toHaveLength(3)
+  // A fifth of the slots in a second.
+  expect(scheduler.slowFrom(at)).toBe(at + 50)
+  expect(startAll(scheduler, at + 49)).toEqual([])
+  expect(startAll(scheduler, at + 50)).toHaveLength(1)
+  expect(startDuring(scheduler, at + 51, 949)).toHaveLength(18)
+  expect(scheduler.busy.slow).toBe(20)
 })
 
 test('an endpoint that has not answered for a second is slow already while it is waited for', () => {

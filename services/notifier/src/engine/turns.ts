@@ -4,6 +4,10 @@ import type { EndpointState } from './endpoint-state.ts'
 export class Turns {
   readonly #accounts = new Map<string, Set<EndpointState>>()
 
+  get isEmpty(): boolean {
+    return this.#accounts.size === 0
+  }
+
   /** At the end of its account's; does nothing where it waits already. */
   add(endpoint: EndpointState): void {
     const { accountId } = endpoint.settings
