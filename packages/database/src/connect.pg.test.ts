@@ -1,5 +1,8 @@
 import { createTestDatabase } from '@licensing/test-support/database'
 import { eventually } from '@licensing/test-support/poll'
+import { once } from 'node:events'
+import { createConnection, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
@@ -43,3 +46,58 @@ test('a session that was ended since nothing happened in its transaction counts 
   expect(await sql`select 3 as three`).toEqual([{ three: 3 }])
   await sql.end()
 })
+
+test('a transaction whose client stands still while it sends a statement ends with its time, and its locks with it', async () => {
+  await using database = await createTestDatabase()
+  await using others = {
+    sql: connect(database.url, { name: 'other' }),
+    [Symbol.asyncDispose]: () => others.sql.end(),
+  }
+  await others.sql`create table shelves (id int primary key, books int not null)`
+  await others.sql`insert into shelves values (1, 0)`
+  await using proxy = await startHalvingProxy(database.url)
+  const sql = connect(proxy.url, {
+    name: 'halved',
+    settings: { idle_in_transaction_session_timeout: '50ms', transaction_timeout: '500ms' },
+  })
+  const work = sql.begin(async (tx) => {
+    await tx`update shelves set books = 1`
+    proxy.halve()
+    await tx`update shelves set books = 2`
+  })
+  const error: unknown = await work.catch((error: unknown) => error)
+  expect(isDatabaseUnavailable(error)).toBe(true)
+  await others.sql`update shelves set books = 3`
+  expect(await others.sql`select books from shelves`).toEqual([{ books: 3 }])
+  await sql.end()
+})
+
+/** Passes on what is sent; of the next that a client sends after `halve`, half, and then nothing more. */
+async function startHalvingProxy(databaseUrl: string) {
+  const target = new URL(databaseUrl)
+  let state: 'whole' | 'half' | 'nothing' = 'whole'
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = createConnection(Number(target.port), target.hostname)
+    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
+    upstream.pipe(client)
+    client.on('data', (chunk: Buffer) => {
+      if (state === 'nothing') return
+      upstream.write(state === 'half' ? chunk.subarray(0, chunk.length / 2) : chunk)
+      if (state === 'half') state = 'nothing'
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = new URL(databaseUrl)
+  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    url: url.href,
+    halve: () => (state = 'half'),
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

@@ -69,6 +69,7 @@ async function apply(sql: Database, migration: Migration, step: (name: string) =
     // A replica waits here for as long as the one that migrates takes.
     await tx`set local statement_timeout = 0`
     await tx`set local lock_timeout = 0`
+    await tx`set local transaction_timeout = 0`
     await watched.follow(tx)
     await tx`select pg_advisory_xact_lock(${locks.migration})`
     await tx`

@@ -29,6 +29,8 @@ await runProcess(
         plan_cache_mode: 'force_custom_plan',
         // A process that stands still keeps its locks from the others no longer than its leases.
         idle_in_transaction_session_timeout: '10s',
+        // It may stand still while it sends a statement: PostgreSQL waits for the rest, and does not count that as idle.
+        transaction_timeout: '30s',
       },
     })
     onStop('database', () => sql.end({ timeout: 5 }))
