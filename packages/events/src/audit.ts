@@ -7,7 +7,7 @@ import { countMissed, findAuditRange, recordAudited } from './missed-queries.ts'
 import { eventIdOf } from './received.ts'
 import { streamOf } from '@licensing/proto/event-streams'
 
-const chunkSize = 1_000
+const chunkSize = 200
 // The whole of a large stream is compared once, after an upgrade: not faster than this process can spare.
 const pauseMs = 20
 

@@ -40,9 +40,18 @@ export async function nextDeferredAccount(
   after: string,
   except: string[],
 ): Promise<string | undefined> {
+  // From account to account by the index: a line that is passed over is not read, however long it is.
   const [row] = await sql<{ account_id: string }[]>`
-    select account_id from deferred_events where account_id > ${after} and account_id <> all(${except}::text[])
-    order by account_id limit 1`
+    with recursive visited (account_id) as (
+      (select account_id from deferred_events where account_id > ${after} order by account_id limit 1)
+      union all
+      select (
+        select d.account_id from deferred_events d where d.account_id > visited.account_id
+        order by d.account_id limit 1
+      )
+      from visited where visited.account_id = any(${except}::text[])
+    )
+    select account_id from visited where account_id <> all(${except}::text[])`
   return row?.account_id
 }
 
