@@ -34,9 +34,9 @@ export interface ConsumerOptions {
   streamReplicas: number
   log: Logger
   /**
-   * Consumes events of one partition, in order, in the transaction that records them as consumed. Events that were
-   * consumed before are not among them. May run again after a rollback. What it returns, if anything, is called after
-   * the commit of what it did. Where it throws `BatchTooLarge`, it is given fewer at a time.
+   * Consumes events of one partition, in order, in the transaction that records them as consumed. Where one of them was
+   * consumed before, that transaction is rolled back, and it is given the others. May also run again after any other
+   * rollback. What it returns, if anything, is called after the commit of what it did. Where it throws `BatchTooLarge`, it is given fewer at a time.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
   /** Milliseconds between comparisons of what the stream holds with what was consumed; a minute when absent. */

@@ -99,9 +99,8 @@ export async function movePosition(
  *
  * @throws an error that `isConsumedBefore` where one of them is not, which ends the transaction
  */
-export async function recordNew(sql: Sql, ids: string[]): Promise<Set<string>> {
+export async function recordNew(sql: Sql, ids: string[]): Promise<void> {
   await sql`insert into consumed_events (event_id) select unnest(${ids}::text[])`
-  return new Set(ids)
 }
 
 export function isConsumedBefore(error: unknown): boolean {

@@ -1,3 +1,4 @@
+import type { Transaction } from '@licensing/database/connect'
 import { Outage } from '@licensing/database/outage'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
@@ -183,25 +184,25 @@ export class PartitionReader {
   }
 
   async #commitSome(events: Received[], from: bigint, to: bigint): Promise<void> {
-    try {
-      await this.#consume(events, { from, to }, recordNew)
-    } catch (error) {
-      if (!isConsumedBefore(error)) throw error
-      await this.#consume(events, { from, to }, recordConsumed)
+    const { handle, sql } = this.#options
+    const ids = events.map(({ event }) => event.id)
+    const consumeNew = async (tx: Transaction) => {
+      // What the handler begins with is sent with these, so that an event takes one round trip less.
+      const [, , afterCommit] = await allDone([
+        this.#move(tx, from, to),
+        recordNew(tx, ids),
+        handle(tx, events),
+      ])
+      return afterCommit
     }
-  }
-
-  async #consume(
-    events: Received[],
-    { from, to }: { from: bigint; to: bigint },
-    record: typeof recordConsumed,
-  ): Promise<void> {
-    const afterCommit = await transaction(this.#options.sql, async (tx) => {
-      const ids = events.map(({ event }) => event.id)
-      // Sent together, in this order.
-      const [, fresh] = await Promise.all([this.#move(tx, from, to), record(tx, ids)])
+    const consumeUnseen = async (tx: Transaction) => {
+      const [, fresh] = await allDone([this.#move(tx, from, to), recordConsumed(tx, ids)])
       const unseen = events.filter(({ event }) => fresh.delete(event.id))
-      return unseen.length > 0 ? await this.#options.handle(tx, unseen) : undefined
+      return unseen.length > 0 ? handle(tx, unseen) : undefined
+    }
+    const afterCommit = await transaction(sql, consumeNew).catch((error: unknown) => {
+      if (!isConsumedBefore(error)) throw error
+      return transaction(sql, consumeUnseen)
     })
     afterCommit?.()
   }
@@ -229,6 +230,15 @@ export class PartitionReader {
     log.error({ err: error, ...which }, 'event moved to the dead-letter stream')
     return BigInt(message.seq)
   }
+}
+
+/**
+ * Like `Promise.all`, but when all have ended, with the first reason in their order: nothing works on in a transaction that
+ * is rolled back.
+ */
+async function allDone<T extends readonly unknown[] | []>(promises: T) {
+  await Promise.allSettled(promises)
+  return Promise.all(promises)
 }
 
 /** Those of accounts with a few events, and those of accounts with many; each account's in one of them, in order. */

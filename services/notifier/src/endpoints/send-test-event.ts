@@ -28,14 +28,16 @@ export async function sendTestEvent(
   })
   const answer = { eventId: event.id }
   const kept = { schema: SendTestEventResponseSchema, answer: () => answer }
-  const committed = await transaction(deps.sql, (tx) =>
+  const send = await transaction(deps.sql, (tx) =>
     once(tx, kept, async () => {
       const endpoint = await lockEndpoint(tx, request)
       if (!endpoint) throw endpointNotFound(endpointId)
       if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
-      return recordEvents(deps, tx, [{ event, traceParent: traceHeaders().traceparent }], [endpoint])
+      const traceParent = traceHeaders().traceparent
+      const options = { passLine: true, only: [endpoint] }
+      return (await recordEvents(deps, tx, [{ event, traceParent }], options)).send
     }),
   )
-  committed()
+  send()
   return answer
 }

@@ -1,4 +1,4 @@
-import type { Sql } from '@licensing/database/connect'
+import type { Sql, Statement } from '@licensing/database/connect'
 import { plainArray } from '../arrays.ts'
 
 export interface DeferredEvent {
@@ -23,15 +23,12 @@ function base64Of({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
-/** Those of the accounts whose events wait in line: the next ones have to follow them. */
-export async function findDeferredAccounts(sql: Sql, accountIds: string[]): Promise<Set<string>> {
-  // By the index, however long the lines are: of a join the planner would make one that reads all of them.
-  const rows = await sql<{ account_id: string }[]>`
-    select account.account_id from unnest(${accountIds}::text[]) as account (account_id)
-    cross join lateral (
-      select from deferred_events d where d.account_id = account.account_id order by d.position limit 1
-    ) first`
-  return new Set(rows.map((row) => row.account_id))
+/** Whether events of an account wait in line: the next ones have to follow them. */
+export function isInLine(sql: Sql, accountId: Statement): Statement {
+  // By the index, however long the lines are: of "exists" the planner would make a join that reads all of them.
+  return sql`(
+    select position from deferred_events d where d.account_id = ${accountId} order by d.position limit 1
+  ) is not null`
 }
 
 /** The account after this one that has events in line, and is none of `except`. */

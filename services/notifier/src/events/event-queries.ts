@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { jsonArray, plainArray } from '../arrays.ts'
+import { isInLine } from './deferred-queries.ts'
 
 /** An event as it is kept. */
 export interface StoredEvent {
@@ -15,15 +16,21 @@ export interface StoredEvent {
  * Takes the next numbers of each account, which no other transaction can take until this one has ended.
  *
  * @param counts how many are wanted, by account
- * @returns the last number before them, by account
+ * @param passLine also for accounts whose events wait in line
+ * @returns the last number before them, by account; those whose events wait in line are not in it
  */
-export async function takeSequences(sql: Sql, counts: Map<string, number>): Promise<Map<string, bigint>> {
+export async function takeSequences(
+  sql: Sql,
+  counts: Map<string, number>,
+  passLine: boolean,
+): Promise<Map<string, bigint>> {
   const accounts = [...counts.keys()].sort()
   const rows = await sql<{ account_id: string; before: bigint }[]>`
     insert into account_sequences as known (account_id, last_sequence)
     select account_id, wanted
     from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
       as account (account_id, wanted)
+    ${passLine ? sql`` : sql`where not ${isInLine(sql, sql`account.account_id`)}`}
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
     returning account_id, last_sequence as before`
   return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))

@@ -1,7 +1,9 @@
 import { toBinary } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
+import type { Received } from '@licensing/events/consumer-options'
 import { createLogger } from '@licensing/process/log'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
@@ -11,9 +13,13 @@ import { register } from 'prom-client'
 import { expect, test } from 'vitest'
 import { notifierMigrations } from '../migrations.ts'
 import { givenEvent } from '../testing/events.ts'
-import { findDeferredAccounts, insertDeferred, nextDeferredAccount } from './deferred-queries.ts'
+import { insertDeferred, nextDeferredAccount } from './deferred-queries.ts'
+import { takeSequences } from './event-queries.ts'
 import { startRecordingDeferred } from './record-deferred.ts'
+import type { Recorded } from './record-events.ts'
 import { shareEvents } from './share-events.ts'
+
+const recorded = (send: () => void, inLine: string[] = []): Recorded => ({ send, inLine: new Set(inLine) })
 
 test('whose events are in line is found without reading the lines, also where one is long', async () => {
   await using database = await createTestDatabase()
@@ -29,9 +35,10 @@ test('whose events are in line is found without reading the lines, also where on
     Array.from({ length: 20_000 }, () => row),
   )
   await sql`analyze deferred_events`
+  const free = newId('acct')
   const read = await sql.begin(async (tx) => {
-    // Of one that has nothing in line.
-    expect(await findDeferredAccounts(tx, [newId('acct')])).toEqual(new Set())
+    const wanted = new Map([row.account_id, other.account_id, free].map((account) => [account, 2]))
+    expect(await takeSequences(tx, wanted, false)).toEqual(new Map([[free, 0n]]))
     // Passing over the one whose line is long.
     expect(await nextDeferredAccount(tx, '', [row.account_id])).toBe(other.account_id)
     expect(await nextDeferredAccount(tx, '', [row.account_id, other.account_id])).toBeUndefined()
@@ -42,7 +49,13 @@ test('whose events are in line is found without reading the lines, also where on
     return table!.count
   })
   expect(read).toBeLessThan(20)
-  expect(await findDeferredAccounts(sql, [newId('acct'), row.account_id])).toEqual(new Set([row.account_id]))
+  const both = new Map([
+    [free, 2n],
+    [row.account_id, 0n],
+  ])
+  expect(await takeSequences(sql, new Map([...both.keys()].map((account) => [account, 1])), true)).toEqual(
+    both,
+  )
 })
 
 test('accounts that have nothing in line are reported, the one that has is not', async () => {
@@ -52,7 +65,15 @@ test('accounts that have nothing in line are reported, the one that has is not',
   ending.defer(() => sql.end({ timeout: 5 }))
   await migrate(sql, notifierMigrations)
   let others = 0
-  const share = shareEvents(async () => () => {}, { deferred: () => {}, others: () => (others += 1) })
+  const consume = async (tx: Transaction, received: Received[]) => {
+    const accounts = [...new Set(received.map(({ event }) => event.accountId))]
+    const sequences = await takeSequences(tx, new Map(accounts.map((account) => [account, 1])), false)
+    return recorded(
+      () => {},
+      accounts.filter((account) => !sequences.has(account)),
+    )
+  }
+  const share = shareEvents(consume, { deferred: () => {}, others: () => (others += 1) })
   const [loud, quiet] = [newId('acct'), newId('acct')]
   const send = (...accounts: string[]) => {
     const value = { licenceId: newId('lic'), status: 'revoked' }
@@ -95,18 +116,16 @@ test('events in line are recorded in small turns beside others, with rests while
   await insertDeferred(sql, rows)
 
   const turns: { ids: string[]; endedAt: number }[] = []
-  const recorded = () => turns.flatMap(({ ids }) => ids)
+  const inTurns = () => turns.flatMap(({ ids }) => ids)
   let isBehind = true
   let isBesideOthers = false
   const recording = startRecordingDeferred({
     sql,
     consume: async (tx, received) => {
       await tx`select pg_sleep(0.02)`
-      return () =>
-        void turns.push({
-          ids: received.map(({ event }) => event.id),
-          endedAt: performance.now(),
-        })
+      return recorded(() => {
+        turns.push({ ids: received.map(({ event }) => event.id), endedAt: performance.now() })
+      })
     },
     isTransient: () => true,
     isBehind: () => isBehind,
@@ -130,9 +149,9 @@ test('events in line are recorded in small turns beside others, with rests while
   expect(Math.max(...turns.slice(before).map(({ ids }) => ids.length))).toBe(20)
 
   isBesideOthers = false
-  await eventually(() => expect(recorded()).toHaveLength(1_200))
+  await eventually(() => expect(inTurns()).toHaveLength(1_200))
   expect(Math.max(...turns.map(({ ids }) => ids.length))).toBe(200)
-  expect(recorded()).toEqual(events.map(({ id }) => id))
+  expect(inTurns()).toEqual(events.map(({ id }) => id))
 })
 
 test('an event that cannot be recorded is tried again after pauses that grow, counted, and never lost; other accounts do not wait', async () => {
@@ -161,7 +180,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
   const others = Array.from({ length: 5 }, () => eventOf(otherAccount!))
 
   const triedAt: number[] = []
-  const recorded: string[] = []
+  const ids: string[] = []
   let isBroken = true
   const errors: unknown[] = []
   const log = createLogger('test', 'silent')
@@ -172,7 +191,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
         if (received.length === 1) triedAt.push(performance.now())
         await tx`select 1 / 0`
       }
-      return () => void recorded.push(...received.map(({ event }) => event.id))
+      return recorded(() => ids.push(...received.map(({ event }) => event.id)))
     },
     isTransient: () => false,
     isBehind: () => false,
@@ -188,7 +207,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
   await eventually(() => expect(triedAt.length).toBeGreaterThanOrEqual(1))
   await put(others)
   recording.wake()
-  await eventually(() => expect(recorded).toEqual(others.map(({ id }) => id)))
+  await eventually(() => expect(ids).toEqual(others.map(({ id }) => id)))
   expect(await stuckLines()).toContain('event_lines_stuck 1')
   await eventually(() => {
     // What is put in line meanwhile does not end a pause.
@@ -202,7 +221,7 @@ test('an event that cannot be recorded is tried again after pauses that grow, co
   expect(errors[0]).toMatchObject({ account_id: stuckAccount, event_id: stuck[0]!.id })
 
   isBroken = false
-  await eventually(() => expect(recorded.slice(others.length)).toEqual(stuck.map(({ id }) => id)))
+  await eventually(() => expect(ids.slice(others.length)).toEqual(stuck.map(({ id }) => id)))
   await eventually(async () => expect(await stuckLines()).toContain('event_lines_stuck 0'))
 })
 
@@ -227,7 +246,7 @@ test('an event that cannot be recorded is not tried by two at once', async () =>
     consume: async (tx, received) => {
       const { accountId } = received[0]!.event
       if (received.length === 1) tried.set(accountId, (tried.get(accountId) ?? 0) + 1)
-      return tx`select 1 / 0`.then(() => () => {})
+      return tx`select 1 / 0`.then(() => recorded(() => {}))
     },
     isTransient: () => false,
     isBehind: () => false,

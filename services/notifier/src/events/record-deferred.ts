@@ -7,9 +7,9 @@ import type { Received } from '@licensing/events/consumer-options'
 import type { Logger } from '@licensing/process/log'
 import { pause, startLoop } from '@licensing/process/loop'
 import { EventSchema } from '@licensing/proto/events'
+import type { Consume } from './consume-events.ts'
 import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-queries.ts'
 import type { DeferredEvent } from './deferred-queries.ts'
-import type { Consume } from './share-events.ts'
 import { StuckLines } from './stuck-lines.ts'
 import type { Pauses } from './stuck-lines.ts'
 
@@ -109,13 +109,13 @@ async function recordTurn(
       if (!(await lockDeferred(tx, accountId))) return undefined
       const events = (await takeDeferred(tx, accountId, most)).map(toReceived)
       first = events[0]?.event.id
-      return consume(tx, events)
+      return consume(tx, events, true)
     })
   for (let most = mostInTurn; ;) {
     try {
-      const send = await record(most)
-      send?.()
-      return send ? 'recorded' : 'taken'
+      const recorded = await record(most)
+      recorded?.send()
+      return recorded ? 'recorded' : 'taken'
     } catch (error) {
       if (error instanceof BatchTooLarge && most > error.mostTogether) {
         most = error.mostTogether

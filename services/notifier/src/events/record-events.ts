@@ -25,33 +25,44 @@ export function validTraceParent(text: string | undefined): string | null {
 
 type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
+/** What became of events in a transaction. */
+export interface Recorded {
+  /** To be called after the commit. */
+  send: () => void
+  /** Accounts whose events were left out, because earlier ones wait in line. */
+  inLine: ReadonlySet<string>
+}
+
 /**
  * Gives events their sequence and makes a delivery of each for every endpoint that is to have it, in the transaction
  * that consumes them. What the engine has capacity for is leased to it at once.
  *
- * @param only the endpoints that are to have them, instead of those subscribed; locked by the caller
- * @returns to be called after the commit: sends
+ * @param options.passLine records also events of accounts that have some in line
+ * @param options.only the endpoints that are to have them, instead of those subscribed; locked by the caller
  */
 export async function recordEvents(
   { engine, clock }: Pick<NotifierDependencies, 'engine' | 'clock'>,
   tx: Sql,
   received: Omit<Received, 'payload'>[],
-  only?: EndpointRow[],
-): Promise<() => void> {
-  const webhooks = received.flatMap(({ event, traceParent }) => {
+  { passLine, only }: { passLine: boolean; only?: EndpointRow[] },
+): Promise<Recorded> {
+  const all = received.flatMap(({ event, traceParent }) => {
     const webhook = toWebhook(event)
     return webhook ? [{ event, traceParent, webhook }] : []
   })
-  if (webhooks.length === 0) return () => {}
+  if (all.length === 0) return { send: () => {}, inLine: new Set() }
 
   const counts = new Map<string, number>()
-  for (const { event } of webhooks) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
-  const applications = [...new Set(webhooks.map(({ event }) => event.applicationId))]
+  for (const { event } of all) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
+  const applications = [...new Set(all.map(({ event }) => event.applicationId))]
   // Lock order: endpoints, then sequences.
   const [endpoints, sequences] = await Promise.all([
     only ?? lockEnabledEndpoints(tx, applications),
-    takeSequences(tx, counts),
+    takeSequences(tx, counts, passLine),
   ])
+  const inLine = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
+  const webhooks = all.filter(({ event }) => sequences.has(event.accountId))
+  if (webhooks.length === 0) return { send: () => {}, inLine }
 
   if (only === undefined) refuseTooMany(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
@@ -74,7 +85,7 @@ export async function recordEvents(
   const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
   const fresh = engine.lease(deliveries, endpoints)
   await Promise.all([insertEvents(tx, recordedAt, events), insertDeliveries(tx, deliveries, fresh.claim)])
-  return fresh.send
+  return { send: fresh.send, inLine }
 }
 
 /** Events times endpoints has no bound that memory has. */
