@@ -12,7 +12,9 @@ export async function webhooksIsolation(): Promise<Section> {
   return {
     title: `Webhooks: ${options.endpoints} endpoints, ${options.perSecond} events a second, some endpoints dead`,
     figures: [...(await deadShares(options)), ...(await deadBacklog(options))],
-    notes: ['times are from the event in the stream to its arrival at a healthy endpoint'],
+    notes: [
+      'times are from the event in the stream to its arrival at a healthy endpoint, with connections open',
+    ],
   }
 }
 

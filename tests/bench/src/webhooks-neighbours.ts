@@ -83,7 +83,7 @@ export async function webhooksNeighbours(): Promise<Section> {
       { name: 'events of the other published', value: both.published, unit: '/s' },
     ],
     notes: [
-      'times are from the event in the stream to its arrival at the quiet account’s endpoint',
+      'times are from the event in the stream to its arrival at the quiet account’s endpoint, with connections open',
       'the events of the other are of one partition, as an eighth of the quiet accounts’ are',
       'they go into the stream at once; a service’s relay lets some 3,500 a second of one account through',
     ],
