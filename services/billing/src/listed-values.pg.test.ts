@@ -5,7 +5,7 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { FeeKind } from '@licensing/proto/closed-sets'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
-import { unusedTables } from '@licensing/test-support/unused-tables'
+import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { effectStates, questionKinds } from './fulfilment/decision.ts'
 import type { EffectState } from './fulfilment/decision.ts'
@@ -47,12 +47,12 @@ test('the values that the database’s definitions list are those of the closed 
   }
 })
 
-test('every table is in use', async () => {
+test('every table and every column is in use', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {
     await migrate(sql, billingMigrations)
-    expect(await unusedTables('billing', (statement) => sql.unsafe(statement))).toEqual([])
+    expect(await unusedInDatabase('billing', (statement) => sql.unsafe(statement))).toEqual([])
   } finally {
     await sql.end({ timeout: 5 })
   }

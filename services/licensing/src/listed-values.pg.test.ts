@@ -1,6 +1,6 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import { listedValues } from '@licensing/test-support/listed-values'
-import { unusedTables } from '@licensing/test-support/unused-tables'
+import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expirable, lifecycle } from './licences/licence.ts'
 import { startHarness } from './testing/harness.ts'
@@ -22,6 +22,6 @@ test('the values that the database’s definitions list are those of the closed 
   })
 })
 
-test('every table is in use', async () => {
-  expect(await unusedTables('licensing', (statement) => harness.sql.unsafe(statement))).toEqual([])
+test('every table and every column is in use', async () => {
+  expect(await unusedInDatabase('licensing', (statement) => harness.sql.unsafe(statement))).toEqual([])
 })

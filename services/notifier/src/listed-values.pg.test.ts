@@ -4,6 +4,7 @@ import { closedSets } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus, EndpointStatus } from '@licensing/proto/closed-sets'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { listedValues } from '@licensing/test-support/listed-values'
+import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { failingFrom } from './deliveries/backoff.ts'
 import { notifierMigrations } from './migrations.ts'
@@ -39,6 +40,17 @@ test('the index of failing deliveries begins where an endpoint counts as failing
     const [index] = await sql<{ definition: string }[]>`
       select pg_get_indexdef('deliveries_failing'::regclass) as definition`
     expect(index!.definition).toContain(`(scheduled_attempts >= ${failingFrom})`)
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+})
+
+test('every table and every column is in use', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  try {
+    await migrate(sql, notifierMigrations)
+    expect(await unusedInDatabase('notifier', (statement) => sql.unsafe(statement))).toEqual([])
   } finally {
     await sql.end({ timeout: 5 })
   }
