@@ -45,18 +45,23 @@ describe('the background', () => {
     expect(requests).toEqual(['GET /revocations'])
   })
 
-  it('looks at the revocation list at once, and then within every check interval', async () => {
-    const { client, requests } = given(activated)
-    await client.activate()
-    await pass(5000)
-    const looks = () => requests.filter((request) => request.startsWith('GET /revocations')).length
-    expect(looks()).toBe(1)
-    for (let interval = 2; interval <= 6; interval++) {
-      await pass(15 * MINUTE)
-      expect(looks()).toBeGreaterThanOrEqual(interval)
-    }
-    expect(looks()).toBeLessThanOrEqual(8)
-  })
+  // With 0.0012345 what is left of the interval is no whole number of milliseconds.
+  it.each([0, 0.001_234_5, 0.5, 0.999])(
+    'looks at the revocation list at once, and then within every check interval: spread by %d',
+    async (spread) => {
+      vi.spyOn(Math, 'random').mockReturnValue(spread)
+      const { client, requests } = given(activated)
+      await client.activate()
+      await pass(5000)
+      const looks = () => requests.filter((request) => request.startsWith('GET /revocations')).length
+      expect(looks()).toBe(1)
+      for (let interval = 2; interval <= 6; interval++) {
+        await pass(15 * MINUTE)
+        expect(looks()).toBeGreaterThanOrEqual(interval)
+      }
+      expect(looks()).toBeLessThanOrEqual(8)
+    },
+  )
 
   it.each([
     { spread: 0, at: 12 },

@@ -30,4 +30,16 @@ describe('the timer of a client', () => {
     await vi.advanceTimersByTimeAsync(1)
     expect(work).toHaveBeenCalledTimes(1)
   })
+
+  it('wakes when something is due, not a fraction of a millisecond before', async () => {
+    const woken: number[] = []
+    const list = 1234.5
+    const background = new Background(
+      () => ({ time: Date.now(), list, token: null, lapse: null }),
+      async () => void woken.push(Date.now()),
+    )
+    background.schedule()
+    await vi.advanceTimersByTimeAsync(2000)
+    expect(woken).toEqual([1235])
+  })
 })

@@ -23,7 +23,9 @@ export class Background {
     const { list, token, lapse, time } = this.#due()
     const next = [list, token, lapse].filter((moment) => moment !== null)
     if (this.#stopped || next.length === 0) return
-    const delay = Math.min(Math.max(Math.min(...next) - time, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
+    // A timer ends up to a millisecond early where its time is no whole number: nothing would be due then.
+    const untilNext = Math.ceil(Math.min(...next) - time)
+    const delay = Math.min(Math.max(untilNext, SHORTEST_SLEEP_MS), LONGEST_SLEEP_MS)
     this.#timer = setTimeout(() => void this.#wake(), delay)
     letProcessEnd(this.#timer)
   }
