@@ -2,6 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connect as openDatabase } from '@licensing/database/connect'
+import { partitionOf } from '@licensing/events/partitions'
 import { connectTo } from '@licensing/grpc/client'
 import { startNats } from '@licensing/local-servers/nats'
 import { freePort } from '@licensing/local-servers/ports'
@@ -73,7 +74,7 @@ export async function startBed(environment: Record<string, string> = {}) {
     calls: channel.calls,
     /** A vendor with endpoints at these paths. */
     async givenVendor(partition: number, paths: string[]): Promise<Vendor> {
-      const of = { accountId: `acct_${randomUUID()}`, applicationId: `app_${randomUUID()}` }
+      const of = { accountId: accountIn(partition), applicationId: `app_${randomUUID()}` }
       for (const path of paths) {
         await channel.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
       }
@@ -96,5 +97,13 @@ export async function startBed(environment: Record<string, string> = {}) {
     /** When the receiver had the first delivery of each event, in milliseconds since the epoch. */
     arrivals: () => receiver.arrivals(),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** An account whose events are in this partition. */
+function accountIn(partition: number): string {
+  for (;;) {
+    const accountId = `acct_${randomUUID()}`
+    if (partitionOf(accountId) === partition) return accountId
   }
 }

@@ -1,13 +1,46 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { scaledSeconds } from '../bench-scale.ts'
 import { quantile } from '../report.ts'
-import type { Bed } from './bed.ts'
+import type { Bed, Vendor } from './bed.ts'
+import type { Sender } from './start-sender.ts'
 
-export interface Delays {
-  p50Ms: number
-  p99Ms: number
-  /** Of those whose events are in one partition. */
-  p99MsOf(partition: number): number
+interface Wait {
+  ms: number
+  partition: number
+}
+
+/** How long events took to their endpoint. */
+export class Delays {
+  readonly #waits: Wait[]
+
+  constructor(waits: Wait[]) {
+    this.#waits = waits
+  }
+
+  /** Those of several rounds. */
+  static of(rounds: Delays[]): Delays {
+    return new Delays(rounds.flatMap((round) => round.#waits))
+  }
+
+  /** Those of the events in one partition. */
+  in(partition: number): Delays {
+    return new Delays(this.#waits.filter((wait) => wait.partition === partition))
+  }
+
+  get p50Ms(): number {
+    return this.#quantile(0.5)
+  }
+
+  get p99Ms(): number {
+    return this.#quantile(0.99)
+  }
+
+  #quantile(share: number): number {
+    return quantile(
+      this.#waits.map(({ ms }) => ms),
+      share,
+    )
+  }
 }
 
 // The first event of each endpoint opens a connection to it, at a hundred or more a second: a burst of TLS handshakes
@@ -20,9 +53,16 @@ const warmUpSeconds = scaledSeconds(3)
  */
 export async function delays(
   bed: Bed,
-  options: { endpoints: number; deadShare: number; perSecond: number; seconds: number },
+  options: {
+    endpoints: number
+    deadShare: number
+    perSecond: number
+    seconds: number
+    /** What sends an event; straight into the stream when absent. */
+    send?: Sender['send']
+  },
 ): Promise<Delays> {
-  const { endpoints, deadShare, perSecond, seconds } = options
+  const { endpoints, deadShare, perSecond, seconds, send = intoTheStream(bed) } = options
   const vendors = await Promise.all(
     Array.from({ length: endpoints }, (_, i) => {
       // Spread evenly over all.
@@ -41,10 +81,9 @@ export async function delays(
     if (dueInMs > 1) await pause(dueInMs)
     const vendor = vendors[n % endpoints]!
     const isCounted = n >= uncounted && !vendor.isDead
-    const at = Date.now()
     publishing.push(
-      bed.publish(vendor).then((id) => {
-        if (isCounted) sent.set(id, { at, partition: vendor.partition })
+      send(vendor).then(({ id, atMs }) => {
+        if (isCounted) sent.set(id, { at: atMs, partition: vendor.partition })
       }),
     )
   }
@@ -55,15 +94,12 @@ export async function delays(
       const arrivedAt = arrivals.get(id)
       return arrivedAt === undefined ? [] : [{ ms: arrivedAt - at, partition }]
     })
-    if (waits.length === sent.size) {
-      const all = waits.map(({ ms }) => ms)
-      const of = (wanted: number) => waits.flatMap(({ ms, partition }) => (partition === wanted ? [ms] : []))
-      return {
-        p50Ms: quantile(all, 0.5),
-        p99Ms: quantile(all, 0.99),
-        p99MsOf: (partition) => quantile(of(partition), 0.99),
-      }
-    }
+    if (waits.length === sent.size) return new Delays(waits)
     await pause(200)
   }
+}
+
+const intoTheStream = (bed: Bed) => async (vendor: Vendor) => {
+  const atMs = Date.now()
+  return { id: await bed.publish(vendor), atMs }
 }

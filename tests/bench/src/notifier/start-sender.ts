@@ -1,0 +1,50 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { Bed, Vendor } from './bed.ts'
+
+/** A service that sends events, in a process of its own. */
+export interface Sender extends Disposable {
+  /** Commits one event of a vendor. @returns its id, and when its transaction began, in milliseconds since the epoch */
+  send(vendor: Vendor): Promise<{ id: string; atMs: number }>
+  /** Commits events of a vendor at a rate, in transactions of 100. */
+  flood(vendor: Vendor, perSecond: number): Flood
+}
+
+export interface Flood {
+  /** Ends it, and deletes what has not been published. */
+  stop(): Promise<{ committedPerSecond: number; publishedPerSecond: number }>
+}
+
+export type Order =
+  | { do: 'send'; number: number; vendor: Vendor }
+  | { do: 'flood'; number: number; vendor: Vendor; perSecond: number }
+  | { do: 'stop'; number: number }
+
+/** On the servers of the bed, with a database of its own. */
+export async function startSender(bed: Bed): Promise<Sender> {
+  await bed.sql`create database sender`
+  const databaseUrl = new URL(bed.databaseUrl)
+  databaseUrl.pathname = '/sender'
+  const child = fork(new URL('sender.ts', import.meta.url), [databaseUrl.href, bed.natsUrl])
+  await once(child, 'message')
+  const waiting = new Map<number, (answer: never) => void>()
+  child.on('message', (answer: { number: number }) => waiting.get(answer.number)?.(answer as never))
+  let orders = 0
+  const ask = async <Answer>(order: Order): Promise<Answer> => {
+    const answer = await new Promise<Answer>((resolve) => {
+      waiting.set(order.number, resolve)
+      child.send(order)
+    })
+    waiting.delete(order.number)
+    return answer
+  }
+  return {
+    send: (vendor) => ask({ do: 'send', number: (orders += 1), vendor }),
+    flood(vendor, perSecond) {
+      const number = (orders += 1)
+      child.send({ do: 'flood', number, vendor, perSecond } satisfies Order)
+      return { stop: () => ask({ do: 'stop', number }) }
+    },
+    [Symbol.dispose]: () => child.disconnect(),
+  }
+}
