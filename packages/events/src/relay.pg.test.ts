@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
@@ -140,6 +141,38 @@ test('an account with very many events delays no other, and each has its own in 
   const isQuiet = ({ accountId }: { accountId: string }) => accountId !== 'acct_loud'
   const before = contents.slice(0, contents.findLastIndex(isQuiet)).filter((event) => !isQuiet(event))
   expect(before.length).toBeLessThan(2_500)
+  await relay.stop()
+  await nats.close()
+})
+
+test('an account with very many events goes at full speed alone, and more slowly while others send', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const outbox = createOutbox(given.sql, () => relay.wake())
+  const timeOf = async (from: number, to: number, meanwhile: () => Promise<void>) => {
+    const many = upTo(to)
+      .slice(from)
+      .map((number) => suspended('acct_loud', number))
+    await outbox.transaction((tx) => append(tx, ...many))
+    const startedMs = performance.now()
+    for (;;) {
+      const left = await given.sql`select from outbox where account_id = 'acct_loud' limit 1`
+      if (left.length === 0) return performance.now() - startedMs
+      await meanwhile()
+    }
+  }
+  let quiet = 0
+  const aloneMs = await timeOf(0, 1_500, () => pause(20))
+  const besideMs = await timeOf(1_500, 3_000, async () => {
+    await pause(20)
+    await outbox.transaction((tx) => append(tx, suspended('acct_a', (quiet += 1))))
+  })
+  // A batch of each takes as long; alone there are 200 events in one, beside others 25.
+  expect(besideMs).toBeGreaterThan(2 * aloneMs)
+  await eventually(() => emptied(given.sql))
+  const contents = byAccount(await streamContents(given.server.url))
+  expect(contents).toEqual({ acct_loud: upTo(3_000), acct_a: upTo(quiet) })
   await relay.stop()
   await nats.close()
 })
