@@ -168,7 +168,7 @@ test('an account with very many events goes at full speed alone, and more slowly
     await pause(20)
     await outbox.transaction((tx) => append(tx, suspended('acct_a', (quiet += 1))))
   })
-  // A batch of each takes as long; alone there are 200 events in one, beside others 25.
+  // A batch of each takes as long; alone there are 200 events in one, beside others 50.
   expect(besideMs).toBeGreaterThan(2 * aloneMs)
   await eventually(() => emptied(given.sql))
   const contents = byAccount(await streamContents(given.server.url))
