@@ -2,7 +2,8 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
-import { transaction } from './transaction.ts'
+import { sendTogether } from './send-together.ts'
+import { sendAlong, transaction } from './transaction.ts'
 
 test('transactions that deadlock are tried again, and all of them end committed', async () => {
   await using database = await createTestDatabase()
@@ -47,5 +48,108 @@ test('a wait for a lock ends after its limit, as something that passes', async (
     )
     expect(await waiting).toBe(true)
   })
+  await sql.end()
+})
+
+test('a statement that is sent along is not waited for, and is committed with the rest', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'along', max: 3 })
+  await sql`create table counter (id int primary key, value int not null)`
+  await sql`insert into counter values (1, 0)`
+  const locking = Promise.withResolvers<void>()
+  const locked = Promise.withResolvers<void>()
+  const other = transaction(sql, async (tx) => {
+    await tx`select from counter for update`
+    locked.resolve()
+    await locking.promise
+  })
+  await locked.promise
+  const sent = Promise.withResolvers<void>()
+  const work = transaction(sql, async (tx) => {
+    await sendAlong(tx, tx`update counter set value = 1`)
+    // It waits for the lock; the work does not.
+    sent.resolve()
+  })
+  await sent.promise
+  expect(await sql`select value from counter`).toEqual([{ value: 0 }])
+  locking.resolve()
+  await Promise.all([other, work])
+  expect(await sql`select value from counter`).toEqual([{ value: 1 }])
+  await sql.end()
+})
+
+test.for(['nothing', 'another statement'])(
+  'a statement that is sent along and fails undoes the transaction, with its own error, where %s follows it',
+  async (following) => {
+    await using database = await createTestDatabase()
+    const sql = connect(database.url, { name: 'along', max: 2 })
+    await sql`create table counter (id int primary key)`
+    await sql`insert into counter values (1)`
+    const work = transaction(sql, async (tx) => {
+      await tx`insert into counter values (2)`
+      await sendAlong(tx, tx`insert into counter values (1)`)
+      if (following !== 'nothing') await tx`insert into counter values (3)`
+    })
+    await expect(work).rejects.toMatchObject({ constraint_name: 'counter_pkey' })
+    expect(await sql`select id from counter`).toEqual([{ id: 1 }])
+    await sql.end()
+  },
+)
+
+test('a statement that is sent along and deadlocks is tried again with its transaction', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'along', max: 4 })
+  await sql`create table counter (id int primary key, value int not null)`
+  await sql`insert into counter values (1, 0), (2, 0)`
+  const add = (first: number, second: number) =>
+    transaction(sql, async (tx) => {
+      await tx`update counter set value = value + 1 where id = ${first}`
+      await tx`select pg_sleep(0.01)`
+      await sendAlong(tx, tx`update counter set value = value + 1 where id = ${second}`)
+    })
+  for (let round = 0; round < 3; round += 1) await Promise.all([add(1, 2), add(2, 1)])
+  const rows = await sql<{ value: number }[]>`select value from counter`
+  expect(rows.map((row) => row.value)).toEqual([6, 6])
+  await sql.end()
+})
+
+test('outside of such a transaction a statement is waited for', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'along', max: 1 })
+  await expect(sendAlong(sql, sql`select from nowhere`)).rejects.toThrow('nowhere')
+  await sql.end()
+})
+
+test('statements sent together are executed in their order, the first time and when they are prepared', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'together', max: 1 })
+  await sql`create table counter (id int primary key, note text not null)`
+  const connection = await sql.reserve()
+  for (const id of [1, 2, 3]) {
+    await sendTogether(
+      connection`begin`,
+      connection`select set_config('test.note', ${`note ${id}`}, true)`,
+      connection`insert into counter select ${id}::int, current_setting('test.note')`,
+      connection`commit`,
+    )
+  }
+  connection.release()
+  expect(await sql`select id, note from counter order by id`).toEqual(
+    [1, 2, 3].map((id) => ({ id, note: `note ${id}` })),
+  )
+  await sql.end()
+})
+
+test('statements sent together end all before the first error is thrown, and a commit behind it is none', async () => {
+  await using database = await createTestDatabase()
+  const sql = connect(database.url, { name: 'together', max: 1 })
+  await sql`create table counter (id int primary key)`
+  await sql`insert into counter values (1)`
+  const connection = await sql.reserve()
+  await sendTogether(connection`begin`, connection`insert into counter values (2)`)
+  const ending = sendTogether(connection`insert into counter values (1)`, connection`commit`)
+  await expect(ending).rejects.toMatchObject({ constraint_name: 'counter_pkey' })
+  connection.release()
+  expect(await sql`select id from counter`).toEqual([{ id: 1 }])
   await sql.end()
 })

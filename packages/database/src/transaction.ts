@@ -1,7 +1,10 @@
-import type { Database, Transaction } from './connect.ts'
+import type { Database, Sql, Statement, Transaction } from './connect.ts'
 import { isRetryable } from './problems.ts'
 
 const mostTries = 10
+
+/** Statements sent along with others, by their transaction. */
+const sentAlong = new WeakMap<object, Statement[]>()
 
 /**
  * Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. A deadlock or a
@@ -11,7 +14,30 @@ const mostTries = 10
  * @example await transaction(sql, async (tx) => { await tx`update …`; await append(tx, event) })
  */
 export async function transaction<T>(sql: Database, work: (tx: Transaction) => Promise<T>): Promise<T> {
-  return retrying(() => sql.begin(work) as Promise<T>)
+  return retrying(async () => {
+    const sent: Statement[] = []
+    const result = await sql.begin((tx) => {
+      sentAlong.set(tx, sent)
+      return work(tx)
+    })
+    // After one that failed PostgreSQL has answered the commit with a rollback.
+    await Promise.all(sent)
+    return result as T
+  })
+}
+
+/**
+ * Sends a statement whose answer nothing waits for: it takes no round trip of its own, but goes with what follows it, the
+ * commit at the latest. Where it fails the transaction does, with its error. In a transaction that is none of
+ * `transaction` it is waited for.
+ *
+ * @throws the database's error, in the latter case
+ * @example await sendAlong(tx, tx`insert …`)
+ */
+export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
+  const sent = sentAlong.get(tx)
+  if (sent) sent.push(statement.execute())
+  else await statement
 }
 
 /**

@@ -1,3 +1,4 @@
+import { base64Array, plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
 
@@ -20,37 +21,36 @@ export interface OutboxRow {
   trace_parent: string | null
 }
 
-export async function insertEvents(
-  tx: Sql,
-  events: NewOutboxRow[],
-  traceParent: string | null,
-): Promise<void> {
-  await tx`
+export function insertEvents(tx: Sql, events: NewOutboxRow[], traceParent: string | null): Statement {
+  return tx`
     insert into outbox (event_id, account_id, partition, name, payload, trace_parent)
     select event_id, account_id, partition, name, decode(payload, 'base64'), ${traceParent}
     from unnest(
-      ${events.map((event) => event.id)}::text[],
-      ${events.map((event) => event.accountId)}::text[],
-      ${events.map((event) => event.partition)}::smallint[],
-      ${events.map((event) => event.name)}::text[],
-      ${events.map((event) => Buffer.from(event.payload).toString('base64'))}::text[]
+      ${plainArray(events.map((event) => event.id))}::text[],
+      ${plainArray(events.map((event) => event.accountId))}::text[],
+      ${plainArray(events.map((event) => event.partition))}::smallint[],
+      ${plainArray(events.map((event) => event.name))}::text[],
+      ${base64Array(events.map((event) => event.payload))}::text[]
     ) with ordinality as event (event_id, account_id, partition, name, payload, place)
     order by place`
 }
+
+export const begin = (connection: Sql): Statement => connection`begin`
+export const commit = (connection: Sql): Statement => connection`commit`
+export const rollback = (connection: Sql): Statement => connection`rollback`
 
 /**
  * Until the transaction ends no other relay publishes from this database, and the outbox is read by its indexes alone.
  * It is empty most of the time. A plan that is made then may read and sort all of it, and is kept when it has grown:
  * with 40,000 rows such a plan takes 2.5 s.
  *
- * @returns false where another publishes
+ * @returns not `locked` where another publishes
  */
-export async function lockRelay(tx: Sql): Promise<boolean> {
-  const [lock] = await tx<{ locked: boolean }[]>`
+export function lockRelay(tx: Sql): Statement<{ locked: boolean }> {
+  return tx<{ locked: boolean }[]>`
     select pg_try_advisory_xact_lock(${locks.relay}) as locked,
       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-      set_config('enable_sort', 'off', true)`
-  return lock?.locked ?? false
+      set_config('enable_sort', 'off', true), set_config('synchronous_commit', 'off', true)`
 }
 
 const columns = (sql: Sql) => sql`position, account_id, event_id, partition, name, payload, trace_parent`
@@ -83,6 +83,38 @@ export async function listShares(
     where w.account <> all(${without}) limit ${limit}`
 }
 
+/** How an account's part of the outbox grows. */
+export interface Growth {
+  account_id: string
+  /** Of its newest event; null where none waits. */
+  newest: bigint | null
+  /** Whether at least so many of its events were committed after `after`. */
+  is_flood: boolean
+}
+
+/** @param accounts each with the position after which its events are counted; null where none are to be counted */
+export async function findGrowth(
+  tx: Sql,
+  accounts: { id: string; after: bigint | null }[],
+  floodFrom: number,
+): Promise<Growth[]> {
+  if (accounts.length === 0) return []
+  return tx<Growth[]>`
+    select loud.account_id, newest.position as newest, later.position is not null as is_flood
+    from unnest(
+      ${plainArray(accounts.map(({ id }) => id))}::text[], ${plainArray(accounts.map(({ after }) => after))}::bigint[]
+    ) as loud (account_id, after)
+    left join lateral (
+      select position from outbox where account_id between loud.account_id and loud.account_id
+      order by account_id desc, position desc limit 1
+    ) newest on true
+    left join lateral (
+      select position from outbox
+      where account_id between loud.account_id and loud.account_id and position > loud.after
+      order by account_id, position limit 1 offset ${floodFrom - 1}
+    ) later on true`
+}
+
 /** Whether a replica of an earlier release has appended events, which do not name their account. */
 export async function hasUnnamed(tx: Sql): Promise<boolean> {
   const rows = await tx`select from outbox where account_id = '' limit 1`
@@ -102,6 +134,6 @@ export async function oldestAge(sql: Sql): Promise<number> {
   return row?.age_seconds ?? 0
 }
 
-export async function deletePublished(tx: Sql, positions: bigint[]): Promise<void> {
-  await tx`delete from outbox where position = any(${positions.map(String)}::bigint[])`
+export function deletePublished(tx: Sql, rows: OutboxRow[]): Statement {
+  return tx`delete from outbox where position = any(${rows.map(({ position }) => String(position))}::bigint[])`
 }

@@ -3,7 +3,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
+import { sendAlong, transaction } from '@licensing/database/transaction'
 import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
@@ -51,7 +51,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
       payload: toBinary(EventSchema, event),
     }
   })
-  await insertEvents(tx, rows, traceHeaders().traceparent ?? null)
+  await sendAlong(tx, insertEvents(tx, rows, traceHeaders().traceparent ?? null))
   appended.add(tx)
   return rows.map((row) => row.id)
 }

@@ -168,11 +168,47 @@ test('an account with very many events goes at full speed alone, and more slowly
     await pause(20)
     await outbox.transaction((tx) => append(tx, suspended('acct_a', (quiet += 1))))
   })
-  // A batch of each takes as long; alone there are 200 events in one, beside others 50.
+  // A batch of each rests; alone there are 200 events in one, beside others 20.
   expect(besideMs).toBeGreaterThan(2 * aloneMs)
   await eventually(() => emptied(given.sql))
   const contents = byAccount(await streamContents(given.server.url))
   expect(contents).toEqual({ acct_loud: upTo(3_000), acct_a: upTo(quiet) })
+  await relay.stop()
+  await nats.close()
+})
+
+test('an account that commits more than can be published gets less beside others, until it commits less', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const outbox = createOutbox(given.sql, () => relay.wake())
+  let [quiet, loud] = [0, 0]
+  const publishedIn = async (seconds: number, perSecond: number) => {
+    const leftOf = async () => {
+      const [row] = await given.sql<{ left: number }[]>`
+        select count(*)::int as left from outbox where account_id = 'acct_loud'`
+      return row!.left
+    }
+    const before = loud - (await leftOf())
+    let committed = 0
+    const startedMs = performance.now()
+    for (let passed = 0; passed < seconds; passed = (performance.now() - startedMs) / 1_000) {
+      await outbox.transaction((tx) => append(tx, suspended('acct_a', (quiet += 1))))
+      const due = Math.min(Math.floor(passed * perSecond) - committed, 500)
+      const more = Array.from({ length: Math.max(0, due) }, () => suspended('acct_loud', (loud += 1)))
+      await outbox.transaction((tx) => append(tx, ...more))
+      committed += more.length
+      await pause(10)
+    }
+    return (loud - (await leftOf()) - before) / seconds
+  }
+  // Until it is measured.
+  await publishedIn(3, 8_000)
+  const flooding = await publishedIn(4, 8_000)
+  const later = await publishedIn(4, 0)
+  expect(loud).toBeGreaterThan(20_000)
+  expect(flooding).toBeLessThan(300)
+  expect(later).toBeGreaterThan(1.5 * flooding)
   await relay.stop()
   await nats.close()
 })

@@ -1,21 +1,27 @@
-import type { Database, Transaction } from '@licensing/database/connect'
+import type { Database, Sql } from '@licensing/database/connect'
+import { sendTogether } from '@licensing/database/send-together'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import type { NatsConnection, StreamInfo } from 'nats'
+import type { StreamInfo } from 'nats'
 import { Counter, Gauge } from 'prom-client'
 import type { Nats } from './connection.ts'
 import {
+  begin,
+  commit,
   deletePublished,
+  findGrowth,
   hasUnnamed,
   listInOrder,
   listShares,
   lockRelay,
   oldestAge,
+  rollback,
 } from './outbox-queries.ts'
-import type { OutboxRow } from './outbox-queries.ts'
+import type { Growth, OutboxRow } from './outbox-queries.ts'
 import { publishInOrder } from './publish.ts'
+import type { Message } from './publish.ts'
 import { streamOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { ensureStream } from './streams.ts'
@@ -31,11 +37,15 @@ const busyMs = 5
 // An account that has more than its share in a batch goes on after a rest: some 3,000 events a second, which is what a
 // notifier records of one account.
 const alone = { share: 200, restMs: 50 }
-// Some 900 a second where another account was published too within the last second. Beside an account that commits 10,000
-// a second, the p99 of 100 others was 45 ms so, 56 to 81 at 3,000 a second and 37 at 450; without it 18. An account that
-// sends more than this for long falls behind, so it is not less than a notifier on one core records of it beside others.
-const beside = { share: 50, restMs: 50 }
+// Some 850 a second where another account was published too within the last second. An account that sends more than this
+// for long falls behind, so it is not less than a notifier on one core records of it beside others. In small parts: what
+// others send waits for each of them.
+const beside = { share: 20, restMs: 20 }
 const besideMs = 1_000
+// An account that commits more in a second than is published even when it is alone falls behind at any pace: the others
+// come first while it does, and it has some 190 a second.
+const flood = { from: 3_000, restMs: 100 }
+const mostMeasured = 20
 const ageEveryMs = 1_000
 const retryMs = 250
 const measureMs = 60_000
@@ -81,8 +91,7 @@ export function startRelay(options: {
     }
     // Until this batch has succeeded: where it fails, the stream may be gone.
     streamReady = false
-    const { connection } = options.nats
-    const nextMs = await options.sql.begin((tx) => publishBatch(tx, connection, options.source, shares))
+    const nextMs = await publishBatch(options, shares)
     streamReady = true
     return nextMs
   }
@@ -126,32 +135,48 @@ function measureStream({ config, state }: StreamInfo): void {
   streamUsed.set({ stream: config.name }, used)
 }
 
-/** @returns milliseconds until there may be more to publish */
+/**
+ * One transaction, in three round trips to PostgreSQL instead of five: what the next batch waits for, and with it the
+ * events of others.
+ *
+ * @returns milliseconds until there may be more to publish
+ */
 async function publishBatch(
-  tx: Transaction,
-  connection: NatsConnection,
-  source: Source,
+  { sql, nats, source }: { sql: Database; nats: Nats; source: Source },
   shares: Shares,
 ): Promise<number> {
-  if (!(await lockRelay(tx))) return busyMs
-  const rows = await shares.next(tx)
-  const [first, ...others] = rows.map((row) => ({
+  const js = nats.connection.jetstream({ timeout: publishTimeoutMs })
+  const connection = await sql.reserve()
+  try {
+    const [, [lock]] = await sendTogether(begin(connection), lockRelay(connection))
+    const isAlone = lock!.locked
+    const rows = isAlone ? await shares.next(connection) : []
+    const [first, ...others] = rows.map((row) => messageOf(row, source))
+    const stored = first ? await publishInOrder(nats.connection, js, [first, ...others]) : 0
+    const done = rows.slice(0, stored)
+    // After a delete that failed PostgreSQL answers the commit with a rollback.
+    await (stored > 0
+      ? sendTogether(deletePublished(connection, done), commit(connection))
+      : commit(connection))
+    if (!isAlone) return busyMs
+    published.inc(stored)
+    if (stored > 0) shares.published(done)
+    return stored < rows.length ? 0 : shares.pauseMs()
+  } catch (error) {
+    await rollback(connection).catch(() => {})
+    throw error
+  } finally {
+    connection.release()
+  }
+}
+
+function messageOf(row: OutboxRow, source: Source): Message {
+  return {
     id: row.event_id,
     subject: subjectOf(source, row.partition, row.name),
     payload: row.payload,
     traceParent: row.trace_parent,
-  }))
-  if (!first) return shares.pauseMs()
-
-  const js = connection.jetstream({ timeout: publishTimeoutMs })
-  const stored = await publishInOrder(connection, js, [first, ...others])
-  await deletePublished(
-    tx,
-    rows.slice(0, stored).map((row) => row.position),
-  )
-  published.inc(stored)
-  shares.published(rows.slice(0, stored))
-  return stored < rows.length ? 0 : shares.pauseMs()
+  }
 }
 
 /** Which events come next: no account's wait for all those of another. */
@@ -165,14 +190,19 @@ class Shares {
   #latest: string | undefined
   #besideUntil = 0
   #pace = alone
+  /** Accounts that had their full share since the last measurement, and the newest event of each at that time. */
+  #full = new Set<string>()
+  #newest = new Map<string, bigint | null>()
+  #floods = new Set<string>()
 
-  async next(tx: Transaction): Promise<OutboxRow[]> {
+  async next(tx: Sql): Promise<OutboxRow[]> {
     const now = performance.now()
     this.#pace = now < this.#besideUntil ? beside : alone
     for (const [account, until] of this.#rests) if (until <= now) this.#rests.delete(account)
     const measure = now - this.#measuredAt >= ageEveryMs
     if (measure) this.#measuredAt = now
-    const [rows, isInOrder, age] = await Promise.all([
+    const full = measure ? [...this.#full].slice(0, mostMeasured) : []
+    const [rows, isInOrder, age, growths] = await Promise.all([
       listShares(tx, {
         after: this.#after,
         without: [...this.#rests.keys()],
@@ -181,8 +211,14 @@ class Shares {
       }),
       hasUnnamed(tx),
       measure ? oldestAge(tx) : undefined,
+      findGrowth(
+        tx,
+        full.map((id) => ({ id, after: this.#newest.get(id) ?? null })),
+        flood.from,
+      ),
     ])
     if (age !== undefined) waiting.set(age)
+    if (measure) this.#grown(growths)
     const taken = isInOrder ? await listInOrder(tx, batchSize) : rows
     // What follows the last account, and then what comes before it.
     this.#isAll = taken.length < batchSize && this.#after === ''
@@ -194,11 +230,23 @@ class Shares {
     const counts = new Map<string, number>()
     for (const { account_id: account } of rows) counts.set(account, (counts.get(account) ?? 0) + 1)
     const now = performance.now()
-    const { share, restMs } = this.#pace
-    for (const [account, count] of counts) if (count >= share) this.#rests.set(account, now + restMs)
+    for (const [account, count] of counts) {
+      if (count < this.#pace.share) continue
+      this.#full.add(account)
+      const isFlood = this.#pace === beside && this.#floods.has(account)
+      this.#rests.set(account, now + (isFlood ? flood.restMs : this.#pace.restMs))
+    }
     const latest = rows.at(-1)!.account_id
     if (counts.size > 1 || latest !== (this.#latest ?? latest)) this.#besideUntil = now + besideMs
     this.#latest = latest
+  }
+
+  #grown(growths: Growth[]): void {
+    this.#full.clear()
+    this.#newest = new Map(growths.map(({ account_id: account, newest }) => [account, newest]))
+    this.#floods = new Set(
+      growths.flatMap(({ account_id: account, is_flood: isFlood }) => (isFlood ? account : [])),
+    )
   }
 
   /** Until the next batch: none where more waits than was taken. */

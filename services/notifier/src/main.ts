@@ -13,6 +13,8 @@ import { CatalogService } from '@licensing/proto/catalog'
 import { createMailer } from './alerts/mail.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
+import { resultSettings, sessionSettings } from './database-settings.ts'
+import { mostFlushes } from './engine/result-writer.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
 import { keepPartitions } from './upkeep/upkeep.ts'
@@ -21,19 +23,19 @@ await runProcess(
   'notifier',
   () => readConfig(notifierConfig),
   async ({ log, health, onStop, step, stopping }, config) => {
+    const forResults = Math.min(mostFlushes, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
-      max: config.DATABASE_CONNECTIONS,
-      settings: {
-        // Batches and tables differ in size by orders of magnitude: a plan made for an empty table must not be kept.
-        plan_cache_mode: 'force_custom_plan',
-        // A process that stands still keeps its locks from the others no longer than its leases.
-        idle_in_transaction_session_timeout: '10s',
-        // It may stand still while it sends a statement: PostgreSQL waits for the rest, and does not count that as idle.
-        transaction_timeout: '30s',
-      },
+      max: config.DATABASE_CONNECTIONS - forResults,
+      settings: sessionSettings,
     })
     onStop('database', () => sql.end({ timeout: 5 }))
+    const resultSql = connect(config.DATABASE_URL, {
+      name: 'notifier-results',
+      max: forResults,
+      settings: resultSettings,
+    })
+    onStop('database for results', () => resultSql.end({ timeout: 5 }))
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
@@ -51,6 +53,7 @@ await runProcess(
     step('notifier')
     const notifier = startNotifier({
       sql,
+      resultSql,
       nats,
       log,
       clock: systemClock,

@@ -36,6 +36,8 @@ const othersAreRecentMs = 1_000
 
 export interface NotifierOptions {
   sql: Database
+  /** Another pool, with `resultSettings`. */
+  resultSql: Database
   nats: Nats
   log: Logger
   clock: Clock
@@ -75,6 +77,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
   const engine = new Engine({
     sql,
+    resultSql: options.resultSql,
     sender,
     keys,
     clock,

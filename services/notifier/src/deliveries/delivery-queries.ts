@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import { plainArray } from '../arrays.ts'
+import { sendAlong } from '@licensing/database/transaction'
+import { plainArray } from '@licensing/database/arrays'
 import type { Sendable } from '../engine/work.ts'
 
 export interface NewDelivery extends Sendable {
@@ -33,7 +34,7 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
   const counts = new Map<string, number>()
   for (const { endpoint_id: endpointId } of deliveries)
     counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1)
-  await sql`
+  const insert = sql`
     with pending as (
       insert into endpoint_tallies (endpoint_id, pending_change)
       select endpoint_id, pending from unnest(
@@ -57,6 +58,7 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
       ${plainArray(deliveries.map((delivery) => delivery.licence_id))}::text[],
       ${plainArray(deliveries.map((delivery) => Number(claim.deliveryIds.has(delivery.id))))}::smallint[]
     ) as delivery (id, account_id, application_id, endpoint_id, event_id, event_type, sequence, licence_id, claimed)`
+  await sendAlong(sql, insert)
   const waiting = deliveries.filter((delivery) => !claim.deliveryIds.has(delivery.id))
   await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }

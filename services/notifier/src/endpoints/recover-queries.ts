@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { plainArray } from '../arrays.ts'
+import { plainArray } from '@licensing/database/arrays'
 
 /** What an endpoint is to get of an application's events. */
 export interface Recovery {

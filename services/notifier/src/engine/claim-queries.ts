@@ -1,6 +1,6 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
-import { plainArray } from '../arrays.ts'
+import { plainArray } from '@licensing/database/arrays'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'

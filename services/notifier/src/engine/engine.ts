@@ -33,6 +33,8 @@ import { writeOutcomes } from './write-outcomes.ts'
 
 export interface EngineOptions {
   sql: Database
+  /** For the results of attempts: see `resultSettings`. */
+  resultSql: Database
   sender: Sender
   keys: EncryptionKeys
   clock: Clock
@@ -73,7 +75,7 @@ export class Engine {
     this.#scheduler = new Scheduler(options.slots)
     this.#book = new EndpointBook(options.keys, options.log)
     this.#writer = new ResultWriter({
-      write: (results) => writeOutcomes(options, results),
+      write: (results) => writeOutcomes({ ...options, sql: options.resultSql }, results),
       written: (results, outcome) => this.#written(results, outcome),
       log: options.log,
     })

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import { plainArray } from '../arrays.ts'
+import { plainArray } from '@licensing/database/arrays'
 import { bucketOf } from '../tallies/latency-buckets.ts'
 import type { EndpointTally } from '../tallies/endpoint-tally.ts'
 import { tallyEndpoints } from '../tallies/endpoint-tally.ts'
@@ -123,17 +123,19 @@ export async function writeResults(sql: Sql, results: Result[]): Promise<Advance
     ), answered as (
       insert into endpoint_tallies
         (endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at)
-      select tally.endpoint_id, -coalesce(settled.count, 0), last_success_at, last_failure_at, failures, first_failure_at
-      from unnest(
-        ${plainArray(tallies.map((tally) => tally.endpoint_id))}::text[],
-        ${times((tally) => tally.last_success_at)}::timestamptz[],
-        ${times((tally) => tally.last_failure_at)}::timestamptz[],
-        ${plainArray(tallies.map((tally) => tally.failures))}::int[],
-        ${times((tally) => tally.first_failure_at)}::timestamptz[]
-      ) as tally (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at)
-      left join (
-        select endpoint_id, count(*) as count from advanced where is_settled group by endpoint_id
-      ) settled on settled.endpoint_id = tally.endpoint_id
+      select endpoint_id, -sum(settled), max(last_success_at), max(last_failure_at), sum(failures), max(first_failure_at)
+      from (
+        select *, 0 as settled from unnest(
+          ${plainArray(tallies.map((tally) => tally.endpoint_id))}::text[],
+          ${times((tally) => tally.last_success_at)}::timestamptz[],
+          ${times((tally) => tally.last_failure_at)}::timestamptz[],
+          ${plainArray(tallies.map((tally) => tally.failures))}::int[],
+          ${times((tally) => tally.first_failure_at)}::timestamptz[]
+        ) as tally (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at)
+        union all
+        select endpoint_id, null, null, 0, null, 1 from advanced where is_settled
+      ) change
+      group by endpoint_id
     )
     select id as delivery_id, endpoint_id, attempt_count, status,
       case when claim_id is null then due_at end as due_at

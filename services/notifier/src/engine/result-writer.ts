@@ -5,10 +5,11 @@ import { flushSize } from './metrics.ts'
 
 const mostRows = 200
 const gatherMs = 3
-const mostFlushes = 2
 const pauseMs = 200
 const longestPauseMs = 2_000
 const mostTries = 3
+/** Batches written at a time, each on a connection. */
+export const mostFlushes = 2
 
 export interface ResultWriterOptions<Written> {
   write: (results: Result[]) => Promise<Written>

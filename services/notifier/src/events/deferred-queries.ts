@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { plainArray } from '../arrays.ts'
+import { base64Array, plainArray } from '@licensing/database/arrays'
 
 export interface DeferredEvent {
   account_id: string
@@ -13,14 +13,10 @@ export async function insertDeferred(sql: Sql, events: DeferredEvent[]): Promise
     insert into deferred_events (account_id, payload, trace_parent)
     select event.account_id, decode(event.payload, 'base64'), event.trace_parent from unnest(
       ${plainArray(events.map((event) => event.account_id))}::text[],
-      ${plainArray(events.map((event) => base64Of(event.payload)))}::text[],
+      ${base64Array(events.map((event) => event.payload))}::text[],
       ${plainArray(events.map((event) => event.trace_parent))}::text[]
     ) with ordinality as event (account_id, payload, trace_parent, place)
     order by event.place`
-}
-
-function base64Of({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 }
 
 /** Whether events of an account wait in line: the next ones have to follow them. */

@@ -1,5 +1,5 @@
-import type { Sql } from '@licensing/database/connect'
-import { jsonArray, plainArray } from '../arrays.ts'
+import type { Sql, Statement } from '@licensing/database/connect'
+import { jsonArray, plainArray } from '@licensing/database/arrays'
 import { isInLine } from './deferred-queries.ts'
 
 /** An event as it is kept. */
@@ -36,8 +36,8 @@ export async function takeSequences(
   return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))
 }
 
-export async function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Promise<void> {
-  await sql`
+export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]): Statement {
+  return sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body, trace_parent)
     select ${recordedAt}, event.* from unnest(
       ${plainArray(events.map((event) => event.accountId))}::text[],

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
+import { sendAlong } from '@licensing/database/transaction'
 import { BatchTooLarge } from '@licensing/events/consumer-options'
 import type { Received } from '@licensing/events/consumer-options'
 import { toWebhook } from '@licensing/proto/webhook-events'
@@ -84,7 +85,8 @@ export async function recordEvents(
   })
   const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
   const fresh = engine.lease(deliveries, endpoints)
-  await Promise.all([insertEvents(tx, recordedAt, events), insertDeliveries(tx, deliveries, fresh.claim)])
+  await sendAlong(tx, insertEvents(tx, recordedAt, events))
+  await insertDeliveries(tx, deliveries, fresh.claim)
   return { send: fresh.send, inLine }
 }
 

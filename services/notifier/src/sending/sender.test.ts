@@ -283,3 +283,24 @@ test('a header that cannot be sent is a fault of the caller, not of the receiver
   )
   expect(sender.stats.inFlight).toBe(0)
 })
+
+test('answers that arrive at the same time on many connections are not mixed up', async () => {
+  await using receiver = await startReceiver((request, response) => {
+    response.write(`${request.url} `.repeat(20))
+    // In pieces, between those of the others.
+    setImmediate(() => response.end(`${request.url} `.repeat(20)))
+  })
+  await using sender = givenSender()
+  for (let round = 0; round < 5; round += 1) {
+    const paths = Array.from({ length: 40 }, (_, at) => `/hook/${round}/${at}`)
+    const results = await Promise.all(
+      paths.map((path, at) => {
+        const url = new URL(path, receiver.url).href
+        return sender.send(attemptTo(url, { endpointId: `whe_${at}` }))
+      }),
+    )
+    expect(results.map(({ responseExcerpt }) => responseExcerpt)).toEqual(
+      paths.map((path) => `${path} `.repeat(40)),
+    )
+  }
+})

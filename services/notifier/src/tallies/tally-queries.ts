@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
-import { plainArray } from '../arrays.ts'
+import { plainArray } from '@licensing/database/arrays'
 import type { EndpointHealth } from './endpoint-health.ts'
 import type { EndpointTally } from './endpoint-tally.ts'
 

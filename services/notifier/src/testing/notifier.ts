@@ -20,6 +20,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
 import type { Clock } from '../clock.ts'
+import { resultSettings } from '../database-settings.ts'
 import { notifierMigrations } from '../migrations.ts'
 import type { NotifierOptions } from '../notifier.ts'
 import { startNotifier } from '../notifier.ts'
@@ -88,7 +89,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   started.defer(() => own.close())
   const clock = new TestClock()
   await keepPartitions(sql, clock.now(), log)
-  const start = () => startReplica(sql, own, clock, options)
+  const start = () => startReplica({ sql, databaseUrl: database.url, nats: own, clock }, options)
   const { calls, address } = started.use(await start())
 
   const of = { accountId: newId('acct'), applicationId: newId('app') }
@@ -127,11 +128,17 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   }
 }
 
-async function startReplica(sql: Database, nats: Nats, clock: Clock, options: Options) {
+async function startReplica(
+  { sql, databaseUrl, nats, clock }: { sql: Database; databaseUrl: string; nats: Nats; clock: Clock },
+  options: Options,
+) {
   await using started = new AsyncDisposableStack()
+  const resultSql = connect(databaseUrl, { name: 'notifier-results', max: 2, settings: resultSettings })
+  started.defer(() => resultSql.end({ timeout: 5 }))
   const { receiver, ...given } = options
   const notifier = startNotifier({
     sql,
+    resultSql,
     nats,
     log,
     clock,

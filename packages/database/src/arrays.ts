@@ -3,7 +3,7 @@
 
 type Plain = string | number | bigint | null
 
-/** Of ids, numbers and times, in which nothing has to be escaped. */
+/** Of ids, names, numbers, times and base64, in which nothing has to be escaped, and no text is empty. */
 export function plainArray(values: Plain[]): string {
   return `{${values.map((value) => value ?? 'null').join(',')}}`
 }
@@ -11,4 +11,13 @@ export function plainArray(values: Plain[]): string {
 /** Of JSON texts: they hold no control characters, so that JSON's escapes and those of an array are the same. */
 export function jsonArray(texts: string[]): string {
   return `{${texts.map((text) => JSON.stringify(text)).join(',')}}`
+}
+
+/** Of bytes, as base64 for `decode`. */
+export function base64Array(values: Uint8Array[]): string {
+  return plainArray(
+    values.map(({ buffer, byteOffset, byteLength }) =>
+      Buffer.from(buffer, byteOffset, byteLength).toString('base64'),
+    ),
+  )
 }
