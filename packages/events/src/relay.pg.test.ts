@@ -239,8 +239,9 @@ test('an outbox that has grown is read as a small one is: by its indexes', async
     expect(row!.deleted).toBe(5_060)
     return row!.read
   })
-  // By index some 20,000: each row a few times. By plans for an empty table 85,000 to 300,000.
-  expect(read).toBeLessThan(30_000)
+  // By index some 45,000: each row a few times, and those that are counted to see how fast it grows. By plans for an empty
+  // table 195,000 to 560,000.
+  expect(read).toBeLessThan(80_000)
   await nats.close()
 })
 
