@@ -1,26 +1,33 @@
 import { createTestDatabase } from '@licensing/test-support/database'
 import { expect, test } from 'vitest'
 import { connect } from './connect.ts'
+import type { Statement, Transaction } from './connect.ts'
 import { isDatabaseUnavailable } from './problems.ts'
 import { sendTogether } from './send-together.ts'
 import { sendAlong, transaction } from './transaction.ts'
 
-test('transactions that deadlock are tried again, and all of them end committed', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'deadlock', max: 4 })
-  await sql`create table counter (id int primary key, value int not null)`
-  await sql`insert into counter values (1, 0), (2, 0)`
-  const add = (first: number, second: number) =>
-    transaction(sql, async (tx) => {
-      await tx`update counter set value = value + 1 where id = ${first}`
-      await tx`select pg_sleep(0.01)`
-      await tx`update counter set value = value + 1 where id = ${second}`
-    })
-  for (let round = 0; round < 3; round += 1) await Promise.all([add(1, 2), add(2, 1)])
-  const rows = await sql<{ value: number }[]>`select value from counter`
-  expect(rows.map((row) => row.value)).toEqual([6, 6])
-  await sql.end()
-})
+test.for([
+  ['waited for', async (_tx: Transaction, statement: Statement) => void (await statement)],
+  ['sent along', sendAlong],
+] as const)(
+  'transactions that deadlock in a statement %s are tried again, and all end committed',
+  async ([, send]) => {
+    await using database = await createTestDatabase()
+    const sql = connect(database.url, { name: 'deadlock', max: 4 })
+    await sql`create table counter (id int primary key, value int not null)`
+    await sql`insert into counter values (1, 0), (2, 0)`
+    const add = (first: number, second: number) =>
+      transaction(sql, async (tx) => {
+        await tx`update counter set value = value + 1 where id = ${first}`
+        await tx`select pg_sleep(0.01)`
+        await send(tx, tx`update counter set value = value + 1 where id = ${second}`)
+      })
+    for (let round = 0; round < 3; round += 1) await Promise.all([add(1, 2), add(2, 1)])
+    const rows = await sql<{ value: number }[]>`select value from counter`
+    expect(rows.map((row) => row.value)).toEqual([6, 6])
+    await sql.end()
+  },
+)
 
 test('what the work throws rolls back and reaches the caller', async () => {
   await using database = await createTestDatabase()
@@ -95,23 +102,6 @@ test.for(['nothing', 'another statement'])(
     await sql.end()
   },
 )
-
-test('a statement that is sent along and deadlocks is tried again with its transaction', async () => {
-  await using database = await createTestDatabase()
-  const sql = connect(database.url, { name: 'along', max: 4 })
-  await sql`create table counter (id int primary key, value int not null)`
-  await sql`insert into counter values (1, 0), (2, 0)`
-  const add = (first: number, second: number) =>
-    transaction(sql, async (tx) => {
-      await tx`update counter set value = value + 1 where id = ${first}`
-      await tx`select pg_sleep(0.01)`
-      await sendAlong(tx, tx`update counter set value = value + 1 where id = ${second}`)
-    })
-  for (let round = 0; round < 3; round += 1) await Promise.all([add(1, 2), add(2, 1)])
-  const rows = await sql<{ value: number }[]>`select value from counter`
-  expect(rows.map((row) => row.value)).toEqual([6, 6])
-  await sql.end()
-})
 
 test('outside of such a transaction a statement is waited for', async () => {
   await using database = await createTestDatabase()
