@@ -8,7 +8,7 @@ export function plainArray(values: Plain[]): string {
   return `{${values.map((value) => value ?? 'null').join(',')}}`
 }
 
-/** Of JSON texts: they hold no control characters, so that JSON's escapes and those of an array are the same. */
+/** Of JSON texts, or of others without control characters: JSON's escapes and those of an array are the same then. */
 export function jsonArray(texts: string[]): string {
   return `{${texts.map((text) => JSON.stringify(text)).join(',')}}`
 }

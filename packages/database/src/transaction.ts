@@ -16,9 +16,14 @@ const sentAlong = new WeakMap<object, Statement[]>()
 export async function transaction<T>(sql: Database, work: (tx: Transaction) => Promise<T>): Promise<T> {
   return retrying(async () => {
     const sent: Statement[] = []
-    const result = await sql.begin((tx) => {
+    const result = await sql.begin(async (tx) => {
       sentAlong.set(tx, sent)
-      return work(tx)
+      try {
+        return await work(tx)
+      } finally {
+        // V8 keeps the values of a WeakMap until it collects the whole heap.
+        sentAlong.delete(tx)
+      }
     })
     // After one that failed PostgreSQL has answered the commit with a rollback.
     await Promise.all(sent)

@@ -37,10 +37,12 @@ interface FeedOptions {
   after: bigint
   /** Leaves the payloads out. */
   headersOnly?: boolean
+  /** How many messages arrive before they are given out, at most; 1,000 when absent. */
+  atOnce?: number
   signal: AbortSignal
 }
 
-const bufferSize = 1_000
+const usuallyAtOnce = 1_000
 const expiresMs = 10_000
 const heartbeatMs = 2_500
 const tailCheckMs = 2_500
@@ -57,7 +59,7 @@ const forgottenMs = 60_000
  * - What was delivered last is compared with what JetStream says it has delivered, for the end of a burst.
  */
 export async function openFeed(options: FeedOptions): Promise<Feed> {
-  const { nats, source, partition, service, after, signal } = options
+  const { nats, source, partition, service, after, atOnce = usuallyAtOnce, signal } = options
   const interruption = nats.interruption()
   if (interruption.aborted) throw new Interrupted('nats is unavailable')
   const stream = streamOf(source)
@@ -77,11 +79,11 @@ export async function openFeed(options: FeedOptions): Promise<Feed> {
   })
   const consumer = await connection.jetstream().consumers.get(stream, name)
   const messages = await consumer.consume({
-    max_messages: bufferSize,
+    max_messages: atOnce,
     expires: expiresMs,
     idle_heartbeat: heartbeatMs,
   })
-  const flow = new Flow(messages)
+  const flow = new Flow(messages, atOnce)
   const interrupted = () => flow.fail(new Interrupted('the connection to nats ended'))
   interruption.addEventListener('abort', interrupted, { once: true })
   signal.addEventListener('abort', flow.wake, { once: true })
@@ -115,9 +117,11 @@ class Flow {
   #arrived = () => {}
   #drained = () => {}
   readonly #messages: ConsumerMessages
+  readonly #most: number
 
-  constructor(messages: ConsumerMessages) {
+  constructor(messages: ConsumerMessages, most: number) {
     this.#messages = messages
+    this.#most = most
     this.#receive().catch((error: unknown) => this.fail(asError(error)))
     this.#follow().catch((error: unknown) => this.fail(asError(error)))
   }
@@ -166,7 +170,7 @@ class Flow {
       this.#buffer.push(message)
       this.#arrived()
       // JetStream is asked for more only by a loop that goes on.
-      while (this.#buffer.length >= bufferSize && !this.#problem) {
+      while (this.#buffer.length >= this.#most && !this.#problem) {
         await new Promise<void>((resolve) => {
           this.#drained = resolve
         })

@@ -1,4 +1,4 @@
-import { base64Array, plainArray } from '@licensing/database/arrays'
+import { base64Array, jsonArray, plainArray } from '@licensing/database/arrays'
 import type { Sql, Statement } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
 
@@ -13,6 +13,8 @@ export interface NewOutboxRow {
 
 export interface OutboxRow {
   position: bigint
+  /** Where the row lies: it is never updated. */
+  place: string
   account_id: string
   event_id: string
   partition: number
@@ -54,7 +56,8 @@ export function lockRelay(tx: Sql): Statement<{ locked: boolean }> {
       set_config('enable_sort', 'off', true), set_config('synchronous_commit', 'off', true)`
 }
 
-const columns = (sql: Sql) => sql`position, account_id, event_id, partition, name, payload, trace_parent`
+const columns = (sql: Sql) =>
+  sql`position, ctid::text as place, account_id, event_id, partition, name, payload, trace_parent`
 
 /**
  * Events to publish: the first ones of each account, accounts by name. An account's rows are in the order of their
@@ -77,7 +80,7 @@ export async function listShares(
       union all
       select ${next(tx`w.account`)} from waiting w where w.account is not null
     )
-    select ${columns(tx)} from waiting w cross join lateral (
+    select o.* from waiting w cross join lateral (
       select ${columns(tx)} from outbox where account_id between w.account and w.account
       order by account_id, position limit ${each}
     ) o
@@ -135,6 +138,14 @@ export async function oldestAge(sql: Sql): Promise<number> {
   return row?.age_seconds ?? 0
 }
 
+/**
+ * By their places. By their positions PostgreSQL read all of the other index where it believed that there is nothing: with
+ * 200,000 rows 1.2 ms for each batch. A row that has come into a place since lies after all of these; `+ 0` keeps the
+ * indexes out of it.
+ */
 export function deletePublished(tx: Sql, rows: OutboxRow[]): Statement {
-  return tx`delete from outbox where position = any(${rows.map(({ position }) => String(position))}::bigint[])`
+  const last = rows.map(({ position }) => position).reduce((a, b) => (a > b ? a : b), 0n)
+  return tx`
+    delete from outbox
+    where ctid = any(${jsonArray(rows.map(({ place }) => place))}::tid[]) and position + 0 <= ${last}`
 }

@@ -4,19 +4,26 @@
  */
 export class Deadline {
   isPast = false
-  /** What is to be ended at present. */
-  onPast: (() => void) | null = null
+  #end: (() => void) | null = null
   readonly #timer: NodeJS.Timeout
 
   constructor(timeoutMs: number) {
     this.#timer = setTimeout(() => {
       this.isPast = true
-      this.onPast?.()
+      this.#end?.()
     }, timeoutMs)
+  }
+
+  /**
+   * What it ends from now on. V8 takes a function that is written where it is assigned to a property for one that stays,
+   * and keeps it, with all that it knows, until the whole heap is collected: here it is an argument first.
+   */
+  ends(end: () => void) {
+    this.#end = end
   }
 
   clear() {
     clearTimeout(this.#timer)
-    this.onPast = null
+    this.#end = null
   }
 }

@@ -105,7 +105,7 @@ export class Sender {
 
   async #exchangeOn(connection: Connection, attempt: Attempt, deadline: Deadline): Promise<Exchange> {
     const exchange = new Exchange(connection, attempt)
-    deadline.onPast = () => exchange.cut(this.#timedOut('no answer'))
+    deadline.ends(() => exchange.cut(this.#timedOut('no answer')))
     await exchange.settled
     if (exchange.error === null) this.#idle.put(attempt.endpointId, connection)
     else connection.destroy()
@@ -114,7 +114,7 @@ export class Sender {
 
   async #open(url: string, deadline: Deadline): Promise<Connection> {
     const abort = new AbortController()
-    deadline.onPast = () => abort.abort()
+    deadline.ends(() => abort.abort())
     try {
       const target = targetOf(url)
       const socket = await this.#connect(target, abort.signal)
