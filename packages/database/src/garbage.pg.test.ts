@@ -2,12 +2,12 @@ import { createTestDatabase } from '@licensing/test-support/database'
 import { oldBytesOf } from '@licensing/test-support/old-generation'
 import { expect, test } from 'vitest'
 
-// See docs/decisions/0003. Without the patch: 1,000 bytes for a statement, 5,000 for a transaction.
+// See docs/decisions/0003. Without the patch: 1,000 bytes for a statement, 5,500 for a transaction, 2,500 for a reservation.
 test.for([
   ['a statement', 'sql`select ${1}::int`'],
   ['a transaction', 'transaction(sql, async (tx) => { await tx`select ${1}::int` })'],
   [
-    'one with a statement that is sent along',
+    'a transaction with a statement that is sent along',
     'transaction(sql, (tx) => sendAlong(tx, tx`select ${1}::int`))',
   ],
   [

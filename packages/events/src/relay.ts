@@ -43,7 +43,7 @@ const alone = { share: 200, restMs: 50 }
 const beside = { share: 20, restMs: 20 }
 const besideMs = 1_000
 // An account that commits more in a second than is published even when it is alone falls behind at any pace: the others
-// come first while it does, and it has some 190 a second.
+// come first while it does, and it has some 200 a second.
 const flood = { from: 3_000, restMs: 100 }
 // Accounts looked at in a second: to find that one is a flood reads 3,000 entries of an index.
 const mostMeasured = 20
