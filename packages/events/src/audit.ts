@@ -7,10 +7,10 @@ import { countMissed, findAuditRange, recordAudited } from './missed-queries.ts'
 import { eventIdOf } from './received.ts'
 import { streamOf } from '@licensing/proto/event-streams'
 
-// What arrives together is read without a pause: 1,000 messages took 40 ms, for which all events waited.
-const chunkSize = 100
-// The whole of a large stream is compared once, after an upgrade: not faster than this process can spare.
-const pauseMs = 20
+// All events wait while a part is read: NATS 2.9 takes 0.24 ms for each message of a consumer that starts in the middle of
+// a stream, 2.10 a tenth of it. So parts are small, and three quarters of the time are left to others.
+const chunkSize = 25
+const restsPerRead = 3
 
 const missed = new Gauge({
   name: 'events_missed',
@@ -48,6 +48,7 @@ export async function auditPartition(
   try {
     let found = 0
     for (let read = 0, reached = 0n; read < feed.waiting && reached < upTo && !signal.aborted;) {
+      const startedAt = performance.now()
       const batch = await feed.next(chunkSize)
       if (batch.length === 0) break
       read += batch.length
@@ -59,7 +60,7 @@ export async function auditPartition(
         upTo: reached < upTo ? reached : upTo,
         messages: await identify(manager, stream, consumed),
       })
-      await pause(pauseMs, signal)
+      await pause(restsPerRead * (performance.now() - startedAt), signal)
     }
     if (found > 0) log.error({ stream, partition, found }, 'events were never consumed: see the runbook')
   } finally {

@@ -70,3 +70,21 @@ test('deliveries lost at the end of a burst are read again though nothing follow
   await eventually(async () => expect(await effectsOf(sql)).toHaveLength(arrived + 1))
   expect(byAccount(await effectsOf(sql))).toEqual({ [account]: upTo(arrived + 1) })
 })
+
+test('a request for messages outlasts those it asks for, since NATS before 2.9.16 may end one without an answer', async () => {
+  await using starting = new AsyncDisposableStack()
+  const { sql, server } = starting.use(await givenServers())
+  const observer = starting.adopt(await connect({ servers: server.url }), (open) => open.close())
+  const requests: { batch: number; expires: number }[] = []
+  observer.subscribe('$JS.API.CONSUMER.MSG.NEXT.LICENSING_EVENTS.>', {
+    callback: (_, message) => void requests.push(message.json()),
+  })
+  await observer.flush()
+  const nats = starting.adopt(await connectNats(server.url, 'test', log), (open) => open.close())
+  const relay = startRelay({ sql, nats, source: 'licensing', streamReplicas: 1, log })
+  starting.defer(() => relay.stop())
+  const consumer = consume({ sql, nats })
+  starting.defer(() => consumer.stop())
+  await eventually(() => expect(requests.length).toBeGreaterThanOrEqual(partitionCount))
+  for (const { expires } of requests) expect(expires).toBeGreaterThanOrEqual(nanos(3_600_000))
+})
