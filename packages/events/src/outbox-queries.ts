@@ -67,10 +67,10 @@ const columns = (sql: Sql) =>
  * @param after the account after which to begin
  * @param without accounts that have had their share
  */
-export async function listShares(
+export function listShares(
   tx: Sql,
   { after, without, each, limit }: { after: string; without: string[]; each: number; limit: number },
-): Promise<OutboxRow[]> {
+): Statement<OutboxRow> {
   const next = (before: Statement) => tx`(
     select account_id from outbox where account_id > ${before} order by account_id limit 1
   )`
@@ -97,12 +97,11 @@ export interface Growth {
 }
 
 /** @param accounts each with the position after which its events are counted; null where none are to be counted */
-export async function findGrowth(
+export function findGrowth(
   tx: Sql,
   accounts: { id: string; after: bigint | null }[],
   floodFrom: number,
-): Promise<Growth[]> {
-  if (accounts.length === 0) return []
+): Statement<Growth> {
   return tx<Growth[]>`
     select loud.account_id, newest.position as newest, later.position is not null as is_flood
     from unnest(
@@ -119,7 +118,7 @@ export async function findGrowth(
     ) later on true`
 }
 
-/** Whether a replica of an earlier release has appended events, which do not name their account. */
+/** Whether events wait from before the outbox named their accounts: a stop of NATS has kept them over an upgrade. */
 export async function hasUnnamed(tx: Sql): Promise<boolean> {
   const rows = await tx`select from outbox where account_id = '' limit 1`
   return rows.length > 0

@@ -21,7 +21,8 @@ export interface NewEvent {
   occurredAt?: Date
 }
 
-const appended = new WeakSet<object>()
+/** The accounts of the events that a transaction appends. */
+const appended = new WeakMap<object, Set<string>>()
 
 /**
  * Writes events in the transaction of the change they tell of: both are committed, or neither. Lock the changed row
@@ -52,7 +53,8 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
     }
   })
   await sendAlong(tx, insertEvents(tx, rows, traceHeaders().traceparent ?? null))
-  appended.add(tx)
+  const accounts = appended.get(tx)
+  if (accounts) for (const { accountId } of rows) accounts.add(accountId)
   return rows.map((row) => row.id)
 }
 
@@ -62,17 +64,22 @@ export interface Outbox {
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
 }
 
-/** @param wake called after a commit that appended events; the relay's `wake` */
-export function createOutbox(sql: Database, wake: () => void): Outbox {
+/** @param wake called after a commit that appended events, with their accounts; the relay's `wake` */
+export function createOutbox(sql: Database, wake: (accounts: ReadonlySet<string>) => void): Outbox {
   return {
     async transaction(work) {
-      let wrote = false
+      let accounts = new Set<string>()
       const result = await transaction(sql, async (tx) => {
-        const value = await work(tx)
-        wrote = appended.has(tx)
-        return value
+        accounts = new Set()
+        appended.set(tx, accounts)
+        try {
+          return await work(tx)
+        } finally {
+          // V8 keeps the values of a WeakMap until it collects the whole heap.
+          appended.delete(tx)
+        }
       })
-      if (wrote) wake()
+      if (accounts.size > 0) wake(accounts)
       return result
     },
   }

@@ -24,7 +24,7 @@ test('an event goes out when its transaction commits and never when it rolls bac
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
   const failed = outbox.transaction(async (tx) => {
     await append(tx, suspended('acct_a', 99))
     throw new Error('rolled back')
@@ -128,7 +128,7 @@ test('an account with very many events delays no other, and each has its own in 
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
   // At once, as the archive of a plan writes them, and between others by name.
   await outbox.transaction((tx) => append(tx, ...many))
@@ -149,7 +149,7 @@ test('an account with very many events goes at full speed alone, and more slowly
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
   const timeOf = async (from: number, to: number, meanwhile: () => Promise<void>) => {
     const many = upTo(to)
       .slice(from)
@@ -181,7 +181,7 @@ test('an account that commits more than can be published gets less beside others
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
   let [quiet, loud] = [0, 0]
   const publishedIn = async (seconds: number, perSecond: number) => {
     const leftOf = async () => {
@@ -219,7 +219,7 @@ test('an outbox that has grown is read as a small one is: by its indexes', async
   // As PostgreSQL finds it most of the time: its plans are made for an empty table.
   await given.sql`analyze outbox`
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
   for (const number of upTo(30)) {
     await outbox.transaction((tx) => append(tx, suspended('acct_a', number)))
     await eventually(() => emptied(given.sql))

@@ -19,15 +19,18 @@ import {
   oldestAge,
   rollback,
 } from './outbox-queries.ts'
-import type { Growth, OutboxRow } from './outbox-queries.ts'
+import type { OutboxRow } from './outbox-queries.ts'
 import { publishInOrder } from './publish.ts'
 import type { Message } from './publish.ts'
 import { streamOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { ensureStream } from './streams.ts'
 
-/** Woken when there may be something to publish. */
-export type Relay = Pick<Loop, 'wake' | 'stop'>
+export interface Relay {
+  /** There may be something to publish, of these accounts if they are known. */
+  wake(accounts?: ReadonlySet<string>): void
+  stop: Loop['stop']
+}
 
 const batchSize = 1_000
 // What other replicas committed and did not publish, because they died, is found by this.
@@ -47,9 +50,9 @@ const besideMs = 1_000
 const flood = { from: 3_000, restMs: 100 }
 // Accounts looked at in a second: to find that one is a flood reads 3,000 entries of an index.
 const mostMeasured = 20
-const ageEveryMs = 1_000
+const measureEveryMs = 1_000
 const retryMs = 250
-const measureMs = 60_000
+const measureStreamMs = 60_000
 const publishTimeoutMs = 5_000
 
 const published = new Counter({ name: 'outbox_published_total', help: 'Events acknowledged by JetStream' })
@@ -118,13 +121,16 @@ export function startRelay(options: {
   })
   const measuring = startLoop({
     work: measure,
-    everyMs: measureMs,
+    everyMs: measureStreamMs,
     // Without NATS nothing is published either, which is reported above.
     failed: (error) => options.log.debug({ err: error }, 'the stream could not be measured'),
     isOutage: isDatabaseOutage,
   })
   return {
-    wake: () => loop.wake(),
+    wake(accounts) {
+      // It looks when the first rest ends, whatever is committed until then.
+      if (accounts === undefined || !shares.haveRest(accounts)) loop.wake()
+    },
     async stop() {
       await Promise.all([loop.stop(), measuring.stop()])
     },
@@ -137,8 +143,7 @@ function measureStream({ config, state }: StreamInfo): void {
 }
 
 /**
- * One transaction, in three round trips to PostgreSQL instead of five: what the next batch waits for, and with it the
- * events of others.
+ * One transaction, in two round trips to PostgreSQL: what the next batch waits for, and with it the events of others.
  *
  * @returns milliseconds until there may be more to publish
  */
@@ -149,9 +154,13 @@ async function publishBatch(
   const js = nats.connection.jetstream({ timeout: publishTimeoutMs })
   const connection = await sql.reserve()
   try {
-    const [, [lock]] = await sendTogether(begin(connection), lockRelay(connection))
+    const [, [lock], found] = await sendTogether(
+      begin(connection),
+      lockRelay(connection),
+      listShares(connection, shares.next()),
+    )
     const isAlone = lock!.locked
-    const rows = isAlone ? await shares.next(connection) : []
+    const rows = isAlone ? await shares.take(connection, found) : []
     const [first, ...others] = rows.map((row) => messageOf(row, source))
     const stored = first ? await publishInOrder(nats.connection, js, [first, ...others]) : 0
     const done = rows.slice(0, stored)
@@ -184,7 +193,8 @@ function messageOf(row: OutboxRow, source: Source): Message {
 class Shares {
   #after = ''
   #isAll = true
-  #measuredAt = 0
+  #measuredAt = -Infinity
+  #hasUnnamed = false
   /** Accounts that rest, and until when. */
   readonly #rests = new Map<string, number>()
   /** The account published last, and until when those go more slowly that have more than their share. */
@@ -196,35 +206,33 @@ class Shares {
   #newest = new Map<string, bigint | null>()
   #floods = new Set<string>()
 
-  async next(tx: Sql): Promise<OutboxRow[]> {
+  /** What to list for the next batch. */
+  next() {
     const now = performance.now()
     this.#pace = now < this.#besideUntil ? beside : alone
     for (const [account, until] of this.#rests) if (until <= now) this.#rests.delete(account)
-    const measure = now - this.#measuredAt >= ageEveryMs
-    if (measure) this.#measuredAt = now
-    const full = measure ? [...this.#full].slice(0, mostMeasured) : []
-    const [rows, isInOrder, age, growths] = await Promise.all([
-      listShares(tx, {
-        after: this.#after,
-        without: [...this.#rests.keys()],
-        each: this.#pace.share,
-        limit: batchSize,
-      }),
-      hasUnnamed(tx),
-      measure ? oldestAge(tx) : undefined,
-      findGrowth(
-        tx,
-        full.map((id) => ({ id, after: this.#newest.get(id) ?? null })),
-        flood.from,
-      ),
-    ])
-    if (age !== undefined) waiting.set(age)
-    if (measure) this.#grown(growths)
-    const taken = isInOrder ? await listInOrder(tx, batchSize) : rows
+    return {
+      after: this.#after,
+      without: [...this.#rests.keys()],
+      each: this.#pace.share,
+      limit: batchSize,
+    }
+  }
+
+  /** @param found what was listed for it. @returns what to publish */
+  async take(tx: Sql, found: OutboxRow[]): Promise<OutboxRow[]> {
+    if (performance.now() - this.#measuredAt >= measureEveryMs) await this.#measure(tx)
+    const rows = this.#hasUnnamed ? await listInOrder(tx, batchSize) : found
     // What follows the last account, and then what comes before it.
-    this.#isAll = taken.length < batchSize && this.#after === ''
-    this.#after = taken.length < batchSize || isInOrder ? '' : taken.at(-1)!.account_id
-    return taken
+    this.#isAll = rows.length < batchSize && this.#after === ''
+    this.#after = rows.length < batchSize || this.#hasUnnamed ? '' : rows.at(-1)!.account_id
+    return rows
+  }
+
+  /** Whether nothing of these accounts is published before a rest ends. */
+  haveRest(accounts: ReadonlySet<string>): boolean {
+    const now = performance.now()
+    return [...accounts].every((account) => (this.#rests.get(account) ?? now) > now)
   }
 
   published(rows: OutboxRow[]): void {
@@ -242,7 +250,20 @@ class Shares {
     this.#latest = latest
   }
 
-  #grown(growths: Growth[]): void {
+  async #measure(tx: Sql): Promise<void> {
+    this.#measuredAt = performance.now()
+    const full = [...this.#full].slice(0, mostMeasured)
+    const [age, isUnnamed, growths] = await Promise.all([
+      oldestAge(tx),
+      hasUnnamed(tx),
+      findGrowth(
+        tx,
+        full.map((id) => ({ id, after: this.#newest.get(id) ?? null })),
+        flood.from,
+      ),
+    ])
+    waiting.set(age)
+    this.#hasUnnamed = isUnnamed
     this.#full.clear()
     this.#newest = new Map(growths.map(({ account_id: account, newest }) => [account, newest]))
     this.#floods = new Set(

@@ -68,7 +68,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     streamBytes: options.streamBytes,
     log,
   })
-  const outbox = createOutbox(sql, () => relay.wake())
+  const outbox = createOutbox(sql, (accounts) => relay.wake(accounts))
   const snapshots = createSnapshots(sql)
   const patience = createPatience()
   const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, log }
