@@ -7,8 +7,8 @@ import { countMissed, findAuditRange, recordAudited } from './missed-queries.ts'
 import { eventIdOf } from './received.ts'
 import { streamOf } from '@licensing/proto/event-streams'
 
-// All events wait while a part is read: NATS 2.9 takes 0.24 ms for each message of a consumer that starts in the middle of
-// a stream, 2.10 a tenth of it. So parts are small, and three quarters of the time are left to others.
+// All events wait while a part is read: of 10,000 messages NATS 2.9 takes 0.24 ms for each, 2.10 a tenth of it. So parts are
+// small, and three quarters of the time are left to others.
 const chunkSize = 25
 const restsPerRead = 3
 

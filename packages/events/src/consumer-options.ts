@@ -39,7 +39,7 @@ export interface ConsumerOptions {
    * rollback. What it returns, if anything, is called after the commit of what it did. Where it throws `BatchTooLarge`, it is given fewer at a time.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
-  /** Milliseconds between comparisons of what the stream holds with what was consumed; a minute when absent. */
+  /** Milliseconds between comparisons of what the stream holds with what was consumed; 10 s when absent. */
   auditEveryMs?: number
   /** Called after the commit of each batch. */
   committed?: () => void

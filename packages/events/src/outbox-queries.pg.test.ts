@@ -1,10 +1,20 @@
+import type { Sql } from '@licensing/database/connect'
 import { sendTogether } from '@licensing/database/send-together'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
 import { begin, commit, deletePublished, listShares, lockRelay } from './outbox-queries.ts'
 import { givenDatabase, suspended, upTo } from './testing/given.ts'
 
-const first = { after: '', without: [], each: 20, limit: 100 }
+/** The first events to publish, as a relay finds them. */
+async function listed(connection: Sql) {
+  const [, , rows] = await sendTogether(
+    begin(connection),
+    lockRelay(connection),
+    listShares(connection, { after: '', without: [], each: 20, limit: 100 }),
+    commit(connection),
+  )
+  return rows
+}
 
 test('published events are deleted where they lie, and no index is read for it', async () => {
   await using given = await givenDatabase()
@@ -19,7 +29,7 @@ test('published events are deleted where they lie, and no index is read for it',
   }
   const pages: number[] = []
   for (const left of [100, 16]) {
-    const rows = await listShares(connection, first)
+    const rows = await listed(connection)
     const before = await indexPagesRead()
     await sendTogether(
       begin(connection),
@@ -38,14 +48,49 @@ test('published events are deleted where they lie, and no index is read for it',
 test('an event that has come where a published one lay is not deleted with it', async () => {
   await using given = await givenDatabase()
   const { sql } = given
+  const connection = await sql.reserve()
   await sql.begin((tx) => append(tx, suspended('acct_a', 1), suspended('acct_a', 2)))
-  const rows = await listShares(sql, first)
+  const rows = await listed(connection)
   // An operator deletes them while they are published, and PostgreSQL gives their place to others.
   await sql`delete from outbox`
   await sql`vacuum outbox`
   await sql.begin((tx) => append(tx, suspended('acct_b', 1), suspended('acct_b', 2)))
-  const later = await listShares(sql, first)
+  const later = await listed(connection)
   expect(later.map(({ place }) => place)).toEqual(rows.map(({ place }) => place))
   await deletePublished(sql, rows)
-  expect(await listShares(sql, first)).toEqual(later)
+  expect(await listed(connection)).toEqual(later)
+  connection.release()
+})
+
+test('a relay that has to leave the events to another reads none of them', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await sql.begin((tx) => append(tx, suspended('acct_a', 1)))
+  const [holder, other] = [await sql.reserve(), await sql.reserve()]
+  await sendTogether(begin(holder), lockRelay(holder))
+  expect(await listed(other)).toEqual([])
+  await commit(holder)
+  expect(await listed(other)).toHaveLength(1)
+  holder.release()
+  other.release()
+})
+
+test('PostgreSQL gathers no statistics of the outbox, and locks nobody out to shorten it once it is empty', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  await sql.begin((tx) => append(tx, ...upTo(1_000).map((number) => suspended('acct_a', number))))
+  await sql`delete from outbox`
+  const sizeOf = async () => {
+    const [row] = await sql<{ bytes: number }[]>`select pg_relation_size('outbox')::int as bytes`
+    return row!.bytes
+  }
+  const full = await sizeOf()
+  expect(full).toBeGreaterThan(100_000)
+  await sql`vacuum outbox`
+  expect(await sizeOf()).toBe(full)
+
+  const [row] = await sql<{ options: string[] }[]>`
+    select reloptions as options from pg_class where oid = 'outbox'::regclass`
+  // More changes than a table can have.
+  expect(row!.options).toContain('autovacuum_analyze_threshold=2147483647')
 })

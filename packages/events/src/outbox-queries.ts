@@ -47,13 +47,14 @@ export const rollback = (connection: Sql): Statement => connection`rollback`
  * with 40,000 rows such a plan takes 2.5 s. The commit does not wait for the disk: where PostgreSQL crashes and the deletes
  * are lost, the events are published again under the same ids.
  *
- * @returns not `locked` where another publishes
+ * @returns not `locked` where another publishes; then `listShares` in the same transaction finds nothing
  */
 export function lockRelay(tx: Sql): Statement<{ locked: boolean }> {
   return tx<{ locked: boolean }[]>`
-    select pg_try_advisory_xact_lock(${locks.relay}) as locked,
+    select locked, set_config('relay.locked', locked::text, true),
       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-      set_config('enable_sort', 'off', true), set_config('synchronous_commit', 'off', true)`
+      set_config('enable_sort', 'off', true), set_config('synchronous_commit', 'off', true)
+    from (select pg_try_advisory_xact_lock(${locks.relay}) as locked) relay`
 }
 
 const columns = (sql: Sql) =>
@@ -62,7 +63,7 @@ const columns = (sql: Sql) =>
 /**
  * Events to publish: the first ones of each account, accounts by name. An account's rows are in the order of their
  * commits. By both columns, so that only the index of accounts gives the order: the one of positions would pass over the
- * rows of all other accounts.
+ * rows of all other accounts. Sent behind `lockRelay`, without waiting for its answer.
  *
  * @param after the account after which to begin
  * @param without accounts that have had their share
@@ -84,7 +85,7 @@ export function listShares(
       select ${columns(tx)} from outbox where account_id between w.account and w.account
       order by account_id, position limit ${each}
     ) o
-    where w.account <> all(${without}) limit ${limit}`
+    where w.account <> all(${without}) and current_setting('relay.locked') = 'true' limit ${limit}`
 }
 
 /** How an account's part of the outbox grows. */

@@ -177,6 +177,38 @@ test('an account with very many events goes at full speed alone, and more slowly
   await nats.close()
 })
 
+test('an account that rests does not have the outbox looked at each time it commits', async () => {
+  await using given = await givenServers()
+  const nats = await connectNats(given.server.url, 'test', log)
+  const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
+  const outbox = createOutbox(given.sql, (accounts) => relay.wake(accounts))
+  // Some five seconds at full speed: 200 events every 50 ms.
+  await outbox.transaction((tx) =>
+    append(tx, ...upTo(20_000).map((number) => suspended('acct_loud', number))),
+  )
+  let committed = 20_000
+  const startedMs = performance.now()
+  const seconds = () => (performance.now() - startedMs) / 1_000
+  while (seconds() < 2) await outbox.transaction((tx) => append(tx, suspended('acct_loud', (committed += 1))))
+  await relay.stop()
+  const took = seconds()
+  const scans = async () => {
+    const [row] = await given.sql<{ scans: number }[]>`
+      select idx_scan::int as scans from pg_stat_user_indexes where indexrelname = 'outbox_of_account'`
+    return row!.scans
+  }
+  // What a connection has counted is seen a second later.
+  const counted = await eventually(async () => {
+    const before = await scans()
+    await pause(1_200)
+    expect(await scans()).toBe(before)
+    return before
+  })
+  // A look begins with the first account, tries the next one, and reads the first events; once a second it measures more.
+  expect(counted).toBeLessThan(took * 20 * 6 + 50)
+  await nats.close()
+})
+
 test('an account that commits more than can be published gets less beside others, until it commits less', async () => {
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
