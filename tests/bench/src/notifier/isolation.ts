@@ -17,11 +17,6 @@ export class Delays {
     this.#waits = waits
   }
 
-  /** Those of several rounds. */
-  static of(rounds: Delays[]): Delays {
-    return new Delays(rounds.flatMap((round) => round.#waits))
-  }
-
   /** Those of the events in one partition. */
   in(partition: number): Delays {
     return new Delays(this.#waits.filter((wait) => wait.partition === partition))

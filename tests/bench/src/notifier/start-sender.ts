@@ -20,12 +20,20 @@ export type Order =
   | { do: 'flood'; number: number; vendor: Vendor; perSecond: number }
   | { do: 'stop'; number: number }
 
-/** On the servers of the bed, with a database of its own. */
-export async function startSender(bed: Bed): Promise<Sender> {
-  await bed.sql`create database sender`
+/**
+ * On the servers of the bed, with a database of its own.
+ *
+ * @param options.publishes false: what it commits stays in its outbox, and costs the machine no more than the commits
+ */
+export async function startSender(bed: Bed, { publishes } = { publishes: true }): Promise<Sender> {
+  const database = publishes ? 'sender' : 'silent_sender'
+  await bed.sql`create database ${bed.sql(database)}`
   const databaseUrl = new URL(bed.databaseUrl)
-  databaseUrl.pathname = '/sender'
-  const child = fork(new URL('sender.ts', import.meta.url), [databaseUrl.href, bed.natsUrl])
+  databaseUrl.pathname = `/${database}`
+  const child = fork(new URL('sender.ts', import.meta.url), [
+    databaseUrl.href,
+    ...(publishes ? [bed.natsUrl] : []),
+  ])
   await once(child, 'message')
   const waiting = new Map<number, (answer: never) => void>()
   child.on('message', (answer: { number: number }) => waiting.get(answer.number)?.(answer as never))
