@@ -8,7 +8,7 @@ import { dockerNats, removeContainer } from './nats-docker.ts'
 import { findNatsProgram, type NatsProgram } from './nats-program.ts'
 import { startOnPort } from './ports.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
-import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
+import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const START_TIMEOUT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
@@ -118,9 +118,11 @@ async function launchNats(
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })
   for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(10)) {
     if (server.endedBy() !== undefined) {
-      const log = await endOfLog(logFile)
+      const log = await server.written()
       if (/address already in use|port is already allocated/i.test(log)) return undefined
-      throw new Error(`NATS did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
+      throw new Error(
+        `NATS did not start (${server.endedBy()}); its log ${logFile} ends with:\n${lastLines(log)}`,
+      )
     }
     if (await answers(port, name)) return server
   }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
+import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 import { CHECKOUT } from './services.ts'
 
 /**
@@ -57,7 +57,7 @@ export async function untilReady(
     signal?.throwIfAborted()
     const ended = node.server.endedBy()
     if (ended !== undefined)
-      throw new NotReadyError(node, `ended (${ended})`, await endOfLog(node.logFile, 12))
+      throw new NotReadyError(node, `ended (${ended})`, lastLines(await node.server.written(), 12))
     const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
     if (response?.ok === true) {
       await response.body?.cancel()
@@ -69,7 +69,7 @@ export async function untilReady(
   throw new NotReadyError(
     node,
     `is not ready after ${timeoutMs / 1000} s (${answered})`,
-    await endOfLog(node.logFile, 12),
+    lastLines(await node.server.written(), 12),
   )
 }
 

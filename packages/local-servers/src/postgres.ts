@@ -7,7 +7,7 @@ import { postgresAccount } from './postgres-account.ts'
 import { clearLeftovers, ensureCluster, POSTGRES_ENVIRONMENT } from './postgres-cluster.ts'
 import { findPostgresPrograms } from './postgres-programs.ts'
 import { postgresSettings } from './postgres-settings.ts'
-import { endOfLog, startServerProcess, type ServerProcess } from './server-process.ts'
+import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const START_TIMEOUT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
@@ -103,11 +103,13 @@ async function launchPostgres(
   })
   for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(15)) {
     if (server.endedBy() !== undefined) {
-      const log = await endOfLog(logFile)
+      const log = await server.written()
       // The second: processes of a killed server still hold the data; they end within moments.
       if (log.includes('Address already in use')) return undefined
       if (log.includes('pre-existing shared memory block')) return undefined
-      throw new Error(`PostgreSQL did not start (${server.endedBy()}); its log ${logFile} ends with:\n${log}`)
+      throw new Error(
+        `PostgreSQL did not start (${server.endedBy()}); its log ${logFile} ends with:\n${lastLines(log)}`,
+      )
     }
     if (await isReady(cluster, server.pid)) return server
   }

@@ -25,6 +25,8 @@ export interface ServerProcess {
   readonly ended: Promise<string>
   /** Undefined while it runs. */
   endedBy(): string | undefined
+  /** What its log has since this start, without the spaces around it. */
+  written(): Promise<string>
   /** Sends `signal` (its stop signal when absent), SIGKILL after `graceMs`, and returns when it is gone. */
   stop(options?: { signal?: NodeJS.Signals; graceMs?: number }): Promise<void>
 }
@@ -34,7 +36,7 @@ export interface ServerProcess {
  * stops it in order. Throws when the program cannot be started.
  */
 export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
-  await shorten(server.logFile)
+  const before = await shorten(server.logFile)
   const log = openSync(server.logFile, 'a', 0o644)
   const child = spawn(server.command, server.args, {
     cwd: '/',
@@ -60,6 +62,10 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
     pid,
     ended,
     endedBy: () => endedBy,
+    written: async () => {
+      const log = await readFile(server.logFile).catch(() => Buffer.alloc(0))
+      return log.subarray(before).toString().trim()
+    },
     stop: async ({ signal = server.stopSignal, graceMs = 20_000 } = {}) => {
       if (endedBy !== undefined) return
       child.ref()
@@ -75,10 +81,9 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
   }
 }
 
-/** The last lines of a log, for an error message. */
-export async function endOfLog(logFile: string, lines = 5): Promise<string> {
-  const text = await readFile(logFile, 'utf8').catch(() => '')
-  return text.trim().split('\n').slice(-lines).join('\n')
+/** The end of a log, for an error message. */
+export function lastLines(text: string, lines = 5): string {
+  return text.split('\n').slice(-lines).join('\n')
 }
 
 // Its standard input is a pipe that only this process holds: it ends with this process, kill -9 included, and then
@@ -106,7 +111,10 @@ function startWatchdog(pid: number, stopSignal: NodeJS.Signals): ChildProcess {
   return watchdog
 }
 
-async function shorten(logFile: string): Promise<void> {
-  const found = await stat(logFile).catch(() => undefined)
-  if (found !== undefined && found.size > LOG_LIMIT_BYTES) await truncate(logFile)
+/** @returns bytes that the log has, after it was truncated if it had too many */
+async function shorten(logFile: string): Promise<number> {
+  const { size } = await stat(logFile).catch(() => ({ size: 0 }))
+  if (size <= LOG_LIMIT_BYTES) return size
+  await truncate(logFile)
+  return 0
 }

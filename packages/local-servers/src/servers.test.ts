@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -63,6 +63,31 @@ test('a commit survives kill -9 of PostgreSQL, which comes back on its port', as
   expect(server.port).toBe(port)
   expect(server.pid).not.toBe(pid)
   expect(await query(server.url(), 'select n from kept')).toEqual([{ n: 1 }])
+})
+
+test('PostgreSQL comes back also where a process of the killed one ends late, and others fill the log meanwhile', async () => {
+  const folder = await givenFolder()
+  await using server = await startPostgres({ dataDir: folder, durable: false })
+  const sql = postgres(server.url(), { max: 1, onnotice: () => undefined, onclose: () => undefined })
+  onTestFinished(() => sql.end({ timeout: 0 }))
+  const [late] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+  process.kill(late!.pid, 'SIGSTOP')
+  await server.kill()
+  const log = join(folder, 'postgres.log')
+  let refused = false
+  const starting = server.start()
+  while (!refused) {
+    await appendFile(log, 'FATAL:  terminating connection due to unexpected postmaster exit\n'.repeat(10))
+    refused = (await readFile(log, 'utf8')).includes('pre-existing shared memory block')
+    await sleep(1)
+  }
+  for (let more = 0; more < 50; more += 1) {
+    await appendFile(log, 'FATAL:  terminating connection due to unexpected postmaster exit\n'.repeat(10))
+    await sleep(1)
+  }
+  process.kill(late!.pid, 'SIGCONT')
+  await starting
+  expect(await query(server.url(), 'select 1 as one')).toEqual([{ one: 1 }])
 })
 
 test('a durable server syncs to disk, and a server for tests does not', async () => {
