@@ -111,12 +111,12 @@ export function sentTypes({ events }: Pick<Harness, 'events'>, { accountId }: Ve
 export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulator'>): Promise<void> {
   await simulator.settled()
   await eventually(async () => {
-    const [row] = await sql<{ waiting: number }[]>`
-        select (select count(*) from processor_events where handled_at is null and not parked)::int
-          + (select count(*) from fulfilments where due_at is not null or carry_at is not null)::int
-          + (select count(*) from processor_questions where next_at is not null and attempts < 3)::int
-          + (select count(*) from outbox)::int as waiting`
-    expect(row!.waiting).toBe(0)
+    const [waiting] = await sql`
+        select (select count(*) from processor_events where handled_at is null and not parked)::int as events,
+          (select count(*) from fulfilments where due_at is not null or carry_at is not null)::int as fulfilments,
+          (select count(*) from processor_questions where next_at is not null and attempts < 3)::int as questions,
+          (select count(*) from outbox)::int as outbox`
+    expect(waiting).toEqual({ events: 0, fulfilments: 0, questions: 0, outbox: 0 })
   })
 }
 
