@@ -6,22 +6,27 @@ import { streamOf, subjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 import { isNotFound } from './streams.ts'
 
-/** Where each partition of a stream ends now. */
+/**
+ * Where each partition of a stream ends now. Only a stream that has messages is asked for one: NATS 2.9 crashes if it is
+ * while the stream is being made, which at a first start another service does at this moment.
+ */
 export async function streamEnds(jsm: JetStreamManager, source: Source): Promise<Map<number, bigint>> {
+  const stream = streamOf(source)
+  const { state } = (await jsm.streams.info(stream).catch(noneIfNotFound)) ?? { state: { last_seq: 0 } }
   const ends = await Promise.all(
     Array.from({ length: partitionCount }, async (_, partition) => {
-      try {
-        const last = await jsm.streams.getMessage(streamOf(source), {
-          last_by_subj: subjectOf(source, partition, '>'),
-        })
-        return [partition, BigInt(last.seq)] as const
-      } catch (error) {
-        if (isNotFound(error)) return [partition, 0n] as const
-        throw error
-      }
+      if (state.last_seq === 0) return [partition, 0n] as const
+      const last = await jsm.streams
+        .getMessage(stream, { last_by_subj: subjectOf(source, partition, '>') })
+        .catch(noneIfNotFound)
+      return [partition, BigInt(last?.seq ?? 0)] as const
     }),
   )
   return new Map(ends)
+}
+
+function noneIfNotFound(error: unknown): undefined {
+  if (!isNotFound(error)) throw error
 }
 
 /** Whether this service, with all its replicas, has consumed everything up to these ends. */

@@ -3,6 +3,7 @@ import { withRequestContext } from '@licensing/process/context'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hasReached, streamEnds } from './caught-up.ts'
+import { hasStream } from './streams.ts'
 import { startConsumer } from './consumer.ts'
 import type { Received } from './consumer-options.ts'
 import { append } from './outbox.ts'
@@ -292,6 +293,23 @@ test('a stream that was lost and recreated is read from its start', async () => 
   await eventually(async () => (await effectsOf(given.sql)).length === 5)
   expect(byAccount(await effectsOf(given.sql))).toEqual({ acct_a: upTo(5) })
   await after.stop()
+})
+
+test('a stream is asked for no message before it has one, since NATS 2.9 crashes where the stream is being made', async () => {
+  await using given = await givenSender()
+  const { connection } = given.nats
+  const jsm = await connection.jetstreamManager()
+  await eventually(() => hasStream(jsm, 'licensing'))
+  const asked: string[] = []
+  connection.subscribe('$JS.EVENT.ADVISORY.API', {
+    callback: (_error, message) => void asked.push(message.json<{ subject: string }>().subject),
+  })
+  expect(new Set((await streamEnds(jsm, 'licensing')).values())).toEqual(new Set([0n]))
+  await jsm.streams.getMessage('LICENSING_EVENTS', { seq: 1 }).catch(() => undefined)
+  const readsOfMessages = () => asked.filter((subject) => subject.startsWith('$JS.API.STREAM.MSG.GET.'))
+  // The one of this test.
+  await eventually(() => readsOfMessages().length > 0)
+  expect(readsOfMessages()).toHaveLength(1)
 })
 
 test('a consumer has caught up when it has consumed what was there at the start', async () => {

@@ -26,14 +26,19 @@ export function startEventLog(nats: Nats): EventLog {
     ['billing', 1],
     ['licensing', 1],
   ])
-  let manager: ReturnType<Nats['connection']['jetstreamManager']> | undefined
-  const managing = () => (manager ??= nats.connection.jetstreamManager())
+  const managing = () => nats.connection.jetstreamManager({ checkAPI: false })
+  const lastOf = async (source: 'billing' | 'licensing') => {
+    const { streams } = await managing()
+    return (await streams.info(streamOf(source)).catch(() => undefined))?.state.last_seq ?? 0
+  }
   const loop = startLoop({
     work: async (signal) => {
-      const manager = await managing()
+      const { streams } = await managing()
       for (const [source, from] of next) {
-        for (let seq = from; !signal.aborted; seq += 1) {
-          const message = await manager.streams.getMessage(streamOf(source), { seq }).catch(() => undefined)
+        // NATS 2.9 crashes if it is asked for a message of a stream that is being made.
+        const last = await lastOf(source)
+        for (let seq = from; seq <= last && !signal.aborted; seq += 1) {
+          const message = await streams.getMessage(streamOf(source), { seq }).catch(() => undefined)
           if (!message) break
           const event = fromBinary(EventSchema, message.data)
           events.set(event.id, event)
@@ -50,9 +55,8 @@ export function startEventLog(nats: Nats): EventLog {
   return {
     raw,
     async caughtUp() {
-      const { streams } = await managing()
       for (const source of next.keys()) {
-        const last = (await streams.info(streamOf(source)).catch(() => undefined))?.state.last_seq ?? 0
+        const last = await lastOf(source)
         await eventually(() => next.get(source)! > last)
       }
     },
