@@ -7,22 +7,21 @@ import type { Source } from '@licensing/proto/event-streams'
 import { isNotFound } from './streams.ts'
 
 /**
- * Where each partition of a stream ends now. Only a stream that has messages is asked for one: NATS 2.9 crashes if it is
- * while the stream is being made, which at a first start another service does at this moment.
+ * Where each partition of a stream ends now. Only a stream that has messages is asked for one: NATS 2.9 crashes if the
+ * stream is just being created, which another service does when all start for the first time.
  */
 export async function streamEnds(jsm: JetStreamManager, source: Source): Promise<Map<number, bigint>> {
   const stream = streamOf(source)
-  const { state } = (await jsm.streams.info(stream).catch(noneIfNotFound)) ?? { state: { last_seq: 0 } }
-  const ends = await Promise.all(
-    Array.from({ length: partitionCount }, async (_, partition) => {
-      if (state.last_seq === 0) return [partition, 0n] as const
-      const last = await jsm.streams
-        .getMessage(stream, { last_by_subj: subjectOf(source, partition, '>') })
-        .catch(noneIfNotFound)
-      return [partition, BigInt(last?.seq ?? 0)] as const
-    }),
+  const info = await jsm.streams.info(stream).catch(noneIfNotFound)
+  const hasMessages = info !== undefined && info.state.last_seq > 0
+  const endOf = async (partition: number) => {
+    const query = { last_by_subj: subjectOf(source, partition, '>') }
+    const last = hasMessages ? await jsm.streams.getMessage(stream, query).catch(noneIfNotFound) : undefined
+    return [partition, BigInt(last?.seq ?? 0)] as const
+  }
+  return new Map(
+    await Promise.all(Array.from({ length: partitionCount }, (_, partition) => endOf(partition))),
   )
-  return new Map(ends)
 }
 
 function noneIfNotFound(error: unknown): undefined {

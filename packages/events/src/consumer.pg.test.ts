@@ -295,7 +295,7 @@ test('a stream that was lost and recreated is read from its start', async () => 
   await after.stop()
 })
 
-test('a stream is asked for no message before it has one, since NATS 2.9 crashes where the stream is being made', async () => {
+test('a stream is asked for no message before it has one, since NATS 2.9 crashes while the stream is being created', async () => {
   await using given = await givenSender()
   const { connection } = given.nats
   const jsm = await connection.jetstreamManager()

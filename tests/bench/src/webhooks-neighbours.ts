@@ -42,12 +42,13 @@ export async function webhooksNeighbours(): Promise<Section> {
   const backlogRounds: Delays[] = []
   const elsewhereRounds: Delays[] = []
   const floodRounds: Delays[] = []
+  const silentRates: number[] = []
   const rates: { committedPerSecond: number; publishedPerSecond: number }[] = []
   for (let round = 0; round < rounds; round += 1) {
     backlogRounds.push(await measure())
     const silent = elsewhere.flood(loud, flooded)
     elsewhereRounds.push(await measure())
-    await silent.stop()
+    silentRates.push((await silent.stop()).committedPerSecond)
     const flood = sender.flood(loud, flooded)
     floodRounds.push(await measure())
     rates.push(await flood.stop())
@@ -85,6 +86,7 @@ export async function webhooksNeighbours(): Promise<Section> {
       },
       { name: 'events of the other committed', value: rate('committedPerSecond'), unit: '/s' },
       { name: '… published', value: rate('publishedPerSecond'), unit: '/s' },
+      { name: '… committed by another service', value: median(silentRates), unit: '/s' },
     ],
     notes: [
       'events that are committed and not published cost the quiet accounts what this machine has no core for; all else is what the account itself takes from them',

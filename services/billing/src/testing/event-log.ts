@@ -35,7 +35,7 @@ export function startEventLog(nats: Nats): EventLog {
     work: async (signal) => {
       const { streams } = await managing()
       for (const [source, from] of next) {
-        // NATS 2.9 crashes if it is asked for a message of a stream that is being made.
+        // NATS 2.9 crashes if it is asked for a message of a stream that is being created.
         const last = await lastOf(source)
         for (let seq = from; seq <= last && !signal.aborted; seq += 1) {
           const message = await streams.getMessage(streamOf(source), { seq }).catch(() => undefined)
