@@ -56,7 +56,7 @@ export async function webhooksNeighbours(): Promise<Section> {
   const typical = (of: Delays[], percentile: 'p50Ms' | 'p99Ms') =>
     median(of.map((round) => round[percentile]))
   const p99: Figure = { name: 'p99, nothing else', value: typical(idleRounds, 'p99Ms'), unit: 'ms' }
-  const each = (of: Delays[]) => of.map(({ p99Ms }) => p99Ms).join(', ')
+  const each = (of: Delays[]) => of.map(({ p99Ms }) => p99Ms.toFixed(1)).join(', ')
   const million = `50 dead endpoints with ${backlog.toLocaleString('en')} due`
   const flood = `and ${flooded.toLocaleString('en')} events a second of another`
   const floor: Figure = {

@@ -94,7 +94,7 @@ export async function startBed(environment: Record<string, string> = {}) {
       await jetstream.publish(subject, toBinary(EventSchema, event), { msgID: id })
       return id
     },
-    /** When the receiver had the first delivery of each event, in milliseconds since the epoch. */
+    /** When the receiver had the first delivery of each event, by the clock of `machineMs`. */
     arrivals: () => receiver.arrivals(),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }

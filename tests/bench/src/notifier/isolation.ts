@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { scaledSeconds } from '../bench-scale.ts'
 import { quantile } from '../report.ts'
 import type { Bed, Vendor } from './bed.ts'
+import { machineMs } from './machine-clock.ts'
 import type { Sender } from './start-sender.ts'
 
 interface Wait {
@@ -69,10 +70,10 @@ export async function delays(
   )
   const sent = new Map<string, { at: number; partition: number }>()
   const publishing: Promise<unknown>[] = []
-  const startedAt = Date.now()
+  const startedAt = machineMs()
   const uncounted = perSecond * warmUpSeconds
   for (let n = 0; n < uncounted + perSecond * seconds; n += 1) {
-    const dueInMs = startedAt + (n * 1000) / perSecond - Date.now()
+    const dueInMs = startedAt + (n * 1000) / perSecond - machineMs()
     if (dueInMs > 1) await pause(dueInMs)
     const vendor = vendors[n % endpoints]!
     const isCounted = n >= uncounted && !vendor.isDead
@@ -95,6 +96,6 @@ export async function delays(
 }
 
 const intoTheStream = (bed: Bed) => async (vendor: Vendor) => {
-  const atMs = Date.now()
+  const atMs = machineMs()
   return { id: await bed.publish(vendor), atMs }
 }

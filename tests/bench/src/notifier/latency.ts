@@ -10,6 +10,7 @@ import { quantile } from '../report.ts'
 import type { Figure } from '../report.ts'
 import { startSetting } from '../setting.ts'
 import { givenDefinitions, givenLicences, givenPlan, withKey } from '../vendor.ts'
+import { machineMs } from './machine-clock.ts'
 import { startReceiver } from './start-receiver.ts'
 import type { Receiver } from './start-receiver.ts'
 
@@ -80,7 +81,7 @@ async function waits(
     const answer = await pool.request({ method: 'POST', path: `/v1/licences/${id}/suspend`, headers })
     await answer.body.dump()
     if (answer.statusCode !== 200) throw new Error(`suspend was answered ${answer.statusCode}`)
-    answeredAt.set(id, Date.now())
+    answeredAt.set(id, machineMs())
   }
   const startedAt = Date.now()
   const sent: Promise<void>[] = []

@@ -2,15 +2,16 @@ import { makeCertificate } from '@licensing/local-servers/certificates'
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { machineMs } from './machine-clock.ts'
 
 // A receiver in a process of its own: its CPU time is not the sender's. Paths under /dead are never answered. For
-// the others it tells, when asked, how long after it was sent the first delivery of each event arrived.
+// the others it tells, when asked, when the first delivery of each event arrived.
 const { authority, certificate, key } = await makeCertificate(['localhost'])
 const seen = new Map<string, number>()
 const server = createServer({ cert: certificate, key, keepAliveTimeout: 60_000 }, (request, response) => {
   if (request.url?.startsWith('/dead')) return
   const id = String(request.headers['webhook-id'])
-  if (!seen.has(id)) seen.set(id, Date.now())
+  if (!seen.has(id)) seen.set(id, machineMs())
   request.resume().once('end', () => response.end('ok'))
 })
 server.listen(0, '127.0.0.1')

@@ -4,15 +4,19 @@ import { connectNats } from '@licensing/events/connection'
 import { outboxMigrations } from '@licensing/events/migrations'
 import { append, createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
+import { keepHeapSmall } from '@licensing/process/heap'
 import { createLogger } from '@licensing/process/log'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Vendor } from './bed.ts'
+import { machineMs } from './machine-clock.ts'
 import type { Order } from './start-sender.ts'
 
 // A service that sends events, as licensing does: through an outbox of its own and the relay. `start-sender.ts` gives it
 // orders.
 const eachTransaction = 100
 const mostOpen = 5
+
+keepHeapSmall()
 
 const [databaseUrl = '', natsUrl = ''] = process.argv.slice(2)
 const log = createLogger('sender', 'warn')
@@ -34,7 +38,7 @@ const floods = new Map<number, { stopped: AbortController; ended: Promise<Record
 process.on('message', (order: Order) => {
   const answer = (value: object) => process.send?.({ number: order.number, ...value })
   if (order.do === 'send') {
-    const atMs = Date.now()
+    const atMs = machineMs()
     void outbox.transaction((tx) => append(tx, suspended(order.vendor))).then(([id]) => answer({ id, atMs }))
   } else if (order.do === 'flood') {
     const stopped = new AbortController()

@@ -8,7 +8,7 @@ export interface Receiver extends Disposable {
   /** PEM of the authority that signed its certificate, and the file it is in. */
   authority: string
   caFile: string
-  /** When it had the first delivery of each event, in milliseconds since the epoch. */
+  /** When it had the first delivery of each event, by the clock of `machineMs`. */
   arrivals: () => Promise<Map<string, number>>
 }
 

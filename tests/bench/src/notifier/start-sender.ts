@@ -1,10 +1,11 @@
+import { YOUNG_GENERATION } from '@licensing/local-servers/node-process'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Bed, Vendor } from './bed.ts'
 
 /** A service that sends events, in a process of its own. */
 export interface Sender extends Disposable {
-  /** Commits one event of a vendor. @returns its id, and when its transaction began, in milliseconds since the epoch */
+  /** Commits one event of a vendor. @returns its id, and when its transaction began, by the clock of `machineMs` */
   send(vendor: Vendor): Promise<{ id: string; atMs: number }>
   /** Commits events of a vendor at a rate, in transactions of 100. */
   flood(vendor: Vendor, perSecond: number): Flood
@@ -30,10 +31,11 @@ export async function startSender(bed: Bed, { publishes } = { publishes: true })
   await bed.sql`create database ${bed.sql(database)}`
   const databaseUrl = new URL(bed.databaseUrl)
   databaseUrl.pathname = `/${database}`
-  const child = fork(new URL('sender.ts', import.meta.url), [
-    databaseUrl.href,
-    ...(publishes ? [bed.natsUrl] : []),
-  ])
+  const child = fork(
+    new URL('sender.ts', import.meta.url),
+    [databaseUrl.href, ...(publishes ? [bed.natsUrl] : [])],
+    { execArgv: [...process.execArgv, YOUNG_GENERATION] },
+  )
   await once(child, 'message')
   const waiting = new Map<number, (answer: never) => void>()
   child.on('message', (answer: { number: number }) => waiting.get(answer.number)?.(answer as never))
