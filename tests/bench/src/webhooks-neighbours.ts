@@ -5,6 +5,7 @@ import { startBed } from './notifier/bed.ts'
 import { delays } from './notifier/isolation.ts'
 import type { Delays } from './notifier/isolation.ts'
 import { startSender } from './notifier/start-sender.ts'
+import { useWal } from './notifier/used-wal.ts'
 import { atMost, beside, median } from './report.ts'
 import type { Figure, Section } from './report.ts'
 
@@ -27,6 +28,7 @@ export async function webhooksNeighbours(): Promise<Section> {
   )
   const loudPartition = 0
   const loud = await bed.givenVendor(loudPartition, ['/well/loud'])
+  await useWal(bed.sql)
   const measure = () => delays(bed, { ...quiet, deadShare: 0, send: sender.send })
   await measure()
   const idleRounds: Delays[] = []
@@ -34,6 +36,8 @@ export async function webhooksNeighbours(): Promise<Section> {
 
   await bed.notifier.stop()
   await givenBacklog(bed, dead, backlog)
+  // The backlog has used them up.
+  await useWal(bed.sql)
   await bed.notifier.start()
   // The channel to it comes back by itself, a moment later.
   await eventually(() => bed.givenVendor(2, ['/well/again']), { timeoutMs: 60_000 })
