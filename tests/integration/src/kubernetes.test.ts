@@ -37,10 +37,12 @@ interface Deployment {
 }
 interface Peer {
   podSelector?: { matchLabels: Record<string, string> }
+  namespaceSelector?: { matchLabels: Record<string, string> }
   ipBlock?: { cidr: string; except?: string[] }
 }
 interface NetworkPolicy {
-  podSelector: { matchLabels: Record<string, string> }
+  podSelector: { matchLabels?: Record<string, string> }
+  policyTypes: string[]
   ingress?: { ports: { port: string | number }[]; from?: Peer[] }[]
   egress: { ports: { port: string | number; endPort?: number; protocol?: string }[]; to: Peer[] }[]
 }
@@ -165,6 +167,32 @@ test.each(componentNames)('%s reaches exactly the components that its environmen
       'grpc',
     ),
   ).toEqual(callers)
+})
+
+test('the gateway is reached from the ingress alone, NATS and PostgreSQL by the services alone, and all else is denied', () => {
+  const services = ['billing', 'catalog', 'licensing', 'notifier']
+  const comesIn: Record<string, Record<string, string[]>> = {
+    'default-deny': {},
+    gateway: { http: ['ingress-nginx'], operations: ['monitoring'] },
+    nats: { 4222: services, 6222: ['nats'], 8222: ['monitoring'] },
+    postgres: { 5432: services },
+  }
+  const nameOf = ({ podSelector, namespaceSelector }: Peer) =>
+    podSelector?.matchLabels[nameLabel] ??
+    namespaceSelector?.matchLabels['kubernetes.io/metadata.name'] ??
+    'anyone'
+  for (const [name, expected] of Object.entries(comesIn)) {
+    const { podSelector, policyTypes, ingress = [] } = spec<NetworkPolicy>('NetworkPolicy', name)
+    expect(podSelector.matchLabels?.[nameLabel] ?? 'every pod', name).toBe(
+      name === 'default-deny' ? 'every pod' : name,
+    )
+    expect(policyTypes, name).toEqual(['Ingress', 'Egress'])
+    const found = ingress.flatMap(({ ports, from = [{}] }) =>
+      ports.map(({ port }) => [String(port), from.map(nameOf).toSorted()]),
+    )
+    expect(found, name).toEqual(Object.entries(expected))
+  }
+  expect(spec<NetworkPolicy>('NetworkPolicy', 'default-deny').egress).toEqual([])
 })
 
 test('the internet is reached by the notifier, and by billing for the processor’s API alone', () => {
