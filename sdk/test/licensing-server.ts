@@ -102,7 +102,7 @@ export class LicensingServer implements AsyncDisposable {
       case 'POST activations ':
         return this.#activate(body)
       case 'POST activations refresh':
-        return this.#refuse() ?? { status: 200, body: this.#token(id) }
+        return this.#refuse() ?? { status: 200, body: this.#token(id, body['nonce']) }
       case 'DELETE activations ':
         return this.#activations.delete(id) ? { status: 204 } : problem(404, 'not_found')
       case 'GET apps revocations':
@@ -120,17 +120,17 @@ export class LicensingServer implements AsyncDisposable {
     }
   }
 
-  #activate({ licence_key: key = '', fingerprint = '' }: Record<string, string>): Reply {
+  #activate({ licence_key: key = '', fingerprint = '', nonce }: Record<string, string>): Reply {
     const licenceId = this.#licences.get(key)
     if (!licenceId) return problem(404, 'not_found')
     const refusal = this.#refuse()
     if (refusal) return refusal
     const known = [...this.#activations].find(([, entry]) => entry.fingerprint === fingerprint)
-    if (known) return { status: 200, body: this.#token(known[0]) }
+    if (known) return { status: 200, body: this.#token(known[0], nonce) }
     if (this.#activations.size >= this.maxActivations) return problem(409, 'limit_reached')
     const id = `act_${randomUUID()}`
     this.#activations.set(id, { licenceId, fingerprint })
-    return { status: 201, body: this.#token(id) }
+    return { status: 201, body: this.#token(id, nonce) }
   }
 
   #refuse(): Reply | null {
@@ -138,7 +138,7 @@ export class LicensingServer implements AsyncDisposable {
     return problem(403, 'licence_refused', { reason: this.status })
   }
 
-  #token(activationId: string) {
+  #token(activationId: string, nonce: string | undefined) {
     const licenceId = this.#activations.get(activationId)?.licenceId
     const iat = Math.floor(Date.now() / 1000)
     const token = this.#sign({
@@ -152,6 +152,7 @@ export class LicensingServer implements AsyncDisposable {
       status: this.status,
       seats: null,
       entitlements: this.entitlements,
+      nonce,
     })
     return { activation_id: activationId, licence_id: licenceId, token }
   }

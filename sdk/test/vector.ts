@@ -21,10 +21,14 @@ export interface ClientFields {
   readonly fingerprint: string
   readonly host: string
   readonly product_version: string
+  /** What every request for a token carries. */
+  readonly nonce: string
 }
 
 export interface Step {
   readonly clock?: string
+  /** Written into the store first, as another process would. */
+  readonly store?: unknown
   readonly restart?: Partial<ClientFields>
   readonly call?:
     'ready' | 'activate' | 'activate_offline' | 'refresh' | 'check' | 'migrate' | 'deactivate' | 'call_home'

@@ -39,6 +39,7 @@ async function play(vector: Vector): Promise<void> {
   let client = start({})
   for (const [index, step] of vector.steps.entries()) {
     if (step.clock !== undefined) clock.now = Date.parse(step.clock)
+    if (step.store !== undefined) await store.write(textOf(step.store))
     if (step.restart) client = start(step.restart)
     service.script(step.answers ?? [])
     const state = await call(client, step)
@@ -94,6 +95,7 @@ function newClient(vector: Vector, fields: Partial<ClientFields>, world: World):
     fingerprint: given.fingerprint,
     host: given.host,
     productVersion: given.product_version,
+    nonce: () => given.nonce,
     store: world.store,
     fetch: world.service.fetch,
     clock: () => world.clock.now,
@@ -104,20 +106,24 @@ function newClient(vector: Vector, fields: Partial<ClientFields>, world: World):
 
 function storeOf(vector: Vector): LicenceStore {
   const { store, store_fails: fails } = vector
-  const text = typeof store === 'string' || store === null ? store : JSON.stringify(store)
-  const good = memoryStore(text)
+  const good = memoryStore(store === null ? null : textOf(store))
+  const { read, write } = good
   const fail = () => Promise.reject(new Error('the disk is broken'))
   const hang = () => new Promise<never>(() => {})
   switch (fails) {
     case 'read':
-      return { ...good, read: fail }
+      return { read: fail, write }
     case 'write':
-      return { ...good, write: fail }
+      return { read, write: fail }
     case 'never':
       return { read: hang, write: hang }
     default:
       return good
   }
+}
+
+function textOf(content: unknown): string {
+  return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
 function call(client: LicenceClient, step: Step): Promise<LicenceState> | LicenceState {

@@ -46,6 +46,6 @@ describe('fileStore', () => {
     await writeFile(join(folder.path, 'plain'), '')
     const store = fileStore(join(folder.path, 'plain', 'licence.json'))
     await expect(store.read()).rejects.toThrow('ENOTDIR')
-    await expect(store.write('text')).rejects.toThrow('EEXIST')
+    await expect(store.write('text')).rejects.toThrow('ENOTDIR')
   })
 })

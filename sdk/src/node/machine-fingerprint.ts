@@ -1,59 +1,89 @@
 import { execFile } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { appendFile, readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { promisify } from 'node:util'
-import { fileStore } from './file-store.ts'
+import { createFile, readText, target } from './file-store.ts'
+import { isPlaceholderId } from './placeholder-ids.ts'
 
 export interface MachineFingerprintOptions {
   /** The application's id: the same machine has another fingerprint in another application. */
   readonly appId: string
   /**
-   * Where to keep an id made at random, in place of the machine's own. For containers, which have no id of their own
-   * or share their image's: put it on a volume.
+   * Where to keep a random id, in place of the machine's own. For containers, which have no id of their own or share
+   * their image's: put it on a volume. Several processes that start at once agree on one id.
    */
   readonly file?: string | undefined
 }
 
 /**
  * A fingerprint of this machine: 64 hexadecimal characters, the same at every start. It is a hash, so that the
- * machine's own id does not leave it. Without an id of the machine the host name stands in for it.
+ * machine's own id does not leave it. An id that many machines share (`uninitialized`, zeros, a vendor's placeholder)
+ * is skipped. Without an id of the machine the host name stands in for it.
  *
- * @throws what the file system throws where `file` is given and can be neither read nor written
+ * @throws what the file system throws if `file` is given and can be neither read nor written
  * @example const fingerprint = await machineFingerprint({ appId: 'app_01k…' })
  * @example const fingerprint = await machineFingerprint({ appId, file: '/data/installation-id' })
  */
 export async function machineFingerprint({ appId, file }: MachineFingerprintOptions): Promise<string> {
-  const id = file === undefined ? ((await machineId()) ?? hostname()) : await keptId(file)
+  const id = file === undefined ? ((await machineId(process.platform)) ?? hostname()) : await keptId(file)
   return createHash('sha256').update(`${appId}\n${id}`).digest('hex')
 }
 
+/** The id in a file; a new one if there is none yet. */
 async function keptId(file: string): Promise<string> {
-  const store = fileStore(file)
-  const kept = (await store.read())?.trim()
-  if (kept) return kept
-  const id = randomUUID()
-  await store.write(`${id}\n`)
+  const path = await target(file)
+  const kept = await firstLine(path)
+  if (kept !== null) return kept
+  const line = `${randomUUID()}\n`
+  // Created exclusively, so that one of several processes decides. If that is not possible, because the file exists and
+  // is empty or because the file system has no links, the first line that is appended decides.
+  await createFile(path, line).catch(() => undefined)
+  if ((await firstLine(path)) === null) await appendFile(path, line, { mode: 0o600, flush: true })
+  const id = await firstLine(path)
+  if (id === null) throw new Error(`${file} does not keep what is written to it`)
   return id
 }
 
-async function machineId(): Promise<string | null> {
-  switch (process.platform) {
-    case 'darwin':
-      return found(
-        await output('ioreg', ['-rd1', '-c', 'IOPlatformExpertDevice']),
-        /"IOPlatformUUID" = "(.+?)"/,
-      )
+/** The first line that is not blank. NUL characters are what a crash leaves of text that was not written yet. */
+async function firstLine(path: string): Promise<string | null> {
+  const lines = (await readText(path))?.replaceAll('\0', '').split(/[\r\n]+/) ?? []
+  return lines.map((line) => line.trim()).find((line) => line !== '') ?? null
+}
+
+/** Where an id of the machine can be read. */
+export interface MachineIdSources {
+  /** The text of a file; empty if it cannot be read. */
+  file(path: string): Promise<string>
+  /** What a command prints; empty if it fails. */
+  output(command: string, parameters: readonly string[]): Promise<string>
+}
+
+/** The id that the operating system gives the machine; null if it has none of its own. */
+export async function machineId(
+  platform: NodeJS.Platform,
+  { file, output }: MachineIdSources = { file: content, output: printed },
+): Promise<string | null> {
+  switch (platform) {
+    case 'darwin': {
+      const text = await output('ioreg', ['-rd1', '-c', 'IOPlatformExpertDevice'])
+      return firstGood([/"IOPlatformUUID" = "(.+?)"/.exec(text)?.[1]])
+    }
     case 'win32': {
       const key = 'HKLM\\SOFTWARE\\Microsoft\\Cryptography'
-      return found(await output('reg', ['query', key, '/v', 'MachineGuid']), /MachineGuid\s+REG_SZ\s+(\S+)/)
+      const text = await output('reg', ['query', key, '/v', 'MachineGuid'])
+      return firstGood([/MachineGuid\s+REG_SZ\s+(.+)/.exec(text)?.[1]])
     }
     default:
-      return (await content('/etc/machine-id')) ?? (await content('/var/lib/dbus/machine-id'))
+      return firstGood([await file('/etc/machine-id'), await file('/var/lib/dbus/machine-id')])
   }
 }
 
-async function output(command: string, parameters: readonly string[]): Promise<string> {
+function firstGood(ids: readonly (string | undefined)[]): string | null {
+  return ids.map((id) => id?.trim() ?? '').find((id) => !isPlaceholderId(id)) ?? null
+}
+
+async function printed(command: string, parameters: readonly string[]): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(command, parameters, { timeout: 2000, windowsHide: true })
     return stdout
@@ -62,14 +92,10 @@ async function output(command: string, parameters: readonly string[]): Promise<s
   }
 }
 
-async function content(path: string): Promise<string | null> {
+async function content(path: string): Promise<string> {
   try {
-    return (await readFile(path, 'utf8')).trim() || null
+    return await readFile(path, 'utf8')
   } catch {
-    return null
+    return ''
   }
-}
-
-function found(text: string, pattern: RegExp): string | null {
-  return pattern.exec(text)?.[1] ?? null
 }

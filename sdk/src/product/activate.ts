@@ -8,19 +8,20 @@ export async function activate(contact: Contact, signal: AbortSignal): Promise<v
     return
   }
   if (contact.isClosed('token')) return
-  let answer = await request(contact, signal)
+  const nonce = contact.installation.newNonce()
+  let answer = await request(contact, nonce, signal)
   const refusal = refusalIn('activate', answer)
   const isFull = refusal === 'limit_reached' || refusal === 'quota_exceeded'
   if (isFull && (await freeFormerPlace(contact, signal))) {
-    answer = await request(contact, signal)
+    answer = await request(contact, nonce, signal)
   }
-  contact.conclude('activate', await contact.receiveToken(answer, signal))
+  contact.conclude('activate', await contact.receiveToken(answer, nonce, signal))
 }
 
-function request(contact: Contact, signal: AbortSignal): Promise<Answer> {
+function request(contact: Contact, nonce: string, signal: AbortSignal): Promise<Answer> {
   const { fingerprint, host, productVersion } = contact.product
   const licenceKey = contact.installation.licenceKey
-  const body = { licence_key: licenceKey, fingerprint, host, product_version: productVersion }
+  const body = { licence_key: licenceKey, fingerprint, host, product_version: productVersion, nonce }
   return contact.ask({ method: 'POST', path: '/v1/activations', body }, signal)
 }
 

@@ -26,7 +26,9 @@ async function look(contact: Contact, since: number | null, signal: AbortSignal)
   const query = since === null ? '' : `?since=${since}`
   const path = `/v1/apps/${encodeURIComponent(product.appId)}/revocations${query}`
   const held = installation.list
-  const ifNoneMatch = held?.etagSince === since ? held.etag : null
+  // A 304 is not signed. Past its end a list is not asked to be confirmed: only one that is signed again will do.
+  const isConfirmable = held?.etagSince === since && installation.time() < held.expiresAt
+  const ifNoneMatch = isConfirmable ? held.etag : null
   const answer = await contact.ask({ method: 'GET', path, ifNoneMatch }, signal)
   if (answer.kind === 'no' && answer.status === 422 && since !== null) return 'start_over'
   if (answer.kind !== 'good') return troubleOf(answer)
@@ -47,7 +49,7 @@ async function take(
   // Only what is signed counts; the fields beside the signature are for people.
   if (!isObject(answer.body) || !isString(answer.body['signature'])) return troubleOf(answer)
   const jws = answer.body['signature']
-  const read = await contact.readSigned(() => installation.readList(jws), signal)
+  const read = await contact.readSigned(() => installation.readList(jws), signal, installation.time())
   if ('trouble' in read) return troubleOf(read.trouble)
   const acceptance = installation.learn(read.value, jws, answer.etag, since)
   if (acceptance === 'accepted') return null

@@ -40,6 +40,8 @@ export interface LicenceClientOptions {
   readonly fetch?: typeof fetch | undefined
   /** The local clock, milliseconds since 1970 UTC: `Date.now` unless given. */
   readonly clock?: (() => number) | undefined
+  /** Makes the text that ties a token to the request that it answers: random unless given. For tests. */
+  readonly nonce?: (() => string) | undefined
   /** How long any one call may wait for the service, in milliseconds: 5000 unless given. */
   readonly timeoutMs?: number | undefined
   /** Whether the client checks and refreshes by itself between calls: true unless given. */
@@ -78,7 +80,8 @@ export class LicenceClient {
     const trust = readTrust(options.rootKey)
     const identity = { appId, fingerprint, licenceKey: options.licenceKey ?? null, trust }
     const send: typeof fetch = options.fetch ?? ((...request) => globalThis.fetch(...request))
-    this.#installation = new Installation(identity, soundClock(options.clock ?? Date.now))
+    const newNonce = options.nonce ?? randomNonce
+    this.#installation = new Installation(identity, soundClock(options.clock ?? Date.now), newNonce)
     const product = { appId, fingerprint, host, productVersion }
     this.#contact = new Contact(this.#installation, product, connect(options.baseUrl, send), Math.random)
     const renew = () => (this.#installation.token ? this.refresh() : this.activate())
@@ -134,18 +137,23 @@ export class LicenceClient {
 
   /**
    * What a machine without a network asks the vendor with: JSON text, the body of `POST …/offline-activations` but for
-   * `days`. The licence key is in it once it is known.
+   * `days`. The licence key is in it once it is known. After the clock was ahead and the licence has ended by it, the
+   * request carries a nonce, and the file that is made from it counts by the clock as it is now.
    *
    * @example showForCopying(licence.createOfflineRequest())
    */
   createOfflineRequest(): string {
     const { fingerprint, host, productVersion } = this.#contact.product
     const licenceKey = this.#installation.licenceKey
+    const nonce = this.#installation.nonceForFile()
+    // The file may come after a restart: the store has to know the nonce by then.
+    if (nonce !== null) void this.ready()
     return JSON.stringify({
       ...(licenceKey !== null && { licence_key: licenceKey }),
       fingerprint,
       host,
       product_version: productVersion,
+      ...(nonce !== null && { nonce }),
     })
   }
 
@@ -275,6 +283,11 @@ export class LicenceClient {
     if (!this.#session.started) void this.ready()
     return this.#usable() ? (this.#installation.token?.claims ?? null) : null
   }
+}
+
+function randomNonce(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** A clock that throws or tells no time must not stop the product. */

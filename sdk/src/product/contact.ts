@@ -74,12 +74,12 @@ export class Contact {
     this.#paces[kind] = slower(this.#paces[kind], this.installation.time(), wait)
   }
 
-  /** Fetches the application's public keys; null when that went well. */
-  async fetchKeys(signal: AbortSignal): Promise<Answer | null> {
+  /** Fetches the application's public keys, and judges them at `time`; null when that went well. */
+  async fetchKeys(signal: AbortSignal, time: number): Promise<Answer | null> {
     const path = `/v1/apps/${encodeURIComponent(this.product.appId)}/jwks.json`
     const answer = await this.#ask({ method: 'GET', path }, signal)
     if (answer.kind !== 'good') return unexpected(answer)
-    const trouble = await this.installation.keys.learn(answer.body, this.installation.time())
+    const trouble = await this.installation.keys.learn(answer.body, time)
     if (trouble === null) return null
     return trouble.reason === 'unexpected_answer'
       ? unexpected(answer)
@@ -90,10 +90,11 @@ export class Contact {
   async readSigned<T>(
     read: () => Promise<T | 'unknown_key' | 'forged' | 'unsupported_runtime'>,
     signal: AbortSignal,
+    time: number,
   ): Promise<{ value: T } | { trouble: Answer & { kind: 'failure' } }> {
     let value = await read()
     if (value === 'unknown_key') {
-      const trouble = await this.fetchKeys(signal)
+      const trouble = await this.fetchKeys(signal, time)
       if (trouble) return { trouble: unexpected(trouble) }
       value = await read()
     }
@@ -108,22 +109,23 @@ export class Contact {
     return { value: value as T }
   }
 
-  /** Takes a token out of an answer to activate or refresh; null when it was good. */
-  async receiveToken(answer: Answer, signal: AbortSignal): Promise<Answer | null> {
+  /** Takes a token out of an answer to activate or refresh, which was asked with `nonce`; null when it was good. */
+  async receiveToken(answer: Answer, nonce: string, signal: AbortSignal): Promise<Answer | null> {
     if (answer.kind !== 'good') return answer
     const { body } = answer
     if (!isObject(body) || !isString(body['token'])) return unexpected(answer)
     const jws = body['token']
-    const read = await this.readSigned(() => this.installation.readToken(jws), signal)
+    const time = this.installation.timeFor(jws, nonce)
+    const read = await this.readSigned(() => this.installation.readToken(jws, time), signal, time)
     if ('trouble' in read) return read.trouble
     const { activationId, licenceId } = read.value.claims
     if (activationId !== body['activation_id'] || licenceId !== body['licence_id']) {
       return failure('untrusted_signature', 'the token belongs to another activation')
     }
-    this.installation.accept(read.value)
+    this.installation.accept(read.value, nonce)
     // In time, so that a start without the network never finds a good token and no keys. Whether it goes well or not
     // the token counts.
-    if (this.installation.keys.isDue(this.installation.time())) await this.fetchKeys(signal)
+    if (this.installation.keys.isDue(this.installation.time())) await this.fetchKeys(signal, time)
     return null
   }
 }

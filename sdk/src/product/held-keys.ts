@@ -76,12 +76,14 @@ export class HeldKeys {
     return trouble
   }
 
-  /** Reads what the store held: root keys have to vouch for it like for anything else. */
-  async restore({ signedKeys, keySet }: StoredKeys): Promise<void> {
-    if (this.#trust === 'unpinned') this.#unproven = keySet
-    else if (signedKeys !== null) {
+  /** Takes over what the store holds, if it is newer: root keys have to vouch for it like for anything else. */
+  async merge({ signedKeys, keySet }: StoredKeys, isNewer: boolean): Promise<void> {
+    if (this.#trust === 'unpinned') {
+      if (isNewer) this.#unproven = keySet ?? this.#unproven
+    } else if (signedKeys !== null && signedKeys !== this.#signed?.jws) {
       const read = await readSignedKeys(signedKeys, this.#trust, this.#appId)
-      if (!isString(read) && isOrdinary(read)) this.#signed = read
+      if (isString(read) || !isOrdinary(read)) return
+      if (!this.#signed || read.issuedAt > this.#signed.issuedAt) this.#signed = read
     }
   }
 

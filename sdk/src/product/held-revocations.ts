@@ -6,6 +6,8 @@ interface HeldList {
   readonly jws: string
   readonly version: number
   readonly issuedAt: number
+  /** From here on it is not current, whatever an unsigned answer says: the service signs a list again long before. */
+  readonly expiresAt: number
   readonly etag: string | null
   /** The `since` of the request that the ETag answers. */
   readonly etagSince: number | null
@@ -41,7 +43,7 @@ export class HeldRevocations {
     return acceptance
   }
 
-  /** The service said at `time` that the list held is the latest. */
+  /** The service said at `time` that the list held is the latest. Unsigned: it never makes a list last longer. */
   confirm(time: number): void {
     this.#checkedAt = time
   }
@@ -51,12 +53,24 @@ export class HeldRevocations {
     if (this.#checkedAt !== null) this.#checkedAt = Math.min(this.#checkedAt, time)
   }
 
-  /** Processes an authentic list that the store held. */
-  restore(list: RevocationList, jws: string, names: boolean, stored: StoredRevocations): void {
-    if (names) this.#namedBy = jws
-    if (jws !== stored.list) return
-    this.#hold(list, jws, stored.etag, stored.etagSince)
-    this.#checkedAt = stored.checkedAt
+  /** An authentic list of the store names the licence. */
+  restoreNaming(jws: string): void {
+    this.#namedBy ??= jws
+  }
+
+  /** Takes over the list that the store holds for the same licence, if it is newer. */
+  restoreList(list: RevocationList, jws: string, stored: StoredRevocations): void {
+    const held = this.#list
+    if (held?.jws === jws) {
+      this.#checkedAt = Math.max(this.#checkedAt ?? stored.checkedAt, stored.checkedAt)
+    } else if (
+      !held ||
+      list.version > held.version ||
+      (list.version === held.version && list.issuedAt > held.issuedAt)
+    ) {
+      this.#hold(list, jws, stored.etag, stored.etagSince)
+      this.#checkedAt = stored.checkedAt
+    }
   }
 
   save(time: number): StoredRevocations | null {
@@ -72,11 +86,13 @@ export class HeldRevocations {
 
   freshness(time: number, checkIntervalMs: number): LicenceState['revocations'] {
     if (!this.#list || this.#checkedAt === null) return 'unknown'
-    return time - this.#checkedAt <= 2 * checkIntervalMs ? 'current' : 'stale'
+    const isCurrent = time - this.#checkedAt <= 2 * checkIntervalMs && time < this.#list.expiresAt
+    return isCurrent ? 'current' : 'stale'
   }
 
-  #hold({ version, issuedAt }: RevocationList, jws: string, etag: string | null, since: number | null): void {
-    this.#list = { jws, version, issuedAt, etag, etagSince: since }
+  #hold(list: RevocationList, jws: string, etag: string | null, since: number | null): void {
+    const { version, issuedAt, expiresAt } = list
+    this.#list = { jws, version, issuedAt, expiresAt, etag, etagSince: since }
   }
 }
 

@@ -14,7 +14,15 @@ import {
   type RefusalReason,
 } from './state.ts'
 import { LatestProblem } from './latest-problem.ts'
-import { readStoredLicence, type FormerActivation, type InstallationIdentity } from './stored-licence.ts'
+import { isUnixTime } from './shape.ts'
+import { unverified } from './signature.ts'
+import {
+  isForeign,
+  readStoredLicence,
+  type FormerActivation,
+  type InstallationIdentity,
+  type StoredLicence,
+} from './stored-licence.ts'
 import { parse, serialise, type StoredRecord } from './stored-record.ts'
 import { TokenReader, type HeldToken, type Unreadable } from './token-reader.ts'
 import { TrustedTime } from './trusted-time.ts'
@@ -33,13 +41,20 @@ export class Installation {
   #absence: AbsenceReason = 'not_activated'
   #licenceKey: string | null
   #legacyKey: string | null = null
+  /** How often the token was replaced, by any process that shares the store. */
+  #revision = 0
+  /** The store belongs to another machine or key now, which was licensed after this one. */
+  #displaced = false
+  #nonce: string | null = null
+  readonly #newNonce: () => string
   /** The activation that this machine held under another fingerprint: freed when its place is needed. */
   former: FormerActivation | null = null
   /** The keys that verify what the service signs. */
   readonly keys: HeldKeys
 
-  constructor(identity: InstallationIdentity, now: () => number) {
+  constructor(identity: InstallationIdentity, now: () => number, newNonce: () => string) {
     this.#identity = identity
+    this.#newNonce = newNonce
     this.#time = new TrustedTime(now)
     this.keys = new HeldKeys(identity.trust, identity.appId)
     this.#reader = new TokenReader(identity, this.keys)
@@ -101,46 +116,92 @@ export class Installation {
     return describe(this.#evidence(), this.#time.seen, freshness, this.#problem.value)
   }
 
-  /** Reads the store's text; null when it has none. */
-  async load(text: string | null): Promise<void> {
+  /**
+   * Takes over what is newer in the store's text (null if it has none): at the start, and before each save, so that
+   * several processes can share a store. Everything in it is verified.
+   */
+  async merge(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
-    if (text !== null && !record) this.#absence = 'store_corrupt'
-    if (record && record.appId === this.#identity.appId) await this.#restore(record)
+    if (text !== null && !record && !this.#loaded) this.#absence = 'store_corrupt'
+    if (record?.appId === this.#identity.appId) await this.#mergeRecord(record)
     this.#loaded = true
   }
 
-  async #restore(record: StoredRecord): Promise<void> {
-    await this.keys.restore(record)
-    this.#time.resume(record.seen)
+  async #mergeRecord(record: StoredRecord): Promise<void> {
+    await this.keys.merge(record, !this.#loaded || record.revision > this.#revision)
+    this.#time.merge(record.seen)
     const stored = await readStoredLicence(record, this.#identity, this.#reader, this.time())
+    if (!this.#loaded) this.#restore(record, stored)
+    else if (this.#isNewer(record, stored)) this.#follow(record, stored)
+    else if (record.token === this.#token?.jws) {
+      this.#refusal ??= record.refusal
+      this.#nonce = record.nonce ?? this.#nonce
+    }
+    await this.#mergeLists(record, stored)
+  }
+
+  /** Another process has replaced the token or freed it since this one did. */
+  #isNewer(record: StoredRecord, stored: StoredLicence): boolean {
+    if (record.revision !== this.#revision) return record.revision > this.#revision
+    // Both at once: a place that was freed stays free; of two tokens the later one counts.
+    if (!this.#token || !record.token) return this.#token !== null
+    return stored.token !== null && stored.token.claims.issuedAt > this.#token.claims.issuedAt
+  }
+
+  /** The start: all that the store holds for this machine and key. */
+  #restore(record: StoredRecord, stored: StoredLicence): void {
     this.#absence = stored.absence ?? this.#absence
-    if (stored.absence === 'licence_key_changed') return
-    this.#licenceKey ??= record.licenceKey
+    this.#revision = record.revision
+    if (stored.absence === 'licence_key_changed') {
+      this.#revision++
+      return
+    }
+    this.#adopt(record, stored)
+  }
+
+  /** What another process did while this one was running. */
+  #follow(record: StoredRecord, stored: StoredLicence): void {
+    this.#displaced = isForeign(stored)
+    if (this.#displaced) this.#revision = record.revision
+    // A token that cannot be verified is no news: it is replaced by the one held.
+    if (this.#displaced || (record.token !== null && !stored.token)) return
+    if (this.#token && !stored.token) this.deactivated()
+    if (stored.token) this.#hold(stored.token)
+    this.#revision = record.revision
+    this.#adopt(record, stored)
+  }
+
+  #adopt(record: StoredRecord, stored: StoredLicence): void {
+    this.#licenceKey = this.#identity.licenceKey ?? record.licenceKey
     this.#legacyKey = record.legacyKey
+    this.#nonce = record.nonce
     this.former = stored.former
     if (!stored.token) return
     this.#token = stored.token
     this.#time.notBefore(stored.token.claims.issuedAt)
     this.#refusal = record.refusal
-    await this.#restoreLists(record)
   }
 
-  async #restoreLists({ revocations }: StoredRecord): Promise<void> {
-    if (!revocations) return
+  async #mergeLists({ revocations }: StoredRecord, stored: StoredLicence): Promise<void> {
+    if (!revocations || !this.#token) return
     for (const jws of [revocations.namedBy, revocations.list]) {
       // Also by keys past their end: what a list names stays revoked.
       const list = jws === null ? null : await this.#reader.readList(jws)
       if (jws === null || list === null || typeof list === 'string') continue
       this.#time.notBefore(list.issuedAt)
-      this.#revocations.restore(list, jws, this.#names(list), revocations)
+      if (this.#names(list)) this.#revocations.restoreNaming(jws)
+      const isOfLicence = stored.token?.claims.licenceId === this.#token.claims.licenceId
+      if (jws === revocations.list && isOfLicence) this.#revocations.restoreList(list, jws, revocations)
     }
     // A store may say that the list was looked at in the future.
     this.#revocations.timeWasSet(this.#time.seen.time)
   }
 
-  /** The text for the store. */
-  save(): string {
-    this.time()
+  /** The text for the store, in place of `text`, with which `merge` was called. */
+  save(text: string | null): string {
+    // Another product, or another machine, that was licensed later has the store now.
+    if (this.#displaced && text !== null) return text
+    this.#needNonce()
     return serialise({
       appId: this.#identity.appId,
       licenceKey: this.#licenceKey,
@@ -152,12 +213,47 @@ export class Installation {
       fileKeys: (this.#token ?? this.former?.token)?.fileKeys?.jws ?? null,
       revocations: this.#revocations.save(this.#time.seen.time),
       seen: this.#time.seen,
+      revision: this.#revision,
+      nonce: this.#nonce,
     })
   }
 
+  /**
+   * What a request for an offline file carries; null if the file need not set the time back. It is made when nothing is
+   * granted any more and the trusted time is ahead of the local clock, kept in the store, and good for one file. So a
+   * file that was kept from earlier never sets the time back.
+   */
+  nonceForFile(): string | null {
+    this.#needNonce()
+    return this.#nonce
+  }
+
+  #needNonce(): void {
+    if (this.#time.isAhead() && this.#hasEnded()) this.#nonce ??= this.#newNonce()
+  }
+
+  #hasEnded(): boolean {
+    return this.#token === null || this.#time.seen.time >= this.#token.claims.expiresAt
+  }
+
+  /** A nonce for a request that is answered at once. */
+  newNonce(): string {
+    return this.#newNonce()
+  }
+
+  /**
+   * The time by which an answer to a request with `nonce` is judged. A token that carries the nonce was issued after the
+   * request: if the trusted time is ahead of the clock, the clock counts. Nothing is verified here.
+   */
+  timeFor(jws: string, nonce: string | null): number {
+    const claims = unverified(jws)
+    if (nonce === null || claims?.['nonce'] !== nonce || !isUnixTime(claims['iat'])) return this.time()
+    return Math.max(this.#time.local(), claims['iat'] * 1000)
+  }
+
   /** The token if it is authentic, of this application and for this machine; else why it is not. */
-  readToken(jws: string): Promise<HeldToken | Unreadable> {
-    return this.#reader.readToken(jws, this.time())
+  readToken(jws: string, time: number): Promise<HeldToken | Unreadable> {
+    return this.#reader.readToken(jws, time)
   }
 
   /** The list if it is authentic and of this application; else why it is not. */
@@ -167,14 +263,15 @@ export class Installation {
 
   /** The token of an offline file, if a root key vouches for it and it is for this machine; else why it is refused. */
   readFile(text: unknown): Promise<HeldToken | FileRefusal> {
-    return this.#reader.readFile(text, this.time(), this.#token?.claims ?? null)
+    const timeFor = (jws: string) => this.timeFor(jws, this.#nonce)
+    return this.#reader.readFile(text, timeFor, this.#token?.claims ?? null)
   }
 
-  /** A file was read. It may have been made long ago, and read before: it never sets the time back. */
+  /** A file was read. It may have been made long ago, and read before: without the nonce it does not set the time back. */
   acceptFile(token: HeldToken): void {
-    this.time()
-    this.#time.notBefore(token.claims.issuedAt)
-    this.#hold(token)
+    const isAnswer = this.#nonce !== null && token.claims.nonce === this.#nonce
+    this.#learnTime(token, isAnswer ? this.#time.local() : null)
+    this.#replace(token)
   }
 
   /** A file was refused: what is held stays. */
@@ -185,14 +282,26 @@ export class Installation {
     this.#failure = null
   }
 
-  /** A token came from the service. */
-  accept(token: HeldToken): void {
-    const signedBefore = Math.max(this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0)
-    const { issuedAt } = token.claims
+  /** A token came from the service, in answer to a request with `nonce`. */
+  accept(token: HeldToken, nonce: string): void {
+    // By its own time even if the clock is ahead: a clock that is wrong, but steadily so, loses nothing.
+    this.#learnTime(token, token.claims.nonce === nonce ? token.claims.issuedAt : null)
+    this.#replace(token)
+  }
+
+  /** It is `now` by a token that answers a request; null if the token may be an old one. */
+  #learnTime({ claims }: HeldToken, now: number | null): void {
     this.time()
-    if (issuedAt > signedBefore) this.#time.anchor(issuedAt)
-    else this.#time.notBefore(issuedAt)
+    const signed = [claims.issuedAt, this.#token?.claims.issuedAt ?? 0, this.list?.issuedAt ?? 0]
+    if (now === null) this.#time.notBefore(claims.issuedAt)
+    else this.#time.correct(Math.max(now, ...signed))
+  }
+
+  #replace(token: HeldToken): void {
     this.#hold(token)
+    this.#revision++
+    this.#displaced = false
+    this.#nonce = null
   }
 
   #hold(token: HeldToken): void {
@@ -227,6 +336,7 @@ export class Installation {
     this.#refusal = null
     this.#failure = null
     this.#absence = 'deactivated'
+    this.#revision++
     this.#revocations = new HeldRevocations()
     this.#problem.forgetThoseAboutTokens()
   }
@@ -236,6 +346,7 @@ export class Installation {
     this.#legacyKey = legacyKey
     this.#licenceKey = licenceKey
     this.#refusal = null
+    this.#revision++
   }
 
   /** An authentic revocation list came, in answer to a request with `since`. */

@@ -7,9 +7,10 @@ export async function refresh(contact: Contact, signal: AbortSignal): Promise<vo
   const { token } = installation
   if (!token || installation.isOfflineNow || installation.revoked || contact.isClosed('token')) return
   const path = `/v1/activations/${encodeURIComponent(token.claims.activationId)}/refresh`
-  const body = { product_version: product.productVersion, host: product.host }
+  const nonce = installation.newNonce()
+  const body = { product_version: product.productVersion, host: product.host, nonce }
   const answer = await contact.ask({ method: 'POST', path, body, token: token.jws }, signal)
-  const trouble = await contact.receiveToken(answer, signal)
+  const trouble = await contact.receiveToken(answer, nonce, signal)
   const refusal = trouble && refusalIn('refresh', trouble)
   const startAnew = refusal === 'token_rejected' || refusal === 'activation_freed'
   // The activation is gone, or its token too old to be known: the key, where there is one, decides.

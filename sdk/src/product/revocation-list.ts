@@ -1,4 +1,4 @@
-import { isStrings, isUnixTime } from './shape.ts'
+import { isCount, isStrings, isUnixTime } from './shape.ts'
 
 /** What a signed revocation list says, with times in milliseconds since 1970 UTC. */
 export interface RevocationList {
@@ -16,9 +16,9 @@ export function readRevocationList(
   appId: string,
 ): RevocationList | null {
   const { app_id: app, version, since, revoked, iat, exp } = payload
-  if (app !== appId || !isVersion(version) || !isStrings(revoked)) return null
+  if (app !== appId || !isCount(version) || !isStrings(revoked)) return null
   if (!isUnixTime(iat) || !isUnixTime(exp)) return null
-  if (since !== null && since !== undefined && !isVersion(since)) return null
+  if (since !== null && since !== undefined && !isCount(since)) return null
   // What was added after version 0 is all there is.
   return { version, since: since || null, revoked, issuedAt: iat * 1000, expiresAt: exp * 1000 }
 }
@@ -37,8 +37,4 @@ export function judgeList(list: RevocationList, held: number | null, time: numbe
   if (held !== null && list.version < held) return 'list_outdated'
   if (list.since !== null && (held === null || list.since > held)) return 'list_gap'
   return 'accepted'
-}
-
-function isVersion(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0
 }

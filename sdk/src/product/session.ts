@@ -28,7 +28,9 @@ export class Session {
   readonly #running = new Map<string, Promise<LicenceState>>()
   readonly #stop = new AbortController()
   readonly #jitter = Math.random()
-  #loading: Promise<void> | null = null
+  /** The text of the store that was read or written last; undefined before the first time. */
+  #known: string | null | undefined
+  #storeWorks = true
   #tail: Promise<unknown> = Promise.resolve()
   #announced = ''
   /** The product asked to be licensed. */
@@ -47,7 +49,7 @@ export class Session {
 
   /** Whether anything was run yet, and so the store been asked for. */
   get started(): boolean {
-    return this.#running.size > 0 || this.#loading !== null
+    return this.#running.size > 0 || this.#known !== undefined
   }
 
   /** A second call of an operation that waits or runs shares its outcome. */
@@ -73,8 +75,7 @@ export class Session {
 
   async #perform(operation: Operation): Promise<LicenceState> {
     try {
-      this.#loading ??= this.#load()
-      await this.#loading
+      await this.#read()
       if (this.#stop.signal.aborted) return this.installation.state()
       await withDeadline(this.#parts.timeoutMs, this.#stop.signal, operation)
     } catch (error) {
@@ -86,21 +87,39 @@ export class Session {
     return this.installation.state()
   }
 
-  async #load(): Promise<void> {
+  /** Before each operation, as other processes may have written. A store that failed is tried again only to save. */
+  async #read(): Promise<void> {
+    if (!this.#storeWorks) return
     let text: string | null = null
     try {
-      text = await within(this.#parts.timeoutMs, () => this.#parts.store.read())
+      // `undefined`, as of a `Map`, is no text either.
+      text = (await within(this.#parts.timeoutMs, () => this.#parts.store.read())) ?? null
     } catch (error) {
+      this.#storeWorks = false
       this.#note('store', 'store_failed', error)
     }
-    await this.installation.load(text)
+    await this.#merge(text)
+  }
+
+  async #merge(text: string | null): Promise<void> {
+    if (text === this.#known) return
+    await this.installation.merge(text)
+    this.#known = text
   }
 
   async #save(): Promise<void> {
+    const { store, timeoutMs } = this.#parts
+    const change = async (text: string | null) => {
+      await this.#merge(text)
+      this.#known = this.installation.save(text)
+      return this.#known
+    }
     try {
-      await within(this.#parts.timeoutMs, () => this.#parts.store.write(this.installation.save()))
+      await within(timeoutMs, () => (store.update ? store.update(change) : replace(store, change)))
+      this.#storeWorks = true
       this.installation.note('store', null)
     } catch (error) {
+      this.#storeWorks = false
       this.#note('store', 'store_failed', error)
     }
   }
@@ -141,4 +160,24 @@ export class Session {
     if (token !== null && token <= time) await this.#parts.chores?.renew()
     this.#announce()
   }
+}
+
+const MOST_TRIES = 3
+
+/**
+ * For a store that has no `update`: reads, changes, writes, and looks whether that is still there. Another process that
+ * writes between the last look and the end of this one can undo it.
+ */
+async function replace(
+  store: LicenceStore,
+  change: (text: string | null) => Promise<string>,
+): Promise<void> {
+  let found = await store.read()
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const text = await change(found)
+    await store.write(text)
+    found = await store.read()
+    if (found === text) return
+  }
+  throw new Error('another process keeps replacing the content of the store')
 }

@@ -16,6 +16,11 @@ export function isString(value: unknown): value is string {
   return typeof value === 'string'
 }
 
+/** A whole number from 0. */
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
 /** An ISO 8601 timestamp as milliseconds since 1970 UTC; null where it is none. */
 export function readTimestamp(value: unknown): number | null {
   const time = typeof value === 'string' ? Date.parse(value) : Number.NaN

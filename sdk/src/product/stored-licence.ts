@@ -14,10 +14,15 @@ export interface FormerActivation {
 }
 
 /** What a stored record is worth: a token, or the reason for none. */
-interface StoredLicence {
+export interface StoredLicence {
   readonly token: HeldToken | null
   readonly former: FormerActivation | null
   readonly absence: AbsenceReason | null
+}
+
+/** For what is asked at this machine with this key, the record is of no use. */
+export function isForeign({ absence }: StoredLicence): boolean {
+  return absence === 'licence_key_changed' || absence === 'fingerprint_changed'
 }
 
 const NOTHING: StoredLicence = { token: null, former: null, absence: null }

@@ -1,4 +1,4 @@
-import { isNullOr, isObject, isString, readTimestamp } from './shape.ts'
+import { isCount, isNullOr, isObject, isString, readTimestamp } from './shape.ts'
 import { isKeySet, type KeySet } from './signature.ts'
 import type { SeenTime } from './trusted-clock.ts'
 
@@ -21,6 +21,10 @@ export interface StoredRecord {
   readonly fileKeys: string | null
   readonly revocations: StoredRevocations | null
   readonly seen: SeenTime
+  /** How often the token, or the key that it is for, was replaced: of two records the one with more is newer. */
+  readonly revision: number
+  /** What a file has to carry to set the time back; null if no file may. */
+  readonly nonce: string | null
 }
 
 export interface StoredRevocations {
@@ -55,7 +59,14 @@ export function serialise(record: StoredRecord): string {
       etag_since: revocations.etagSince,
       checked_at: timestamp(revocations.checkedAt),
     },
-    seen: { time: timestamp(seen.time), local: timestamp(seen.local), turned_back: seen.turnedBack },
+    seen: {
+      time: timestamp(seen.time),
+      local: timestamp(seen.local),
+      turned_back: seen.turnedBack,
+      corrections: seen.corrections,
+    },
+    revision: record.revision,
+    nonce: record.nonce,
   })
 }
 
@@ -72,6 +83,7 @@ function readRecord(value: unknown): StoredRecord | null {
   if (!isObject(value) || value['format'] !== 1) return null
   const { app_id: appId, licence_key: licenceKey, legacy_key: legacyKey, fingerprint } = value
   const { token, refusal, jwks, signed_keys: signedKeys = null, file_keys: fileKeys = null } = value
+  const { revision = 0, nonce = null } = value
   const seen = readSeen(value['seen'])
   const revocations = value['revocations'] === null ? null : readRevocations(value['revocations'])
   if (!isString(appId) || !isString(fingerprint) || !seen || revocations === undefined) return null
@@ -79,8 +91,10 @@ function readRecord(value: unknown): StoredRecord | null {
   if (!isNullOrString(token) || !isNullOrString(refusal)) return null
   if (!isNullOrString(signedKeys) || !isNullOrString(fileKeys)) return null
   if (jwks !== null && !isKeySet(jwks)) return null
+  if (!isCount(revision) || !isNullOrString(nonce)) return null
   const keys = { signedKeys, keySet: jwks, fileKeys }
-  return { appId, licenceKey, legacyKey, fingerprint, token, refusal, ...keys, revocations, seen }
+  const licence = { licenceKey, legacyKey, fingerprint, token, refusal, revision, nonce }
+  return { appId, ...licence, ...keys, revocations, seen }
 }
 
 function readRevocations(value: unknown): StoredRevocations | undefined {
@@ -96,8 +110,9 @@ function readSeen(value: unknown): SeenTime | null {
   if (!isObject(value)) return null
   const time = readTimestamp(value['time'])
   const local = readTimestamp(value['local'])
-  if (time === null || local === null) return null
-  return { time, local, turnedBack: value['turned_back'] === true }
+  const { corrections = 0 } = value
+  if (time === null || local === null || !isCount(corrections)) return null
+  return { time, local, turnedBack: value['turned_back'] === true, corrections }
 }
 
 const isNullOrString = isNullOr(isString)

@@ -61,7 +61,12 @@ export class TokenReader {
       : 'forged'
   }
 
-  async readFile(text: unknown, time: number, held: TokenClaims | null): Promise<HeldToken | FileRefusal> {
+  /** Reads an offline file; `timeFor` says by which time its token is judged. */
+  async readFile(
+    text: unknown,
+    timeFor: (jws: string) => number,
+    held: TokenClaims | null,
+  ): Promise<HeldToken | FileRefusal> {
     const { appId, fingerprint, trust } = this.#identity
     if (trust === 'unpinned') return 'root_key_required'
     const file = readOfflineFile(text)
@@ -78,6 +83,7 @@ export class TokenReader {
     const token = await this.#readWith(keys, file.token, isString(machine) ? machine : fingerprint)
     if (token === 'unsupported_runtime') return token
     if (isString(token)) return 'untrusted_signature'
+    const time = timeFor(file.token)
     return this.#refusalOfFile(token.claims, keys, time, held) ?? { ...token, fileKeys: keys }
   }
 

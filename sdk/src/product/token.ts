@@ -17,13 +17,15 @@ export interface TokenClaims {
   readonly offline: boolean
   /** The one fingerprint that it is good for; null where the service knows it by the activation. */
   readonly fingerprint: string | null
+  /** The nonce of the request that it answers; null if that had none. */
+  readonly nonce: string | null
 }
 
 const LONGEST_CHECK_INTERVAL_S = 86_400
 
 /** Reads an authentic payload; null where it is not a token of this application. */
 export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
-  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status, fingerprint } = payload
+  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status, fingerprint, nonce } = payload
   if (typeof sub !== 'string' || typeof act !== 'string') return null
   if (aud !== appId && !(Array.isArray(aud) && aud.includes(appId))) return null
   if (!isUnixTime(iat) || !isUnixTime(exp) || !isUnixTime(chk) || chk <= 0 || !isValues(entitlements))
@@ -44,6 +46,7 @@ export function readToken(payload: Readonly<Record<string, unknown>>, appId: str
     entitlements,
     offline,
     fingerprint: typeof fingerprint === 'string' ? fingerprint : null,
+    nonce: typeof nonce === 'string' ? nonce : null,
   }
 }
 

@@ -11,8 +11,10 @@ export interface SeenTime {
   readonly time: number
   /** What the local clock said at the last look. */
   readonly local: number
-  /** The local clock was found behind its last reading by more than the tolerance, and no token has been issued since. */
+  /** The local clock was found behind its last reading by more than the tolerance, and no token has set the time since. */
   readonly turnedBack: boolean
+  /** How often a token has set the time: of two processes the one with more has seen what the other has not. */
+  readonly corrections: number
 }
 
 /** Smaller steps back are what time synchronisation does. */
@@ -21,11 +23,16 @@ export const TURNED_BACK_TOLERANCE_MS = 300_000
 /** The last that a `Date` can hold. */
 const LAST_MOMENT = 8.64e15
 
+/** The first look of a client. */
+export function begin(local: number): SeenTime {
+  return { time: local, local, turnedBack: false, corrections: 0 }
+}
+
 /** A look at the local clock. */
-export function observe(seen: SeenTime | null, local: number): SeenTime {
-  if (!seen) return { time: local, local, turnedBack: false }
+export function observe(seen: SeenTime, local: number): SeenTime {
   const moved = local - seen.local
   return {
+    ...seen,
     time: Math.min(seen.time + Math.max(0, moved), LAST_MOMENT),
     local,
     turnedBack: seen.turnedBack || moved < -TURNED_BACK_TOLERANCE_MS,
@@ -33,11 +40,14 @@ export function observe(seen: SeenTime | null, local: number): SeenTime {
 }
 
 /**
- * The first look after a start, with what the store kept. A store can be edited, so from there time is never earlier
- * than the local clock: only a token that comes from the service can set it right where the clock runs ahead.
+ * The store has kept what this process, or another one, saw. The later time counts, unless a token has set it since:
+ * then that does. A store can be edited, so the time is set back no further than to the local clock.
  */
-export function resume(stored: SeenTime, local: number): SeenTime {
-  return notBefore(observe(stored, local), local)
+export function merge(held: SeenTime, stored: SeenTime, local: number): SeenTime {
+  const [mine, theirs] = [observe(held, local), observe(stored, local)]
+  if (theirs.corrections < mine.corrections) return mine
+  if (theirs.corrections > mine.corrections) return notBefore(theirs, Math.min(mine.time, local))
+  return { ...notBefore(mine, theirs.time), turnedBack: mine.turnedBack || theirs.turnedBack }
 }
 
 /** The service signed something at `signedAt`: it cannot be earlier than that now. */
@@ -46,9 +56,15 @@ export function notBefore(seen: SeenTime, signedAt: number): SeenTime {
 }
 
 /**
- * A token was issued just now, and it is newer than anything signed that was seen before: the one moment when the
- * time may be set back, so that a clock that once ran ahead does not spoil every later token.
+ * It is `time` now, by a token that was issued in answer to a request of this installation. Only such a token may set the
+ * time back, so that a clock that once ran ahead does not spoil every later token. A token that was kept from earlier
+ * may not, however new it is to this installation.
  */
-export function anchor(seen: SeenTime, issuedAt: number): SeenTime {
-  return { time: issuedAt, local: seen.local, turnedBack: false }
+export function correct(seen: SeenTime, time: number): SeenTime {
+  return { time, local: seen.local, turnedBack: false, corrections: seen.corrections + 1 }
+}
+
+/** The trusted time is ahead of the local clock: one of the two is, or was, wrong. */
+export function isAhead(seen: SeenTime): boolean {
+  return seen.time - seen.local > TURNED_BACK_TOLERANCE_MS
 }

@@ -1,4 +1,4 @@
-import { anchor, notBefore, observe, resume, type SeenTime } from './trusted-clock.ts'
+import { begin, correct, isAhead, merge, notBefore, observe, type SeenTime } from './trusted-clock.ts'
 
 /** The trusted time of one installation, in milliseconds since 1970 UTC: the rules of trusted-clock.ts, applied. */
 export class TrustedTime {
@@ -7,7 +7,7 @@ export class TrustedTime {
 
   constructor(now: () => number) {
     this.#now = now
-    this.#seen = observe(null, now())
+    this.#seen = begin(now())
   }
 
   /** What was seen at the last look. */
@@ -21,9 +21,21 @@ export class TrustedTime {
     return this.#seen.time
   }
 
-  /** Continues from what the store held. */
-  resume(stored: SeenTime): void {
-    this.#seen = resume(stored, this.#now())
+  /** Looks at the local clock, and says what it says. */
+  local(): number {
+    this.look()
+    return this.#seen.local
+  }
+
+  /** Whether it is ahead of the local clock, at this look. */
+  isAhead(): boolean {
+    this.look()
+    return isAhead(this.#seen)
+  }
+
+  /** Goes on from what the store holds. */
+  merge(stored: SeenTime): void {
+    this.#seen = merge(this.#seen, stored, this.#now())
   }
 
   /** Something signed at `time` was read: it is that late at least. */
@@ -31,8 +43,8 @@ export class TrustedTime {
     this.#seen = notBefore(this.#seen, time)
   }
 
-  /** The service signed something just now, at `time`. */
-  anchor(time: number): void {
-    this.#seen = anchor(this.#seen, time)
+  /** A token that answers a request says that it is `time` now. */
+  correct(time: number): void {
+    this.#seen = correct(this.#seen, time)
   }
 }
