@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { link, mkdir, readFile, readlink, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, readFile, readlink, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { LicenceStore } from '../product/store.ts'
 
 /** A store whose answers always take a while. */
@@ -70,8 +71,9 @@ export async function createFile(path: string, text: string): Promise<void> {
 /**
  * Replaces the text `before` of a file by `after`. False if another process has replaced it first.
  *
- * There is no lock that a crash could leave behind. The successor of a text is a file of its own, whose name follows
- * from that text: only one process can create it, and any process can put it into place.
+ * The successor of a text is a file of its own, whose name follows from that text: only one process can create it.
+ * It is whole, so that another process can put it into place if the first one is killed: nobody waits for a lock that
+ * a crash has left behind.
  */
 async function replace(path: string, before: string | null, after: string): Promise<boolean> {
   const successor = `${path}.after-${before === null ? 'none' : digest(before)}`
@@ -80,6 +82,7 @@ async function replace(path: string, before: string | null, after: string): Prom
     await createFile(successor, after)
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') return writeInPlace(path, before, after, error)
+    if (!(await isAbandoned(successor))) return false
     isOurs = false
   }
   // Looked at again only now: from here nothing but this successor can take the place of `before`.
@@ -90,12 +93,36 @@ async function replace(path: string, before: string | null, after: string): Prom
   try {
     await rename(successor, path)
   } catch (error) {
-    // Another process has put it into place already.
-    if (codeOf(error) === 'ENOENT') return (await readText(path)) === after
-    await rm(successor, { force: true })
-    return writeInPlace(path, before, after, error)
+    if (codeOf(error) !== 'ENOENT') {
+      await rm(successor, { force: true })
+      return writeInPlace(path, before, after, error)
+    }
+    // Another process took this one for killed, and has put the successor into place.
   }
   return isOurs
+}
+
+/** To write takes a process a few milliseconds. */
+const ABANDONED_AFTER_MS = 1000
+const LOOK_EVERY_MS = 5
+
+/** Waits until a successor is in place. True if nobody puts it there: its process was killed. */
+async function isAbandoned(successor: string): Promise<boolean> {
+  const begun = performance.now()
+  const first = await inodeOf(successor)
+  while (performance.now() - begun < ABANDONED_AFTER_MS) {
+    await pause(LOOK_EVERY_MS)
+    if ((await inodeOf(successor)) !== first) return false
+  }
+  return first !== undefined
+}
+
+async function inodeOf(path: string): Promise<bigint | undefined> {
+  try {
+    return (await stat(path, { bigint: true })).ino
+  } catch {
+    return undefined
+  }
 }
 
 /** What a file system answers that has the file, but cannot link or rename beside it. */

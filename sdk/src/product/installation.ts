@@ -123,7 +123,7 @@ export class Installation {
   async merge(text: string | null): Promise<void> {
     const record = text === null ? null : parse(text)
     if (text !== null && !record && !this.#loaded) this.#absence = 'store_corrupt'
-    if (record?.appId === this.#identity.appId) await this.#mergeRecord(record)
+    if (record && record.appId === this.#identity.appId) await this.#mergeRecord(record)
     this.#loaded = true
   }
 
