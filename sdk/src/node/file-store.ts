@@ -126,9 +126,23 @@ async function inodeOf(path: string): Promise<bigint | undefined> {
 }
 
 /** What a file system answers that has the file, but cannot link or rename beside it. */
-const NOT_REPLACEABLE = new Set(['EACCES', 'EPERM', 'EROFS', 'EBUSY', 'EXDEV', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
+const NOT_REPLACEABLE = new Set([
+  'EACCES',
+  'EPERM',
+  'EROFS',
+  'EBUSY',
+  'EXDEV',
+  'ENOTSUP',
+  'EOPNOTSUPP',
+  'ENOSYS',
+])
 
-async function writeInPlace(path: string, before: string | null, after: string, cause: unknown): Promise<boolean> {
+async function writeInPlace(
+  path: string,
+  before: string | null,
+  after: string,
+  cause: unknown,
+): Promise<boolean> {
   if (!NOT_REPLACEABLE.has(codeOf(cause))) throw cause
   if ((await readText(path)) !== before) return false
   await writeFile(path, after, { mode: 0o600, flush: true })

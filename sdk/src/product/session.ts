@@ -168,10 +168,7 @@ const MOST_TRIES = 3
  * For a store that has no `update`: reads, changes, writes, and looks whether that is still there. Another process that
  * writes between the last look and the end of this one can undo it.
  */
-async function replace(
-  store: LicenceStore,
-  change: (text: string | null) => Promise<string>,
-): Promise<void> {
+async function replace(store: LicenceStore, change: (text: string | null) => Promise<string>): Promise<void> {
   let found = await store.read()
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const text = await change(found)

@@ -25,7 +25,20 @@ const LONGEST_CHECK_INTERVAL_S = 86_400
 
 /** Reads an authentic payload; null where it is not a token of this application. */
 export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
-  const { sub, aud, act, iat, exp, chk, seats, entitlements, plan_id: planId, status, fingerprint, nonce } = payload
+  const {
+    sub,
+    aud,
+    act,
+    iat,
+    exp,
+    chk,
+    seats,
+    entitlements,
+    plan_id: planId,
+    status,
+    fingerprint,
+    nonce,
+  } = payload
   if (typeof sub !== 'string' || typeof act !== 'string') return null
   if (aud !== appId && !(Array.isArray(aud) && aud.includes(appId))) return null
   if (!isUnixTime(iat) || !isUnixTime(exp) || !isUnixTime(chk) || chk <= 0 || !isValues(entitlements))

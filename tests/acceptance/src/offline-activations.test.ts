@@ -1,3 +1,4 @@
+import { LicenceClient, memoryStore } from '@licensing/sdk'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { eventually } from '@licensing/test-support/poll'
@@ -108,6 +109,9 @@ test('each field is required and checked, days from 1 to 366', async () => {
   }
   expectInvalid(await activateOffline(licence, { seat: 1 }), '/seat')
   expectInvalid(await activateOffline(licence, { host: 'not a host' }), '/host')
+  for (const nonce of ['', 'n'.repeat(129), 1]) {
+    expectInvalid(await activateOffline(licence, { nonce }), '/nonce')
+  }
   for (const days of [1, 366]) expect((await activateOffline(licence, { days })).status).toBe(201)
 })
 
@@ -174,4 +178,52 @@ test('the key that signed a file is published after its rotation, for as long as
     body: installed,
   })
   expect(refreshed.status).toBe(200)
+})
+
+test('a machine whose clock was years ahead is licensed by a file for a new request, and not by an older file', async () => {
+  const licence = await givenLicence()
+  const { body: application } = await stack.api.get<{ root_key: string }>(vendor.app)
+  const store = memoryStore()
+  let ahead = 0
+  const start = async () => {
+    const product = new LicenceClient({
+      baseUrl: 'http://127.0.0.1:9',
+      appId: vendor.appId,
+      rootKey: application.root_key,
+      licenceKey: licence.key,
+      fingerprint: 'press-hall',
+      host: installed.host,
+      productVersion: installed.product_version,
+      store,
+      clock: () => Date.now() + ahead,
+      background: false,
+    })
+    await product.ready()
+    return product
+  }
+  const fileFor = async (product: LicenceClient) => {
+    const request = JSON.parse(product.createOfflineRequest()) as Record<string, unknown>
+    const { status, body } = await activateOffline(licence, request)
+    expect([200, 201]).toContain(status)
+    return body.file
+  }
+  const first = await start()
+  const older = await fileFor(first)
+  expect(await first.activateOffline(await fileFor(first))).toMatchObject({ status: 'licensed' })
+  ahead = 4 * 365 * 86_400_000
+  expect((await start()).state).toMatchObject({ status: 'lapsed' })
+  ahead = 0
+  const corrected = await start()
+  expect(corrected.state).toMatchObject({ status: 'lapsed', clockTurnedBack: true })
+  const newer = await fileFor(corrected)
+  expect(await corrected.activateOffline(older)).toMatchObject({ status: 'lapsed' })
+  expect(await (await start()).activateOffline(newer)).toMatchObject({
+    status: 'licensed',
+    clockTurnedBack: false,
+  })
+  const later = await start()
+  expect(later.state).toMatchObject({ status: 'licensed', offline: true })
+  const days = (Date.parse(later.state.expiresAt!) - Date.now()) / 86_400_000
+  expect(days).toBeGreaterThan(89.9)
+  expect(JSON.parse(later.createOfflineRequest())).not.toHaveProperty('nonce')
 })

@@ -144,6 +144,39 @@ test.each([
   60_000,
 )
 
+test('after its clock was years ahead a product is licensed again by the service, and not by an answer that was kept', async () => {
+  const licence = await givenLicence()
+  let ahead = 0
+  let kept: string | undefined
+  let isReplayed = false
+  const replaying: typeof fetch = async (url, init) => {
+    const headers = { 'content-type': 'application/json' }
+    if (isReplayed && kept !== undefined) return new Response(kept, { headers })
+    const response = await fetch(url, init)
+    if (new Request(url).url.endsWith('/refresh')) kept = await response.clone().text()
+    return response
+  }
+  const clock = () => Date.now() + ahead
+  const options = {
+    licenceKey: licence.key,
+    store: memoryStore(),
+    background: false,
+    fetch: replaying,
+    clock,
+  }
+  const product = installedProduct(options)
+  await product.activate()
+  ahead = 4 * 365 * 86_400_000
+  expect(product.state).toMatchObject({ status: 'lapsed' })
+  ahead = 0
+  expect(await product.refresh()).toMatchObject({ status: 'licensed', clockTurnedBack: false })
+  ahead = 86_400_000
+  isReplayed = true
+  expect(await product.refresh()).toMatchObject({ status: 'lapsed' })
+  isReplayed = false
+  expect(await product.refresh()).toMatchObject({ status: 'licensed' })
+})
+
 test('a licence that is partly refunded works on the defaults of its definitions', async () => {
   const { api } = stack
   const plan = await givenPlan()

@@ -21,12 +21,19 @@ export const grantSchema = z
 
 const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
 
+const nonce = text(textLimits.product)
+  .optional()
+  .describe(
+    'Random text. The token repeats it in the claim `nonce`, which shows that it was issued for this request.',
+  )
+
 export const activateBody = z.strictObject({
   // Whatever is no licence key is an unknown one, and not a broken rule.
   licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
   fingerprint: text(textLimits.product).describe('Identifies the machine; chosen by the product.'),
   host,
   product_version: productVersion,
+  nonce,
 })
 
 /** Whether text could be a licence key: for what is too long, or has characters that no key has, nobody is asked. */
@@ -35,6 +42,8 @@ export function couldBeLicenceKey(text: string): boolean {
 }
 
 export const callHomeBody = z.strictObject({ product_version: productVersion, host })
+
+export const refreshBody = callHomeBody.extend({ nonce })
 
 export function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
   return {

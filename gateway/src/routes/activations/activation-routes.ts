@@ -2,7 +2,14 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { keylessRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
-import { activateBody, callHomeBody, couldBeLicenceKey, grantJson, grantSchema } from './activation-json.ts'
+import {
+  activateBody,
+  callHomeBody,
+  couldBeLicenceKey,
+  grantJson,
+  grantSchema,
+  refreshBody,
+} from './activation-json.ts'
 
 const tag = 'Installed products'
 const one = '/v1/activations/{activation_id}'
@@ -32,12 +39,11 @@ export const activationRoutes: Route[] = [
     answer: grantSchema,
     errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
     handle: async ({ services, body }) => {
-      const { licence_key: licenceKey, fingerprint, host, product_version: productVersion } = body
+      const { licence_key: licenceKey, product_version: productVersion, ...rest } = body
       if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
       const { grant, created } = await services.products.activate({
+        ...rest,
         licenceKey,
-        fingerprint,
-        host,
         productVersion,
       })
       return { status: created ? 201 : 200, body: grantJson(grant!) }
@@ -52,12 +58,14 @@ export const activationRoutes: Route[] = [
     description:
       'Authenticate with the latest token of the activation; it can be expired. A refresh counts as a call-home.',
     audience: 'activation',
-    body: callHomeBody,
+    body: refreshBody,
     answer: grantSchema,
     errors: ['licence_refused'],
     exists: checkActivation,
     handle: async (call) => ({
-      body: grantJson(await call.services.products.refreshActivation(callHome(call))),
+      body: grantJson(
+        await call.services.products.refreshActivation({ ...callHome(call), nonce: call.body.nonce }),
+      ),
     }),
   }),
   keylessRoute({

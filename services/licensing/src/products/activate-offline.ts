@@ -8,6 +8,7 @@ import { ensureRootKeys } from '../root-keys/ensure-root-keys.ts'
 import { findCurrentRootKeys } from '../root-keys/root-key-queries.ts'
 import { signKeySet } from '../root-keys/root-key.ts'
 import { recordActivation } from './activate.ts'
+import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from './dependencies.ts'
 import type { GivePlace } from './give-place.ts'
 import { tokenSubject } from './grant-message.ts'
@@ -27,13 +28,15 @@ export async function activateOffline(
   givePlace: GivePlace,
   request: ActivateOfflineRequest,
 ): Promise<MessageInitShape<typeof ActivateOfflineResponseSchema>> {
-  const { days, accountId, applicationId, fingerprint } = request
+  const { days, accountId, applicationId, fingerprint, nonce } = request
+  checkNonce(nonce)
   if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
   const place = await givePlace(request, { accountId, applicationId })
   await recordActivation(deps, place)
   const subject = {
     ...(await tokenSubject(deps, place.activationId, place.licence)),
     offline: { fingerprint },
+    nonce,
   }
   const keys = await deps.keys.latest(applicationId)
   const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/products'
+import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from './dependencies.ts'
 import type { GivePlace, Place } from './give-place.ts'
 import { grantMessage } from './grant-message.ts'
@@ -10,10 +11,11 @@ export async function activate(
   givePlace: GivePlace,
   request: ActivateRequest,
 ): Promise<MessageInitShape<typeof ActivateResponseSchema>> {
+  checkNonce(request.nonce)
   const place = await givePlace(request)
   await recordActivation(deps, place)
   return {
-    grant: await grantMessage(deps, place.activationId, place.licence, place.now),
+    grant: await grantMessage(deps, place.activationId, place.licence, place.now, request.nonce),
     created: place.created,
   }
 }

@@ -21,6 +21,11 @@ export function checkFingerprint(fingerprint: string): string {
   return fingerprint
 }
 
+/** @throws ServiceError `validation_failed` */
+export function checkNonce(nonce: string | undefined): void {
+  if (nonce !== undefined) checkText('/nonce', nonce, textLimits.product)
+}
+
 function checkText(pointer: string, text: string, limit: TextLimit): void {
   const problem = problemOfText(text, limit)
   if (problem) throw invalid(pointer, problem)

@@ -12,9 +12,10 @@ export async function grantMessage(
   activationId: string,
   licence: ProductLicence,
   now: Date,
+  nonce?: string,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
   const { keys, tokens } = deps
-  const subject = await tokenSubject(deps, activationId, licence)
+  const subject = { ...(await tokenSubject(deps, activationId, licence)), nonce }
   const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
   return {
     activationId,

@@ -54,6 +54,23 @@ test('a refresh answers in the shape of the activation, with a new token', async
   expect(refreshAfter).toBe((iat + exp) / 2)
 })
 
+test('a token carries the nonce of the request that it answers, and none of another', async () => {
+  const { grant } = await givenInstalled()
+  const claimsFor = async (nonce?: string) => {
+    const asked = { ...callOf(grant), ...(nonce !== undefined && { nonce }) }
+    return verified(harness, (await harness.products.refreshActivation(asked)).token)
+  }
+  expect(await claimsFor('one')).toHaveProperty('nonce', 'one')
+  expect(await claimsFor('ü'.repeat(128))).toHaveProperty('nonce', 'ü'.repeat(128))
+  expect(await claimsFor()).not.toHaveProperty('nonce')
+  for (const nonce of ['', 'n'.repeat(129), '\0']) {
+    expect(await refusal(claimsFor(nonce))).toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/nonce' }],
+    })
+  }
+})
+
 test('a token that expired long ago still refreshes its own activation', async () => {
   const { grant } = await givenInstalled()
   harness.clock.aheadMs = 30 * day

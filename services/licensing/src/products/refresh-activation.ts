@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { RefreshActivationRequest, TokenGrantSchema } from '@licensing/proto/products'
 import { authenticate } from './authenticate.ts'
+import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from './dependencies.ts'
 import { grantMessage } from './grant-message.ts'
 import { isDue, refusalReason, refused } from './may-run.ts'
@@ -11,11 +12,12 @@ export async function refreshActivation(
   deps: ProductDependencies,
   request: RefreshActivationRequest,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
+  checkNonce(request.nonce)
   const found = await recordCallHome(deps, request)
   const now = deps.now()
   const takenOver = isDue(found, now) && (await deps.takeOver(found.id))
   const licence = takenOver ? await authenticate(deps, request) : found
   const reason = refusalReason(licence, request.host.toLowerCase(), now)
   if (reason !== undefined) throw refused(reason)
-  return grantMessage(deps, licence.activation_id, licence, now)
+  return grantMessage(deps, licence.activation_id, licence, now, request.nonce)
 }

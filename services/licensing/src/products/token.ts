@@ -24,6 +24,8 @@ export interface TokenSubject {
   expiresOn: Date | null
   /** Set in a token for a machine without a network: it is good on that machine alone. */
   offline?: { fingerprint: string }
+  /** What the request carried, so that the product knows its answer from one that somebody kept. */
+  nonce?: string | undefined
 }
 
 export interface Grant {
@@ -52,6 +54,7 @@ export async function grantToken(
     seats: subject.seats,
     chk: settings.checkIntervalSeconds,
     ...(subject.offline && { offline: true, fingerprint: subject.offline.fingerprint }),
+    ...(subject.nonce !== undefined && { nonce: subject.nonce }),
   }
   const token = await new SignJWT(claims)
     .setProtectedHeader({ alg: algorithm, typ: 'JWT', kid: keys.kid })
