@@ -1,4 +1,13 @@
-import { mkdtempDisposable, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import {
+  lstat,
+  mkdir,
+  mkdtempDisposable,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -39,6 +48,33 @@ describe('fileStore', () => {
     await writing
     expect(seen.every((text) => texts.includes(text))).toBe(true)
     await expect(readdir(folder.path)).resolves.toEqual(['licence.json'])
+  })
+
+  it('writes the file that a symbolic link leads to, and keeps the link', async () => {
+    await using folder = await newFolder()
+    const at = (name: string) => join(folder.path, name)
+    await mkdir(at('data'))
+    await symlink('data/licence.json', at('link'))
+    const store = fileStore(at('link'))
+    await expect(store.read()).resolves.toBeNull()
+    await store.write('one')
+    await store.update((text) => Promise.resolve(`${text} two`))
+    await expect(readFile(at('data/licence.json'), 'utf8')).resolves.toBe('one two')
+    expect((await lstat(at('link'))).isSymbolicLink()).toBe(true)
+    await expect(readdir(at('data'))).resolves.toEqual(['licence.json'])
+  })
+
+  it('calls a change again for a text that another process wrote meanwhile', async () => {
+    await using folder = await newFolder()
+    const path = join(folder.path, 'licence.json')
+    const seen: (string | null)[] = []
+    await fileStore(path).update(async (text) => {
+      seen.push(text)
+      if (text === null) await fileStore(path).write('theirs')
+      return `${text} and mine`
+    })
+    expect(seen).toEqual([null, 'theirs'])
+    await expect(fileStore(path).read()).resolves.toBe('theirs and mine')
   })
 
   it('rejects where there can be no such file', async () => {

@@ -1,8 +1,8 @@
-import { mkdtempDisposable, writeFile } from 'node:fs/promises'
+import { chmod, mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { machineFingerprint } from './machine-fingerprint.ts'
+import { machineFingerprint, machineId } from './machine-fingerprint.ts'
 
 const newFolder = () => mkdtempDisposable(join(tmpdir(), 'licence-'))
 
@@ -38,5 +38,63 @@ describe('machineFingerprint', () => {
     await writeFile(join(folder.path, 'plain'), '')
     const file = join(folder.path, 'plain', 'id')
     await expect(machineFingerprint({ appId: 'app_1', file })).rejects.toThrow('ENOTDIR')
+  })
+
+  it('is kept in the file that a symbolic link leads to', async () => {
+    await using folder = await newFolder()
+    const [file, link] = [join(folder.path, 'id'), join(folder.path, 'link')]
+    await symlink('id', link)
+    const fingerprint = await machineFingerprint({ appId: 'app_1', file: link })
+    await expect(readFile(file, 'utf8')).resolves.toMatch(/^[0-9a-f-]{36}\n$/)
+    await expect(machineFingerprint({ appId: 'app_1', file })).resolves.toBe(fingerprint)
+  })
+
+  it('is read from a file that cannot be written', async () => {
+    await using folder = await newFolder()
+    const file = join(folder.path, 'id')
+    await writeFile(file, 'machine-7', { mode: 0o444 })
+    await chmod(folder.path, 0o555)
+    await expect(machineFingerprint({ appId: 'app_1', file })).resolves.toMatch(/^[0-9a-f]{64}$/)
+    await chmod(folder.path, 0o755)
+  })
+})
+
+describe('the id of a machine', () => {
+  const GOOD = '8f3c1c0e6d5b4a2f9e8d7c6b5a493827'
+  const reading = (files: Record<string, string>, printed = '') => ({
+    file: (path: string) => Promise.resolve(files[path] ?? ''),
+    output: () => Promise.resolve(printed),
+  })
+
+  it.each([
+    'uninitialized\n',
+    '',
+    '\n',
+    '00000000000000000000000000000000\n',
+    'ffffffffffffffffffffffffffffffff',
+    'FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF',
+    '03000200-0400-0500-0006-000700080009',
+    '12345678-1234-5678-90AB-CDDEEFAABBCC',
+    'None',
+    'Not Specified',
+    'To be filled by O.E.M.',
+    'Default string',
+  ])('is not %j: the next source counts', async (placeholder) => {
+    const both = { '/etc/machine-id': placeholder, '/var/lib/dbus/machine-id': `${GOOD}\n` }
+    await expect(machineId('linux', reading(both))).resolves.toBe(GOOD)
+    const only = { '/etc/machine-id': placeholder }
+    await expect(machineId('linux', reading(only))).resolves.toBeNull()
+    const mac = `    "IOPlatformUUID" = "${placeholder.trim()}"`
+    await expect(machineId('darwin', reading({}, mac))).resolves.toBeNull()
+    const windows = `    MachineGuid    REG_SZ    ${placeholder.trim()}\r\n`
+    await expect(machineId('win32', reading({}, windows))).resolves.toBeNull()
+  })
+
+  it('is what the operating system says', async () => {
+    await expect(machineId('linux', reading({ '/etc/machine-id': `${GOOD}\n` }))).resolves.toBe(GOOD)
+    const guid = 'B7A1D5E2-3C4F-4E5A-9B8C-1D2E3F4A5B6C'
+    await expect(machineId('darwin', reading({}, `"IOPlatformUUID" = "${guid}"`))).resolves.toBe(guid)
+    const row = `    MachineGuid    REG_SZ    ${guid}\r\n\r\n`
+    await expect(machineId('win32', reading({}, row))).resolves.toBe(guid)
   })
 })
