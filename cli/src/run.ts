@@ -7,6 +7,7 @@ import { commandHelp, generalHelp, program } from './command/help.ts'
 import { createOutput } from './command/output.ts'
 import type { Output, Stream } from './command/output.ts'
 import { parse } from './command/parse.ts'
+import { useProxy } from './command/proxy.ts'
 import type { Parsed } from './command/parse.ts'
 import { report } from './command/report.ts'
 
@@ -33,6 +34,7 @@ export async function run(commands: readonly Command[], invocation: Invocation):
       stderr.write(`${generalHelp(commands)}\n`)
       return 2
     }
+    useProxy(env, (message) => out.message(`warning: ${message}`))
     const apiKey = setting(values['key'], env['LICENSING_API_KEY'])
     out = createOutput(stdout, stderr, { json: values['json'] === true, env, secrets: [apiKey ?? ''] })
     return await command.run(callOf(command, parsed, apiKey, out, { env, signal }))

@@ -1,0 +1,209 @@
+import { commandEnvironment } from '@licensing/test-support/command-environment'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import { createRequire } from 'node:module'
+import { connect } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runCommand, settingsOf, startCommand } from './command-line.ts'
+import { givenVendor } from './vendor.ts'
+import type { Licence, Vendor } from './vendor.ts'
+
+let stack: Stack
+let vendor: Vendor
+let licence: Licence
+let folder: TemporaryFolder
+beforeAll(async () => {
+  folder = await makeTemporaryFolder()
+  stack = await startStack()
+  vendor = await givenVendor(stack)
+  licence = await vendor.issue((await vendor.plan()).id)
+})
+afterAll(async () => {
+  await stack?.[Symbol.asyncDispose]()
+  await folder[Symbol.asyncDispose]()
+})
+
+/** A forward proxy on this machine: tunnels, and requests in absolute form. It keeps where it was asked to connect to. */
+async function startProxy() {
+  const targets = new Set<string>()
+  const server = createServer((incoming, response) => {
+    const { host } = new URL(incoming.url ?? '')
+    targets.add(host)
+    const { method = 'GET', headers } = incoming
+    incoming.pipe(
+      request(incoming.url ?? '', { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers)
+        answer.pipe(response)
+      }),
+    )
+  })
+  server.on('connect', ({ url = '' }, client, head) => {
+    targets.add(url)
+    const [, host = '', port] = /^(.*):(\d+)$/.exec(url) ?? []
+    const upstream = connect(Number(port), host, () => {
+      client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+      upstream.write(head)
+      upstream.pipe(client).pipe(upstream)
+    })
+    for (const socket of [upstream, client])
+      socket.on('error', () => void [upstream, client].map((each) => each.destroy()))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    targets,
+    async [Symbol.asyncDispose]() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+}
+
+const gateway = () => new URL(stack.gatewayUrl).host
+const module = (name: string) => JSON.stringify(import.meta.resolve(name))
+
+/** Runs a program as a product or a backend does, and reads what it prints. */
+async function runProgram(program: string, environment: Record<string, string>): Promise<unknown> {
+  const file = join(folder.path, `${crypto.randomUUID()}.mjs`)
+  await writeFile(file, program)
+  const { stdout } = await promisify(execFile)(process.execPath, [file], {
+    env: { ...commandEnvironment(), ...environment },
+  })
+  return JSON.parse(stdout) as unknown
+}
+
+const product = (fetch = 'undefined') => `
+  const { LicenceClient } = await import(${module('@licensing/sdk')})
+  const licence = new LicenceClient({
+    baseUrl: ${JSON.stringify(stack.gatewayUrl)}, appId: ${JSON.stringify(vendor.appId)},
+    rootKey: ${JSON.stringify(vendor.rootKey)}, licenceKey: ${JSON.stringify(licence.key)},
+    fingerprint: 'behind-a-proxy', host: 'office.example.com', productVersion: '1', background: false, fetch: ${fetch},
+  })
+  const { status, problem } = await licence.activate()
+  console.log(JSON.stringify([status, problem]))`
+
+const backend = (baseUrl: string) => `
+  const { createLicensingBackend } = await import(${module('@licensing/sdk/backend')})
+  const licensing = createLicensingBackend({ baseUrl: ${JSON.stringify(baseUrl)}, apiKey: ${JSON.stringify(stack.apiKey)}, retries: 0 })
+  const { id } = await licensing.get('/v1/licences/{licence_id}', { path: { licence_id: ${JSON.stringify(licence.id)} } })
+  console.log(JSON.stringify(id))`
+
+// What sdk/README.md says.
+const undici = () =>
+  createRequire(new URL('../../../services/notifier/package.json', import.meta.url)).resolve('undici')
+const ways: readonly [string, () => { program: string; environment: Record<string, string> }][] = [
+  ['NODE_USE_ENV_PROXY', () => ({ program: product(), environment: { NODE_USE_ENV_PROXY: '1' } })],
+  [
+    'setGlobalProxyFromEnv',
+    () => ({ program: `(await import('node:http')).setGlobalProxyFromEnv()\n${product()}`, environment: {} }),
+  ],
+  [
+    'a fetch with an EnvHttpProxyAgent',
+    () => {
+      const { href } = new URL(undici(), 'file:')
+      const program = `
+        const { default: undici } = await import(${JSON.stringify(href)})
+        const dispatcher = new undici.EnvHttpProxyAgent()
+        ${product('(url, init) => undici.fetch(url, { ...init, dispatcher })')}`
+      return { program, environment: {} }
+    },
+  ],
+]
+
+test.each(ways)(
+  'a product reaches the service through the proxy of HTTP_PROXY with %s',
+  async (_way, given) => {
+    await using proxy = await startProxy()
+    const { program, environment } = given()
+    const through = { ...environment, HTTP_PROXY: proxy.url }
+    expect(await runProgram(program, through)).toEqual(['licensed', null])
+    expect([...proxy.targets]).toEqual([gateway()])
+    proxy.targets.clear()
+    expect(await runProgram(program, { ...through, NO_PROXY: '127.0.0.1,localhost' })).toEqual([
+      'licensed',
+      null,
+    ])
+    expect([...proxy.targets]).toEqual([])
+  },
+)
+
+test('a backend reaches the service through the proxy of HTTPS_PROXY', async () => {
+  await using proxy = await startProxy()
+  await using receiver = await startHttpsReceiver({ body: JSON.stringify({ id: licence.id }) })
+  const environment = {
+    NODE_USE_ENV_PROXY: '1',
+    NODE_EXTRA_CA_CERTS: receiver.caFile,
+    HTTP_PROXY: 'http://127.0.0.1:9',
+    HTTPS_PROXY: proxy.url,
+  }
+  const base = receiver.url('')
+  expect(await runProgram(backend(base), environment)).toBe(licence.id)
+  expect([...proxy.targets]).toEqual([new URL(base).host])
+  proxy.targets.clear()
+  expect(await runProgram(backend(base), { ...environment, NO_PROXY: 'localhost' })).toBe(licence.id)
+  expect([...proxy.targets]).toEqual([])
+  expect(receiver.requests).toHaveLength(2)
+})
+
+test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', async () => {
+  await using proxy = await startProxy()
+  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const show = (environment: Record<string, string>) =>
+    runCommand({ ...settings, ...environment }, 'licences', 'show', licence.id, '--json')
+  for (const name of ['HTTP_PROXY', 'http_proxy']) {
+    proxy.targets.clear()
+    const { code, stdout } = await show({ [name]: proxy.url, HTTPS_PROXY: 'http://127.0.0.1:9' })
+    expect([code, (JSON.parse(stdout) as Licence).id]).toEqual([0, licence.id])
+    expect([...proxy.targets]).toEqual([gateway()])
+  }
+  proxy.targets.clear()
+  expect(await show({ HTTP_PROXY: proxy.url, NO_PROXY: '127.0.0.1' })).toMatchObject({ code: 0, stderr: '' })
+  expect(await show({ HTTPS_PROXY: proxy.url })).toMatchObject({ code: 0, stderr: '' })
+  expect([...proxy.targets]).toEqual([])
+
+  await using receiver = await startHttpsReceiver({ body: JSON.stringify({ id: licence.id }) })
+  const secure = {
+    LICENSING_URL: receiver.url(''),
+    NODE_EXTRA_CA_CERTS: receiver.caFile,
+    HTTPS_PROXY: proxy.url,
+  }
+  await show(secure)
+  expect([...proxy.targets]).toEqual([new URL(receiver.url()).host])
+  expect(receiver.requests.map(({ path }) => path)).toEqual([`/v1/licences/${licence.id}`])
+
+  for (const wrong of ['no url', 'ftp://user:secret@127.0.0.1:1080']) {
+    const { code, stderr } = await show({ HTTP_PROXY: wrong })
+    expect([wrong, code]).toEqual([wrong, 2])
+    expect(stderr).toContain('HTTP_PROXY')
+    expect(stderr).not.toContain('secret')
+  }
+})
+
+test('listen follows events through the proxy, and forwards them without it', async () => {
+  await using proxy = await startProxy()
+  const local = createServer((incoming, response) => void incoming.resume().on('end', () => response.end()))
+  local.listen(0, '127.0.0.1')
+  await once(local, 'listening')
+  const { port } = local.address() as AddressInfo
+  const settings = settingsOf({ ...stack, appId: vendor.appId })
+  const environment = { ...settings, HTTP_PROXY: proxy.url }
+  const parameters = ['listen', '--forward-to', `http://127.0.0.1:${port}/`, '--after', '0']
+  await using command = startCommand(environment, ...parameters)
+  await expect.poll(() => command.stdout() + command.stderr(), { timeout: 20_000 }).toMatch(/licence\.created 200/)
+  expect([...proxy.targets]).toEqual([gateway()])
+  await command.stop()
+  local.close()
+  local.closeAllConnections()
+})
