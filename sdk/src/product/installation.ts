@@ -73,6 +73,11 @@ export class Installation {
     return this.#token
   }
 
+  /** The token that the store keeps. */
+  get #stored(): HeldToken | null {
+    return this.#token ?? this.former?.token ?? null
+  }
+
   /** The revocation list held; null before there is one. */
   get list(): HeldRevocations['list'] {
     return this.#revocations.list
@@ -131,21 +136,30 @@ export class Installation {
     await this.keys.merge(record, !this.#loaded || record.revision > this.#revision)
     this.#time.merge(record.seen)
     const stored = await readStoredLicence(record, this.#identity, this.#reader, this.time())
+    if (!isForeign(stored)) this.#displaced = false
     if (!this.#loaded) this.#restore(record, stored)
     else if (this.#isNewer(record, stored)) this.#follow(record, stored)
-    else if (record.token === this.#token?.jws) {
-      this.#refusal ??= record.refusal
-      this.#nonce = record.nonce ?? this.#nonce
-    }
+    else this.#keep(record)
     await this.#mergeLists(record, stored)
   }
 
   /** Another process has replaced the token or freed it since this one did. */
   #isNewer(record: StoredRecord, stored: StoredLicence): boolean {
+    const [mine, theirs] = [this.#token?.claims, stored.token?.claims]
+    const isLater = mine !== undefined && theirs !== undefined && theirs.issuedAt > mine.issuedAt
+    // Of two tokens of the service the later one counts. A file may be older than what it takes the place of.
+    if (mine && theirs && !mine.offline && !theirs.offline && mine.issuedAt !== theirs.issuedAt) return isLater
     if (record.revision !== this.#revision) return record.revision > this.#revision
-    // Both at once: a place that was freed stays free; of two tokens the later one counts.
-    if (!this.#token || !record.token) return this.#token !== null
-    return stored.token !== null && stored.token.claims.issuedAt > this.#token.claims.issuedAt
+    // Both processes at once: a place that was freed stays free.
+    return record.token === null ? mine !== undefined : isLater
+  }
+
+  /** The record says nothing new of the token. */
+  #keep(record: StoredRecord): void {
+    this.#revision = Math.max(this.#revision, record.revision)
+    if (record.token !== (this.#stored?.jws ?? null)) return
+    this.#refusal ??= record.refusal
+    this.#nonce = record.nonce ?? this.#nonce
   }
 
   /** The start: all that the store holds for this machine and key. */
@@ -165,14 +179,14 @@ export class Installation {
     if (this.#displaced) this.#revision = record.revision
     // A token that cannot be verified is no news: it is replaced by the one held.
     if (this.#displaced || (record.token !== null && !stored.token)) return
-    if (this.#token && !stored.token) this.deactivated()
     if (stored.token) this.#hold(stored.token)
-    this.#revision = record.revision
+    else if (this.#token) this.deactivated()
+    this.#revision = Math.max(this.#revision, record.revision)
     this.#adopt(record, stored)
   }
 
   #adopt(record: StoredRecord, stored: StoredLicence): void {
-    this.#licenceKey = this.#identity.licenceKey ?? record.licenceKey
+    this.#licenceKey = this.#identity.licenceKey ?? record.licenceKey ?? this.#licenceKey
     this.#legacyKey = record.legacyKey
     this.#nonce = record.nonce
     this.former = stored.former
@@ -207,10 +221,10 @@ export class Installation {
       licenceKey: this.#licenceKey,
       legacyKey: this.#legacyKey,
       fingerprint: this.former?.fingerprint ?? this.#identity.fingerprint,
-      token: (this.#token ?? this.former?.token)?.jws ?? null,
+      token: this.#stored?.jws ?? null,
       refusal: this.#token && this.#refusal,
       ...this.keys.save(),
-      fileKeys: (this.#token ?? this.former?.token)?.fileKeys?.jws ?? null,
+      fileKeys: this.#stored?.fileKeys?.jws ?? null,
       revocations: this.#revocations.save(this.#time.seen.time),
       seen: this.#time.seen,
       revision: this.#revision,

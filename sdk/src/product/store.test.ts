@@ -24,7 +24,7 @@ describe('a store', () => {
     ['web storage', () => webStorageStore(storage)],
   ])('in %s loses nothing of updates that run at the same time', async (_name, open) => {
     const lines = Array.from({ length: 30 }, (_, line) => line)
-    await Promise.all(lines.map((line) => open().update?.(adding(line))))
+    await Promise.all(lines.map(async (line) => open().update?.(adding(line))))
     const text = await open().read()
     const found = text?.trim().split('\n').map(Number) ?? []
     expect(found.toSorted((one, other) => one - other)).toEqual(lines)
