@@ -16,6 +16,7 @@ const sources = [
     ['src', 'package.json', 'README.md', ...alsoHas].map((part) => `${folder}/${part}`),
   ),
   'packages/csv/src',
+  'packages/terminal/src',
   'deploy/downloads/src',
   'LICENSE',
   'pnpm-lock.yaml',

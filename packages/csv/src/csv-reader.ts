@@ -15,8 +15,9 @@ const misplaced = 'a quote stands inside a value'
 const separators = [',', ';', '\t']
 
 /**
- * Reads CSV (RFC 4180) piece by piece; for browsers too. The first line says what separates values: a comma, semicolon or tab. Empty lines
- * are skipped. A flaw spoils its own record alone.
+ * Reads CSV (RFC 4180) piece by piece; for browsers too. The first line says what separates values: a comma, semicolon or tab, or the
+ * character of a line `sep=;`, which is no record. Empty lines are skipped. Blanks around a quoted value belong to it. `="0012"`, with which
+ * Excel keeps zeros, is the value `0012`. A flaw spoils its own record alone.
  */
 export class CsvReader {
   #separator = ''
@@ -24,10 +25,11 @@ export class CsvReader {
   #start = 1
   #fields: string[] = []
   #value = ''
-  #at: 'begin' | 'plain' | 'quoted' | 'closed' | 'spoiled' = 'begin'
+  #at: 'begin' | 'plain' | 'quoted' | 'closed' | 'after' | 'spoiled' = 'begin'
   #flaw: string | undefined
   #afterReturn = false
-  #isFirst = true;
+  #isFirst = true
+  #hasRecord = false;
 
   /** The records that this piece completes. */
   *push(text: string): Generator<CsvRecord, void, void> {
@@ -64,7 +66,7 @@ export class CsvReader {
         return
       case 'plain':
         if (this.#separates(character)) this.#endValue()
-        else if (character === '"') this.#spoil(misplaced)
+        else if (character === '"') this.#openQuote()
         else this.#add(character)
         return
       case 'quoted':
@@ -75,9 +77,27 @@ export class CsvReader {
         if (character === '"') {
           this.#at = 'quoted'
           this.#add(character)
-        } else if (this.#separates(character)) this.#endValue()
-        else this.#spoil(unclosed)
+        } else this.#follow(character)
+        return
+      case 'after':
+        this.#follow(character)
     }
+  }
+
+  /** After blanks, or after the sign of `="0012"`. */
+  #openQuote(): void {
+    if (!/^\s*=?$/.test(this.#value)) return this.#spoil(misplaced)
+    this.#value = this.#value.replace('=', '')
+    this.#at = 'quoted'
+  }
+
+  /** Only blanks stand between a quoted value and the next. */
+  #follow(character: string): void {
+    if (this.#separates(character)) this.#endValue()
+    else if (/\s/.test(character)) {
+      this.#at = 'after'
+      this.#add(character)
+    } else this.#spoil(unclosed)
   }
 
   #separates(character: string): boolean {
@@ -93,7 +113,9 @@ export class CsvReader {
   }
 
   #endValue(): void {
-    this.#fields.push(this.#value)
+    // A program that quotes each value has quoted `="0012"` too.
+    const [, before = '', inner, after = ''] = /^(\s*)="([^"]*)"(\s*)$/.exec(this.#value) ?? []
+    this.#fields.push(inner === undefined ? this.#value : before + inner + after)
     this.#value = ''
     this.#at = 'begin'
   }
@@ -107,12 +129,32 @@ export class CsvReader {
   *#endRecord(): Generator<CsvRecord, void, void> {
     const isEmpty = this.#at === 'begin' && this.#fields.length === 0
     if (this.#at !== 'spoiled') this.#endValue()
+    if (!isEmpty && !this.#hasRecord && this.#takeSeparatorLine()) return
     const record = { line: this.#start, fields: this.#fields, ...(this.#flaw && { flaw: this.#flaw }) }
+    this.#beginRecord()
+    this.#hasRecord ||= !isEmpty
+    if (!isEmpty) yield record
+  }
+
+  #beginRecord(): void {
     this.#fields = []
     this.#flaw = undefined
     this.#at = 'begin'
     this.#start = this.#line
-    if (!isEmpty) yield record
+  }
+
+  /** Whether the first record is `sep=;`. A separator that is known already has ended its first value. */
+  #takeSeparatorLine(): boolean {
+    const [first = '', second, ...more] = this.#fields
+    if (second === '' && more.length === 0 && /^sep=$/i.test(first)) {
+      this.#beginRecord()
+      return true
+    }
+    const named = second === undefined ? /^sep=(.)$/i.exec(first)?.[1] : undefined
+    if (named === undefined) return false
+    this.#separator = named
+    this.#beginRecord()
+    return true
   }
 }
 

@@ -1,3 +1,4 @@
+import { decimalsOf, mainUnits } from '@licensing/money/amounts'
 import styles from './text.module.css'
 
 const dayFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
@@ -35,16 +36,16 @@ export function day(at: string): string {
   return dayFormat.format(new Date(at))
 }
 
-/** An amount in minor units, as people write it. */
+/** An amount in minor units, as people write it. `Intl` gives the symbol and the grouping; the decimals are the processor's. */
 export function money(minor: number, currency: string): string {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency.toUpperCase() })
-  return format.format(minor / 10 ** minorDigits(currency))
-}
-
-/** How many digits of the currency are minor units. */
-export function minorDigits(currency: string): number {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency: currency.toUpperCase() })
-  return format.resolvedOptions().maximumFractionDigits ?? 2
+  const decimals = decimalsOf(currency)
+  const format = new Intl.NumberFormat('en', {
+    style: 'currency',
+    currency,
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  })
+  return format.format(mainUnits(minor, currency))
 }
 
 export function count(value: number): string {

@@ -147,6 +147,66 @@ export function paymentsTests(world: () => World): void {
     expect(await cap()).toMatchObject({ cap_minor: null, paused: false })
   })
 
+  const written = [
+    ['huf', 500_000, 'HUF 5,000.00'],
+    ['idr', 500_000, 'IDR 5,000.00'],
+    ['cop', 500_000, 'COP 5,000.00'],
+    ['isk', 500_000, 'ISK 5,000.00'],
+    ['ugx', 500_000, 'UGX 5,000.00'],
+    ['jpy', 5_000, '¥5,000'],
+    ['kwd', 5_000, 'KWD 5.000'],
+  ] as const
+
+  test('amounts have the decimals of the processor, whatever the browser knows of the currency', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan } = await vendor()
+    const { id: planId } = await plan('Pro')
+    for (const [currency, amount] of written) {
+      const body = {
+        sale_id: `sale-${currency}`,
+        external_ref: `buyer-${currency}`,
+        plan_id: planId,
+        amount,
+        currency,
+        occurred_at: new Date().toISOString(),
+      }
+      expect((await stack.api.post(`${app}/sale-events`, { body })).status).toBe(201)
+    }
+    await using window = await open({ at: at('/payments') })
+    for (const [currency, , text] of written) {
+      const row = window.table('Payments').getByRole('row', { name: `buyer-${currency}` })
+      const cells = row.getByRole('cell').filter({ hasText: text })
+      await cells.first().waitFor()
+    }
+    await window.page.goto(`${stack.gatewayUrl}/portal${at('')}`)
+    for (const [, , text] of written) await window.region('Revenue').getByText(text).first().waitFor()
+  })
+
+  test('a spend cap of 5000 HUF is 500000 minor units, and each currency is read as it is written', async () => {
+    const { stack, open } = world()
+    const cap = async () => (await stack.api.get('/v1/spend-cap')).body
+    await using window = await open({ at: '/payments' })
+    const { button, field, dialog } = window
+    const form = dialog('Change cap')
+    const change = async (amount: string, currency: string) => {
+      await button('Change cap').click()
+      await field('Cap', form).fill(amount)
+      await field('Currency', form).fill(currency)
+      await button('Change', form).click()
+      await form.waitFor({ state: 'hidden' })
+    }
+    for (const [currency, minor, text] of written) {
+      await change(currency === 'kwd' ? '5' : '5000', currency.toUpperCase())
+      expect(await cap()).toMatchObject({ cap_minor: minor, currency })
+      await window.region('Spend cap').getByText(`of ${text}`).first().waitFor()
+      await button('Change cap').click()
+      expect(await field('Cap', form).inputValue()).toBe(text.replaceAll(/[^\d.]/g, ''))
+      await window.page.keyboard.press('Escape')
+      await form.waitFor({ state: 'hidden' })
+    }
+    await change('', 'EUR')
+  })
+
   test('a key that only reads sees no cap and no Replay; one bound to an application sees no fees', async () => {
     const { stack, open, vendor } = world()
     const { appId, at } = await vendor()

@@ -1,8 +1,8 @@
+import { amountText } from '@licensing/money/amounts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import { newCheckoutSession } from '../objects/checkout-session.ts'
 import type { NewCheckoutSession } from '../objects/checkout-session.ts'
 import { minimumAmount } from '../objects/minimum-amount.ts'
-import { formatMoney } from '../objects/money.ts'
 import type { CheckoutSession, Metadata, Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
@@ -99,7 +99,7 @@ function checkMinimum(amount: number, currency: string): void {
   const least = minimumAmount(currency)
   if (amount === 0 || amount >= least) return
   throw invalidRequest(
-    `The Checkout Session's total amount due must add up to at least ${formatMoney(least, currency)}`,
+    `The Checkout Session's total amount due must add up to at least ${amountText(least, currency)}`,
     { code: 'amount_too_small' },
   )
 }

@@ -1,6 +1,6 @@
+import { amountText } from '@licensing/money/amounts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import { newFeeRefund } from '../objects/application-fee.ts'
-import { formatMoney } from '../objects/money.ts'
 import type { ApplicationFee, FeeRefund, Metadata } from '../objects/wire.ts'
 import type { World } from '../world/world.ts'
 
@@ -14,7 +14,7 @@ export function refundApplicationFee(
   const left = fee.amount - fee.amount_refunded
   const amount = wanted ?? left
   if (amount > left) {
-    const [asked, rest] = [formatMoney(amount, fee.currency), formatMoney(left, fee.currency)]
+    const [asked, rest] = [amountText(amount, fee.currency), amountText(left, fee.currency)]
     throw invalidRequest(`Refund amount (${asked}) is greater than unrefunded amount on fee (${rest})`, {
       param: 'amount',
     })

@@ -1,5 +1,5 @@
+import { amountText } from '@licensing/money/amounts'
 import { invalidRequest } from '../http/stripe-error.ts'
-import { formatMoney } from '../objects/money.ts'
 import { countsAgainstCharge, newRefund } from '../objects/refund.ts'
 import type { RefundStatus } from '../objects/refund.ts'
 import type { Charge, Metadata, Refund } from '../objects/wire.ts'
@@ -23,7 +23,7 @@ export function refundCharge(world: World, account: Owner, charge: Charge, refun
   const left = charge.amount_captured - charge.amount_refunded
   const amount = refunding.amount ?? left
   if (amount > left) {
-    const [asked, rest] = [formatMoney(amount, charge.currency), formatMoney(left, charge.currency)]
+    const [asked, rest] = [amountText(amount, charge.currency), amountText(left, charge.currency)]
     throw invalidRequest(`Refund amount (${asked}) is greater than unrefunded amount on charge (${rest})`, {
       param: 'amount',
     })

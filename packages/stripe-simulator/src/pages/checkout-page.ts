@@ -1,5 +1,5 @@
+import { amountText } from '@licensing/money/amounts'
 import { linesOf } from '../api/checkout-lines.ts'
-import { formatMoney } from '../objects/money.ts'
 import type { CheckoutSession } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -15,10 +15,10 @@ export function checkoutPage(
   declined: boolean,
 ): string {
   const currency = session.currency ?? ''
-  const total = formatMoney(session.amount_total ?? 0, currency)
+  const total = amountText(session.amount_total ?? 0, currency)
   const lines = linesOf(world, account, session.id).map(({ description, quantity, amount_total, price }) => {
     const every = price?.recurring ? ` / ${price.recurring.interval_count} ${price.recurring.interval}` : ''
-    const amount = formatMoney(amount_total, currency)
+    const amount = amountText(amount_total, currency)
     return html`<div class="line">
       <span>${quantity} × ${description}</span><span class="money">${amount}${every}</span>
     </div>`

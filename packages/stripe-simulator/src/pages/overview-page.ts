@@ -1,6 +1,6 @@
+import { amountText } from '@licensing/money/amounts'
 import type { Deliveries } from '../delivery/deliveries.ts'
 import { awaitsPayment } from '../flows/pay-session.ts'
-import { formatMoney } from '../objects/money.ts'
 import type { Charge, CheckoutSession, Subscription } from '../objects/wire.ts'
 import type { Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -42,7 +42,7 @@ function section<T>(title: string, stored: T[], row: (each: T) => Html, tools?: 
 
 function sessionRow({ account, object: session }: Stored<CheckoutSession>): Html {
   const named = { session: session.id }
-  const amount = formatMoney(session.amount_total ?? 0, session.currency ?? '')
+  const amount = amountText(session.amount_total ?? 0, session.currency ?? '')
   const open = html`<a class="button" href="/pay/${session.id}">Open</a> ${act('pay', 'Pay', named)}
     ${act('pay', 'Pay later', { ...named, method: 'delayed' })} ${act('fail', 'Decline', named)}
     ${act('expire', 'Expire', named)}`
@@ -63,10 +63,10 @@ function paymentRow(world: World, { account, object: charge }: Stored<Charge>): 
   const { currency } = charge
   const disputes = world.disputes.list(account, (dispute) => dispute.charge === charge.id)
   const refunds = world.refunds.list(account, (refund) => refund.charge === charge.id)
-  const fee = charge.application_fee && formatMoney(charge.application_fee_amount ?? 0, currency)
+  const fee = charge.application_fee && amountText(charge.application_fee_amount ?? 0, currency)
   return html`<div class="row">
     <div>
-      <span class="money">${formatMoney(charge.amount, currency)}</span><br /><code>${charge.id}</code>
+      <span class="money">${amountText(charge.amount, currency)}</span><br /><code>${charge.id}</code>
     </div>
     <div>
       ${chip(charge.refunded ? 'refunded' : charge.status)} ${charge.disputed && chip('disputed')}
@@ -102,7 +102,7 @@ function subscriptionRow({ account, object: subscription }: Stored<Subscription>
   const end = item && html`${booked ? 'ends' : 'period to'} ${moment(item.current_period_end)}`
   return html`<div class="row">
     <div>
-      <span class="money">${item && formatMoney(item.price.unit_amount ?? 0, subscription.currency)}</span>
+      <span class="money">${item && amountText(item.price.unit_amount ?? 0, subscription.currency)}</span>
       per ${item?.price.recurring?.interval_count} ${item?.price.recurring?.interval}<br /><code
         >${subscription.id}</code
       >

@@ -1,5 +1,5 @@
+import { amountText } from '@licensing/money/amounts'
 import { isInquiry, isOpen } from '../flows/dispute-charge.ts'
-import { formatMoney } from '../objects/money.ts'
 import type { Dispute, Refund } from '../objects/wire.ts'
 import { html } from './html.ts'
 import type { Html } from './html.ts'
@@ -10,7 +10,7 @@ export function refundRow(refund: Refund): Html {
   const fails = act('refund-status', 'It fails', { ...named, status: 'failed' })
   return html`<div class="sub">
     Refund
-    <span class="money">${formatMoney(refund.amount, refund.currency)}</span> ${chip(refund.status ?? '')}
+    <span class="money">${amountText(refund.amount, refund.currency)}</span> ${chip(refund.status ?? '')}
     <code>${refund.id}</code>
     ${refund.status === 'pending' && act('refund-status', 'It succeeds', { ...named, status: 'succeeded' })}
     ${(refund.status === 'pending' || refund.status === 'succeeded') && fails}
@@ -26,7 +26,7 @@ export function disputeRow(dispute: Dispute): Html {
     : html`${close('won', 'Vendor wins')} ${close('lost', 'Vendor loses')}`
   return html`<div class="sub">
     ${isInquiry(dispute) ? 'Inquiry' : 'Chargeback'}
-    <span class="money">${formatMoney(dispute.amount, dispute.currency)}</span> ${chip(dispute.status)}
+    <span class="money">${amountText(dispute.amount, dispute.currency)}</span> ${chip(dispute.status)}
     <code>${dispute.id}</code> ${isOpen(dispute) && next}
   </div>`
 }

@@ -1,4 +1,5 @@
 import { LicensingApiError } from '@licensing/sdk/backend'
+import { mainUnits, minorUnits } from '@licensing/money/amounts'
 import { useQuery } from '@tanstack/react-query'
 import { api } from '../../api/client.ts'
 import { spendCapQuery, type SpendCap } from '../../api/fees.ts'
@@ -11,9 +12,8 @@ import { Form } from '../../parts/form.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Section } from '../../parts/page.tsx'
 import { Problem } from '../../parts/problem.tsx'
-import { minorDigits, money, Time } from '../../parts/text.tsx'
+import { money, Time } from '../../parts/text.tsx'
 import { Waiting } from '../../parts/waiting.tsx'
-import { minorOf } from './minor-units.ts'
 import { REFRESH_MS } from './shown.ts'
 import styles from './payments.module.css'
 
@@ -94,9 +94,14 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
       submit="Change"
       run={async (values) => {
         const currency = values.text('currency').toLowerCase()
+        if (!/^[a-z]{3}$/.test(currency)) {
+          throw refused('/currency', 'Enter the three letters of a currency, such as EUR.')
+        }
         const entered = values.text('cap_minor')
-        const minor = entered === '' ? null : minorOf(entered, digitsOf(currency))
-        if (minor === undefined) throw refused('/cap_minor', 'Enter an amount, such as 49 or 49.50.')
+        const minor = entered === '' ? null : minorUnits(entered, currency)
+        if (minor === undefined) {
+          throw refused('/cap_minor', `Enter an amount, such as ${mainUnits(4950, currency)}.`)
+        }
         await api.put('/v1/spend-cap', { body: { cap_minor: minor, currency } })
         onDone()
       }}
@@ -105,7 +110,9 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
         label="Cap"
         name="cap_minor"
         inputMode="decimal"
-        defaultValue={mainUnits(cap)}
+        defaultValue={
+          cap.cap_minor === null || cap.currency === null ? '' : mainUnits(cap.cap_minor, cap.currency)
+        }
         hint="Such as 49 or 49.50. Empty: no cap."
       />
       <TextField
@@ -118,18 +125,6 @@ function CapForm({ cap, onDone }: { cap: SpendCap; onDone: () => void }) {
       />
     </Form>
   )
-}
-
-function mainUnits({ cap_minor: minor, currency }: SpendCap): string {
-  if (minor === null || currency === null) return ''
-  const digits = minorDigits(currency)
-  return (minor / 10 ** digits).toFixed(digits)
-}
-
-function digitsOf(currency: string): number {
-  if (!/^[a-z]{3}$/.test(currency))
-    throw refused('/currency', 'Enter the three letters of a currency, such as EUR.')
-  return minorDigits(currency)
 }
 
 function refused(pointer: string, message: string): LicensingApiError {

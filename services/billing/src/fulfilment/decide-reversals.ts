@@ -1,3 +1,4 @@
+import { amountText } from '@licensing/money/amounts'
 import { newId } from '@licensing/database/ids'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { VendorAlert } from '../alerts/alert-vendor.ts'
@@ -241,13 +242,13 @@ export function laneOf(
 
 function alertOf(payment: PaymentRow, refund: FoldedRefund, isOtherCurrency: boolean): VendorAlert {
   const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
-  const what = `Refund ${refund.ref} of ${refund.amount} ${refund.currency} on charge ${charge}`
+  const what = `Refund ${refund.ref} of ${amountText(refund.amount, refund.currency)} on charge ${charge}`
   const licence = payment.licence_id ?? '(none)'
   return isOtherCurrency
     ? {
         kind: 'processor_event_parked',
         subject: `A refund in another currency on charge ${charge}`,
-        text: `${what} is in another currency than the charge (${payment.currency}). It was not counted and changed no licence: look at it at the payment processor, and change the licence ${licence} yourself if need be.`,
+        text: `${what} is in another currency than the charge (${payment.currency.toUpperCase()}). It was not counted and changed no licence: look at it at the payment processor, and change the licence ${licence} yourself if need be.`,
       }
     : {
         kind: 'refund_reversed',

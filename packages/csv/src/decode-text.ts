@@ -1,0 +1,114 @@
+/** A file that cannot be read: a sentence for the person who chose it, without a capital and a full stop. */
+export class UnreadableFile extends Error {
+  override readonly name = 'UnreadableFile'
+  /** The line that it is about, from 1. */
+  readonly line: number | undefined
+
+  constructor(message: string, line?: number) {
+    super(message)
+    this.line = line
+  }
+}
+
+/**
+ * The text of a file, piece by piece: UTF-8 or UTF-16, with or without a byte order mark, which is left out; for browsers too.
+ *
+ * @throws UnreadableFile if it is anything else, with its name: text in a wrong encoding cannot be repaired later
+ */
+export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
+  let decoding: { encoding: Encoding; decoder: TextDecoder } | undefined
+  let waiting: Uint8Array = new Uint8Array()
+  let line = 1
+  const decode = (bytes: Uint8Array, isLast: boolean): string => {
+    const encoding = (decoding ??= decodingOf(bytes)).encoding
+    try {
+      const text = decoding.decoder.decode(bytes, { stream: !isLast })
+      line += newLines(text)
+      return text
+    } catch {
+      throw notAsItBegan(encoding, bytes, line)
+    }
+  }
+  for await (const piece of pieces) {
+    // The first four bytes name the encoding.
+    waiting = waiting.length === 0 ? piece : joined(waiting, piece)
+    if (!decoding && waiting.length < 4) continue
+    yield decode(waiting, false)
+    waiting = new Uint8Array()
+  }
+  yield decode(waiting, true)
+}
+
+type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be'
+
+const remedy =
+  'Save it as UTF-8: in Excel as “CSV UTF-8”, in LibreOffice with the character set “Unicode (UTF-8)”, in Notepad with the encoding “UTF-8”'
+
+const notText: readonly (readonly [bytes: readonly number[], name: string, remedy: string])[] = [
+  [[0xff, 0xfe, 0, 0], 'UTF-32', remedy],
+  [[0, 0, 0xfe, 0xff], 'UTF-32', remedy],
+  [[0x50, 0x4b, 0x03, 0x04], 'an Excel workbook or another ZIP archive', 'Export the sheet as “CSV UTF-8”'],
+  [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook', 'Export the sheet as “CSV UTF-8”'],
+  [[0x1f, 0x8b], 'a gzip archive', 'Unpack it'],
+  [[0x25, 0x50, 0x44, 0x46], 'a PDF document', 'Export the data as “CSV UTF-8”'],
+]
+
+function decodingOf(bytes: Uint8Array): { encoding: Encoding; decoder: TextDecoder } {
+  for (const [begin, name, remedy] of notText) {
+    if (begin.every((byte, at) => bytes[at] === byte)) {
+      throw new UnreadableFile(`the file is not UTF-8 or UTF-16, it looks like ${name}. ${remedy}`)
+    }
+  }
+  const encoding = encodingOf(bytes)
+  return { encoding, decoder: new TextDecoder(encoding, { fatal: true }) }
+}
+
+function encodingOf([first, second]: Uint8Array): Encoding {
+  if (first === 0xff && second === 0xfe) return 'utf-16le'
+  if (first === 0xfe && second === 0xff) return 'utf-16be'
+  // Without a mark: the first character of a header is ASCII.
+  if (first && second === 0) return 'utf-16le'
+  return first === 0 && second ? 'utf-16be' : 'utf-8'
+}
+
+function notAsItBegan(encoding: Encoding, bytes: Uint8Array, linesBefore: number): UnreadableFile {
+  if (encoding !== 'utf-8') {
+    return new UnreadableFile(
+      'the file begins as UTF-16 but is not UTF-16 to its end: it may be cut off. Export it again',
+    )
+  }
+  // The character that the piece before began, and did not end.
+  const ownFrom = bytes.findIndex((byte) => byte < 0x80 || byte > 0xbf)
+  const text = new TextDecoder().decode(bytes.subarray(Math.max(0, ownFrom)))
+  const line = linesBefore + newLines(text.slice(0, Math.max(0, text.indexOf('\uFFFD'))))
+  return new UnreadableFile(`the file is not UTF-8, it looks like ${guess(bytes, text)}. ${remedy}`, line)
+}
+
+/** The name of an encoding by the bytes that are not ASCII. */
+function guess(bytes: Uint8Array, asUtf8: string): string {
+  const [valid, broken] = [/[\u0080-\uFFFC]/g, /\uFFFD/g].map((some) => asUtf8.match(some)?.length ?? 0)
+  if (valid! >= broken! && valid! > 0) return 'UTF-8 with parts in another encoding'
+  let [all, letters, controls, neighbours] = [0, 0, 0, 0]
+  for (const [at, byte] of bytes.entries()) {
+    if (byte < 0x80) continue
+    all += 1
+    if (byte >= 0xc0) letters += 1
+    else if (byte < 0xa0) controls += 1
+    if ((bytes[at - 1] ?? 0) >= 0x80) neighbours += 1
+  }
+  // In European languages a letter with an accent stands alone.
+  if (neighbours * 2 > all)
+    return 'the encoding of another script, such as Windows-1251, Shift_JIS or GB18030'
+  return controls > letters ? 'Mac Roman or a DOS code page' : 'Windows-1252'
+}
+
+function newLines(text: string): number {
+  return text.match(/\r\n|\r|\n/g)?.length ?? 0
+}
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
+  const both = new Uint8Array(a.length + b.length)
+  both.set(a)
+  both.set(b, a.length)
+  return both
+}
