@@ -67,3 +67,28 @@ test('where a file is cut into pieces changes nothing', () => {
   const whole = read(text)
   for (let length = 1; length < text.length; length += 1) expect(read(text, length)).toEqual(whole)
 })
+
+test('a line sep= names what separates values, and is no record', () => {
+  expect(read('sep=;\r\na;b\r\n1,5;2')).toEqual([
+    { line: 2, fields: ['a', 'b'] },
+    { line: 3, fields: ['1,5', '2'] },
+  ])
+  expect(fieldsOf('SEP=|\na|b\n1;5|2,')).toEqual([
+    ['a', 'b'],
+    ['1;5', '2,'],
+  ])
+  // Only the first line is one.
+  expect(fieldsOf('a,b\nsep=,')).toEqual([
+    ['a', 'b'],
+    ['sep=', ''],
+  ])
+})
+
+test('blanks around quotes belong to the value, and ="…" is what stands in it', () => {
+  expect(fieldsOf('a,b\n "x" , "y"\n="0012", ="0013" \n"=""0014""","=""1"" + 2"')).toEqual([
+    ['a', 'b'],
+    [' x ', ' y'],
+    ['0012', ' 0013 '],
+    ['0014', '="1" + 2'],
+  ])
+})

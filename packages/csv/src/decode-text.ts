@@ -16,27 +16,47 @@ export class UnreadableFile extends Error {
  * @throws UnreadableFile if it is anything else, with its name: text in a wrong encoding cannot be repaired later
  */
 export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
-  let decoding: { encoding: Encoding; decoder: TextDecoder } | undefined
-  let waiting: Uint8Array = new Uint8Array()
+  let decoding: ReturnType<typeof decodingOf> | undefined
   let line = 1
   const decode = (bytes: Uint8Array, isLast: boolean): string => {
-    const encoding = (decoding ??= decodingOf(bytes)).encoding
+    const { encoding, decoder } = (decoding ??= decodingOf(bytes))
     try {
-      const text = decoding.decoder.decode(bytes, { stream: !isLast })
+      const text = decoder.decode(bytes, { stream: !isLast })
       line += newLines(text)
       return text
     } catch {
       throw notAsItBegan(encoding, bytes, line)
     }
   }
+  for await (const block of blocks(pieces)) yield decode(block, false)
+  yield decode(new Uint8Array(), true)
+}
+
+const BLOCK_BYTES = 65_536
+
+/** Pieces of a size that shows in which encoding they are. */
+async function* blocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
+  let held: Uint8Array[] = []
+  let size = 0
   for await (const piece of pieces) {
-    // The first four bytes name the encoding.
-    waiting = waiting.length === 0 ? piece : joined(waiting, piece)
-    if (!decoding && waiting.length < 4) continue
-    yield decode(waiting, false)
-    waiting = new Uint8Array()
+    held.push(piece)
+    size += piece.length
+    if (size < BLOCK_BYTES) continue
+    yield joined(held, size)
+    held = []
+    size = 0
   }
-  yield decode(waiting, true)
+  if (size > 0) yield joined(held, size)
+}
+
+function joined(pieces: readonly Uint8Array[], size: number): Uint8Array {
+  const all = new Uint8Array(size)
+  let at = 0
+  for (const piece of pieces) {
+    all.set(piece, at)
+    at += piece.length
+  }
+  return all
 }
 
 type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be'
@@ -72,12 +92,12 @@ function encodingOf([first, second]: Uint8Array): Encoding {
 }
 
 function notAsItBegan(encoding: Encoding, bytes: Uint8Array, linesBefore: number): UnreadableFile {
-  if (encoding !== 'utf-8') {
-    return new UnreadableFile(
-      'the file begins as UTF-16 but is not UTF-16 to its end: it may be cut off. Export it again',
-    )
+  if (encoding !== 'utf-8' || bytes.length === 0) {
+    const name = encoding === 'utf-8' ? 'UTF-8' : 'UTF-16'
+    const cause = 'it may be cut off, or be in another encoding'
+    return new UnreadableFile(`the file begins as ${name} but is not ${name} to its end: ${cause}. ${remedy}`)
   }
-  // The character that the piece before began, and did not end.
+  // The block before may have begun a character that this one ends.
   const ownFrom = bytes.findIndex((byte) => byte < 0x80 || byte > 0xbf)
   const text = new TextDecoder().decode(bytes.subarray(Math.max(0, ownFrom)))
   const line = linesBefore + newLines(text.slice(0, Math.max(0, text.indexOf('\uFFFD'))))
@@ -103,12 +123,5 @@ function guess(bytes: Uint8Array, asUtf8: string): string {
 }
 
 function newLines(text: string): number {
-  return text.match(/\r\n|\r|\n/g)?.length ?? 0
-}
-
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
-  const both = new Uint8Array(a.length + b.length)
-  both.set(a)
-  both.set(b, a.length)
-  return both
+  return text.match(/\n/g)?.length ?? 0
 }

@@ -35,7 +35,7 @@ export async function* readKeyFile(pieces: AsyncIterable<Uint8Array>): AsyncGene
     }
     const row = rowOf(record, places)
     const flaw = row.flaw ?? contradictionOf(row, known)
-    if (flaw === undefined && !known.has(row.legacyKey)) known.set(row.legacyKey, row)
+    if (flaw === undefined && row.legacyKey !== '' && !known.has(row.legacyKey)) known.set(row.legacyKey, row)
     yield flaw === undefined ? row : { ...row, flaw }
   }
   if (!places)

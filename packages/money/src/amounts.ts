@@ -21,7 +21,9 @@ export function decimalsOf(currency: string): 0 | 2 | 3 {
  */
 export function mainUnits(minor: number | bigint, currency: string): `${number}` {
   const decimals = decimalsOf(currency)
-  const digits = String(minor).replace('-', '').padStart(decimals + 1, '0')
+  const digits = String(minor)
+    .replace('-', '')
+    .padStart(decimals + 1, '0')
   const whole = digits.slice(0, digits.length - decimals)
   const fraction = digits.slice(digits.length - decimals)
   return `${minor < 0 ? '-' : ''}${whole}${fraction && `.${fraction}`}` as `${number}`

@@ -1,5 +1,5 @@
+import { readKeyFile, type KeyRow } from '@licensing/csv/key-file'
 import { allOf, patientApi } from './client.ts'
-import { readLegacyRows, type LegacyRow } from './legacy-rows.ts'
 import { queryClient } from './query-client.ts'
 
 /** More in one call is refused. */
@@ -20,6 +20,8 @@ export interface ImportResult {
   readonly failed: number
   /** In the order of the file. */
   readonly bad: readonly BadRow[]
+  /** The lines in which blanks around values were removed. */
+  readonly trimmed: readonly number[]
 }
 
 interface ImportRequest {
@@ -40,16 +42,18 @@ export async function importFile(
 ): Promise<void> {
   const plans = await plansByCode(appId, signal)
   let total = 0
-  for await (const _ of readLegacyRows(file)) {
+  const trimmed: number[] = []
+  for await (const { line, isTrimmed } of readKeyFile(piecesOf(file))) {
+    if (isTrimmed) trimmed.push(line)
     if (++total % ROWS_A_CALL === 0) signal.throwIfAborted()
   }
   const bad: BadRow[] = []
   let [created, existing, failed] = [0, 0, 0]
-  const reportAll = () => report({ total, created, existing, failed, bad: [...bad] })
+  const reportAll = () => report({ total, created, existing, failed, bad: [...bad], trimmed })
   reportAll()
   const sent = new Set<string>()
   try {
-    for await (const rows of inBatches(readLegacyRows(file))) {
+    for await (const rows of inBatches(readKeyFile(piecesOf(file)))) {
       const refused = new Map(rows.flatMap((row) => (row.flaw === undefined ? [] : [[row, row.flaw]])))
       const good = rows.filter(({ flaw }) => flaw === undefined)
       for (const { row, result, reason } of await sendRows({ appId, dryRun, plans }, good, signal)) {
@@ -71,8 +75,24 @@ export async function importFile(
   }
 }
 
-async function* inBatches(rows: AsyncIterable<LegacyRow>): AsyncGenerator<LegacyRow[], void, void> {
-  let batch: LegacyRow[] = []
+async function* piecesOf(file: Blob): AsyncGenerator<Uint8Array, void, void> {
+  // Not every browser iterates over a stream.
+  const reader = file.stream().getReader()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      yield value
+    }
+  } catch (error) {
+    throw new Error('the file cannot be read: it was changed or moved. Choose it again', { cause: error })
+  } finally {
+    await reader.cancel().catch(() => undefined)
+  }
+}
+
+async function* inBatches(rows: AsyncIterable<KeyRow>): AsyncGenerator<KeyRow[], void, void> {
+  let batch: KeyRow[] = []
   for await (const row of rows) {
     if (batch.push(row) < ROWS_A_CALL) continue
     yield batch
@@ -87,7 +107,7 @@ interface Sending {
   plans: ReadonlyMap<string, string>
 }
 
-async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly LegacyRow[], signal: AbortSignal) {
+async function sendRows({ appId, dryRun, plans }: Sending, rows: readonly KeyRow[], signal: AbortSignal) {
   if (rows.length === 0) return []
   // An unknown plan is left to the service to refuse: a licence that was imported before is `existing` all the same.
   const items = rows.map(({ legacyKey, externalRef, planCode }) => ({

@@ -1,6 +1,7 @@
 import { LicensingApiError } from '@licensing/sdk/backend'
 import { Button } from './button.tsx'
 import styles from './problem.module.css'
+import { sentence } from './text.tsx'
 
 interface ProblemProps {
   error: unknown
@@ -72,10 +73,4 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
   // The fields are named beneath, or have it beside them.
   const happened = errors.length > 0 ? 'Some fields are not valid.' : (happenings[code] ?? sentence(message))
   return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
-}
-
-function sentence(text: string): string {
-  // An id at the beginning stays as it is.
-  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?]$/.test(first) ? first : `${first}.`
 }

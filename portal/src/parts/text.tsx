@@ -57,6 +57,13 @@ export function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
+/** A text of a program, with a capital and a full stop. */
+export function sentence(text: string): string {
+  // An id at the beginning stays as it is.
+  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(first) ? first : `${first}.`
+}
+
 const dash = '–'
 
 /** Something that is not there. A dash is not shown where a row is a card: `table.module.css`. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
+import { keyFiles } from '@licensing/csv/testing/key-files'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -207,7 +208,7 @@ plans:
   })
 })
 
-const importFile = async (vendor: Vendor, text: string, ...more: string[]) => {
+const importFile = async (vendor: Vendor, text: string | Uint8Array, ...more: string[]) => {
   const path = `${folder.path}/${randomUUID()}.csv`
   await writeFile(path, text)
   const finished = await cli(vendor, 'import', path, ...more)
@@ -264,6 +265,61 @@ k9,c9,gone,
   expect(licences.map((licence) => licence.external_ref).toSorted()).toEqual(['c1', 'c8'])
   const known = await importFile(vendor, 'legacy_key,external_ref,plan_code\nk1,c1,gone\n')
   expect(known).toMatchObject({ code: 0, stdout: '0 created, 1 existing, 0 failed\n' })
+})
+
+test.each(keyFiles)(
+  'a file of keys: $name',
+  async ({ bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
+    const vendor = await givenVendor(stack)
+    await vendor.plan({ code: 'pro' })
+    const references = async () => {
+      const licences = await allRows<Licence>(stack.api, `${vendor.app}/licences`)
+      return licences.map((licence) => licence.external_ref).toSorted()
+    }
+    const expected = rows.map(([, reference]) => reference).toSorted()
+    for (const flag of [['--dry-run'], []]) {
+      const finished = await importFile(vendor, bytes, ...flag, '--json')
+      if (refused !== undefined) {
+        expect(finished.code).toBe(1)
+        expect(JSON.parse(finished.stdout)).toMatchObject({
+          code: 'invalid_file',
+          detail: expect.stringContaining(refused),
+        })
+        expect(await references()).toEqual([])
+        continue
+      }
+      expect(finished.code).toBe(flaws.length === 0 ? 0 : 1)
+      expect(JSON.parse(finished.stdout)).toEqual({ created: rows.length, existing: 0, failed: flaws.length })
+      for (const [line] of flaws) expect(finished.stderr).toMatch(new RegExp(`^line ${line}: `, 'm'))
+      for (const [, words] of flaws) expect(finished.stderr).toContain(words)
+      expect(finished.stderr.includes('blanks around values were removed')).toBe(trimmed.length > 0)
+      for (const line of trimmed) expect(finished.stderr).toMatch(new RegExp(`removed in .*\\b${line}\\b`))
+      expect(await references()).toEqual(flag.length > 0 ? [] : expected)
+    }
+    for (const [key, reference] of rows) {
+      const migrated = await stack.api.post<{ licence_id: string }>(`${vendor.app}/migrate`, {
+        key: null,
+        body: { legacy_key: key },
+      })
+      expect(migrated.status, key).toBe(200)
+      const { body } = await stack.api.get<Licence>(`/v1/licences/${migrated.body.licence_id}`)
+      expect(body.external_ref).toBe(reference)
+    }
+  },
+)
+
+test('a file for apply in another encoding is refused, and one in UTF-16 is read', async () => {
+  const vendor = await givenVendor(stack)
+  const path = `${folder.path}/${randomUUID()}.yaml`
+  const text = 'plans:\n  - { code: pro, name: Müller }\n'
+  await writeFile(path, Buffer.from(text, 'latin1'))
+  const refused = await cli(vendor, 'apply', path)
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  expect(refused.stderr).toContain(`${path}:2: the file is not UTF-8, it looks like Windows-1252`)
+  expect(await plansOf(vendor)).toEqual([])
+  await writeFile(path, Buffer.from(`\uFEFF${text}`, 'utf16le'))
+  expect((await cli(vendor, 'apply', path)).code).toBe(0)
+  expect(await plansOf(vendor)).toMatchObject([{ name: 'Müller' }])
 })
 
 test('a file without the columns, or none, imports nothing', async () => {

@@ -1,3 +1,4 @@
+import { keyFiles } from '@licensing/csv/testing/key-files'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
@@ -189,6 +190,57 @@ export function importTests(world: () => World): void {
     await window.page.getByRole('alert').getByText(words).waitFor()
     expect(await window.button('Import').getAttribute('aria-disabled')).toBe('true')
   })
+
+  test.each(keyFiles)(
+    'a file of keys: $name',
+    async ({ name, bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
+      const { stack, open, vendor } = world()
+      const { app, at, licences } = await vendor()
+      expect((await stack.api.post(`${app}/plans`, { body: { name: 'Pro', code: 'pro' } })).status).toBe(201)
+      await using window = await open({ at: at('/import') })
+      const { page, button, field } = window
+      const buffer = Buffer.from(bytes)
+      await field('CSV file').setInputFiles({ name: 'keys.csv', mimeType: 'text/csv', buffer })
+      await button('Check').click()
+      if (refused !== undefined) {
+        await page
+          .getByRole('alert')
+          .getByText(refused.replace(/^there|^the/, ''), { exact: false })
+          .waitFor()
+        expect(await button('Import').getAttribute('aria-disabled')).toBe('true')
+        return
+      }
+      const all = rows.length + flaws.length
+      const counts = [all, rows.length, 0, flaws.length].map(String)
+      for (const [action, result] of [
+        ['Check', 'Result of the check'],
+        ['Import', 'Result of the import'],
+      ] as const) {
+        if (action === 'Import') await button('Import').click()
+        const outcome = window.region(result)
+        await eventually(async () =>
+          expect(await outcome.locator('dd').allTextContents(), name).toEqual(counts),
+        )
+        const bad = window.table('Invalid rows').locator('tbody').getByRole('row')
+        await eventually(async () => {
+          const texts = await bad.allTextContents()
+          expect(texts).toHaveLength(flaws.length)
+          for (const [at, [line, words]] of flaws.entries()) {
+            expect(texts[at]).toMatch(new RegExp(`^${line}`))
+            expect(texts[at]).toContain(words)
+          }
+        })
+        const said = await outcome.getByText('Blanks around values were removed').allTextContents()
+        expect(said).toHaveLength(trimmed.length > 0 ? 1 : 0)
+        for (const line of trimmed) expect(said[0]).toMatch(new RegExp(`\\b${line}\\b`))
+        if (action === 'Check') expect(await licences()).toEqual([])
+      }
+      const made = await licences()
+      expect(made.map(({ external_ref: reference }) => reference).toSorted()).toEqual(
+        rows.map(([, reference]) => reference).toSorted(),
+      )
+    },
+  )
 
   test('a key that may only read is shown which scope the page needs', async () => {
     const { open, key } = world()

@@ -47,7 +47,7 @@ function Import() {
             accept=".csv,.txt,text/csv,text/plain"
             file={run?.file ?? null}
             onChoose={(file) => chooseFile(appId, file)}
-            hint="UTF-8, any length. The first line names the columns, in any order. Other columns are ignored."
+            hint="UTF-8 or UTF-16, any length. The first line names the columns, in any order. Other columns are ignored."
           />
           <pre className={styles.example}>
             {

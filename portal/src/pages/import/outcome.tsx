@@ -1,10 +1,11 @@
+import { trimmedText } from '@licensing/csv/key-file'
 import type { BadRow, ImportResult } from '../../api/import-licences.ts'
 import type { PagedList } from '../../api/paged-list.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
 import { PagedTable } from '../../parts/table.tsx'
-import { count, None } from '../../parts/text.tsx'
+import { count, None, sentence } from '../../parts/text.tsx'
 
 const ROWS_A_PAGE = 50
 
@@ -15,7 +16,7 @@ interface OutcomeProps {
 
 /** What came of the rows, or would: counts, and each bad row with its reason. */
 export function Outcome({ began, result }: OutcomeProps) {
-  const { total, created, existing, failed, bad } = result
+  const { total, created, existing, failed, bad, trimmed } = result
   const isCheck = began === 'check'
   const page = usePages('bad', badRows(bad))
   return (
@@ -29,6 +30,7 @@ export function Outcome({ began, result }: OutcomeProps) {
           'Invalid rows': count(failed),
         }}
       />
+      {trimmed.length > 0 && <p>{sentence(trimmedText(trimmed))}</p>}
       <PagedTable
         label="Invalid rows"
         columns={[
