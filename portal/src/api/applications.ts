@@ -1,5 +1,5 @@
 import type { Schemas } from '@licensing/sdk/backend'
-import { queryOptions, useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useAddress } from '../parts/address.ts'
 import { allOf, api } from './client.ts'
 import { useSession } from './session.ts'
@@ -13,9 +13,14 @@ export const applicationsQuery = queryOptions({
 })
 
 /** The application that the page is about: the address's, else the key's own, else the oldest. */
-export function useApplication(): { appId: string; applications: readonly Schemas['Application'][] } {
+export function useApplication(): {
+  appId: string
+  applications: readonly Schemas['Application'][]
+  reading: UseQueryResult
+} {
   const { own, can } = useSession()
   const [{ app }] = useAddress()
-  const { data = [] } = useQuery({ ...applicationsQuery, enabled: can('read') || can('admin') })
-  return { appId: app ?? own.app_id ?? data[0]?.id ?? '', applications: data }
+  const reading = useQuery({ ...applicationsQuery, enabled: can('read') || can('admin') })
+  const { data: applications = [] } = reading
+  return { appId: app ?? own.app_id ?? applications[0]?.id ?? '', applications, reading }
 }

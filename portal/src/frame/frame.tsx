@@ -6,6 +6,7 @@ import { signOut, useSession } from '../api/session.ts'
 import { useAddress } from '../parts/address.ts'
 import { Button } from '../parts/button.tsx'
 import { Problem } from '../parts/problem.tsx'
+import { ReadProblem } from '../parts/reading.tsx'
 import styles from './frame.module.css'
 import { RunningWork } from './running-work.tsx'
 
@@ -22,7 +23,7 @@ const links = [
 /** What stands around every page. */
 export function Frame() {
   const { own } = useSession()
-  const { appId } = useApplication()
+  const { appId, reading } = useApplication()
   const [{ app }, setAddress] = useAddress()
   const leaving = useMutation({ mutationFn: signOut })
   const main = useFocusOnNewPage()
@@ -64,6 +65,8 @@ export function Frame() {
       </header>
       <main id="main" ref={main} className={styles.main}>
         {leaving.isError && <Problem error={leaving.error} retry={() => leaving.mutate()} />}
+        {/* Without it every page would wait for its application. */}
+        {appId === '' && <ReadProblem of={reading} />}
         <Outlet key={changes} />
         <p className={styles.foot}>All times are UTC.</p>
       </main>

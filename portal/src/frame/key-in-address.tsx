@@ -22,15 +22,21 @@ interface Failure {
   session: string | null
 }
 
-interface Other {
+/** The key of a link, and whose it is. */
+interface Linked {
   key: string
   name: string
-  signedIn: string
+  scopes: readonly string[]
+  /** The name of the key that is signed in. */
+  instead: string | null
 }
 
-/** Signs in with the key of a link, where another is signed in only when asked to. */
+/**
+ * Asks before it signs in with the key of a link: who made the link may not be who opens it, and what is entered afterwards is for the account
+ * of that key.
+ */
 export function KeyInAddress() {
-  const [other, setOther] = useState<Other | null>(null)
+  const [linked, setLinked] = useState<Linked | null>(null)
   const [failure, setFailure] = useState<Failure | null>(null)
   const { data: session } = useQuery(sessionQuery)
 
@@ -44,9 +50,9 @@ export function KeyInAddress() {
       if (found === null) return
       const key = found
       found = null
-      signInWith(key).then((refused) => {
+      whoseIs(key).then((wanted) => {
         setFailure(null)
-        setOther(refused)
+        setLinked(wanted)
       }, fail)
     }
     use()
@@ -64,26 +70,31 @@ export function KeyInAddress() {
       <Confirm
         action="Sign in"
         kind="primary"
-        open={other !== null}
-        onClose={() => setOther(null)}
-        run={() => (other ? signIn(other.key) : Promise.resolve())}
+        open={linked !== null}
+        onClose={() => setLinked(null)}
+        run={() => (linked ? signIn(linked.key) : Promise.resolve())}
       >
         <p>
-          You are signed in with the key <strong>{other?.signedIn}</strong>. Sign in with{' '}
-          <strong>{other?.name}</strong>, the key of this link, instead?
+          This link signs you in with the key <strong>{linked?.name}</strong> ({linked?.scopes.join(', ')})
+          {linked?.instead != null && (
+            <>
+              , instead of <strong>{linked.instead}</strong>, with which you are signed in
+            </>
+          )}
+          .
+        </p>
+        <p>
+          Everything that you enter is then for the account of this key. Continue only if you expected this
+          link.
         </p>
       </Confirm>
     </>
   )
 }
 
-/** Signs in, unless another key is: then says which. */
-async function signInWith(key: string): Promise<Other | null> {
+/** Null if that key is signed in already: there is nothing to ask. */
+async function whoseIs(key: string): Promise<Linked | null> {
   const session = await queryClient.fetchQuery({ ...sessionQuery, staleTime: 0 })
-  if (!session) {
-    await signIn(key)
-    return null
-  }
-  const linked = await lookUpKey(key)
-  return linked.id === session.id ? null : { key, name: linked.name, signedIn: session.name }
+  const { id, name, scopes } = await lookUpKey(key)
+  return id === session?.id ? null : { key, name, scopes, instead: session?.name ?? null }
 }

@@ -1,11 +1,12 @@
 import { AlertDialog } from '@base-ui/react/alert-dialog'
 import { Dialog as BaseDialog } from '@base-ui/react/dialog'
-import { useMutation } from '@tanstack/react-query'
-import { useEffect, useRef, useState, type ReactNode } from 'react'
+import { useMutation, useQuery, type QueryKey, type UseQueryOptions } from '@tanstack/react-query'
+import { createContext, use, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react'
 import { announce } from './announce.tsx'
 import { Button } from './button.tsx'
 import styles from './dialog.module.css'
 import { Problem } from './problem.tsx'
+import { Waiting } from './waiting.tsx'
 
 interface DialogProps {
   title: string
@@ -56,6 +57,7 @@ interface ConfirmProps {
 
 /** Asks before it acts; a refusal stays in the dialog, with what to do. */
 export function Confirm({ action, children, run, onDone, kind = 'danger', open, onClose }: ConfirmProps) {
+  const [isKnown, setKnown] = useState(true)
   const acting = useMutation({
     mutationFn: run,
     onSuccess: () => {
@@ -74,17 +76,54 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
         <AlertDialog.Backdrop className={styles.backdrop} />
         <AlertDialog.Popup className={styles.popup}>
           <AlertDialog.Title className={styles.title}>{action}</AlertDialog.Title>
-          <AlertDialog.Description render={<div />}>{children}</AlertDialog.Description>
+          <AlertDialog.Description render={<div />}>
+            <WhatIsAsked value={setKnown}>{children}</WhatIsAsked>
+          </AlertDialog.Description>
           {acting.isError && <Problem error={acting.error} retry={() => acting.mutate()} />}
           <div className={styles.buttons}>
             <AlertDialog.Close render={<Button />}>Cancel</AlertDialog.Close>
-            <Button kind={kind} busy={acting.isPending} onClick={() => acting.mutate()}>
+            <Button kind={kind} busy={acting.isPending} disabled={!isKnown} onClick={() => acting.mutate()}>
               {action}
             </Button>
           </div>
         </AlertDialog.Popup>
       </AlertDialog.Portal>
     </AlertDialog.Root>
+  )
+}
+
+/** Whether what a confirmation is about is known. */
+const WhatIsAsked = createContext<(isKnown: boolean) => void>(() => undefined)
+
+interface ReadNowProps<Data, Key extends QueryKey> {
+  query: UseQueryOptions<Data, Error, Data, Key>
+  children: (data: Data) => ReactNode
+}
+
+/**
+ * In a confirmation: what it says of something that others change meanwhile. It is read when the dialog opens, however long the page has been
+ * open; until then there is nothing to confirm.
+ */
+export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNowProps<Data, Key>) {
+  const setKnown = use(WhatIsAsked)
+  const { data, error, refetch, isFetchedAfterMount } = useQuery({
+    ...query,
+    staleTime: 0,
+    refetchOnMount: 'always',
+  })
+  const isKnown = isFetchedAfterMount && error === null
+  // Before it is painted: the button is not offered for an instant.
+  useLayoutEffect(() => {
+    setKnown(isKnown)
+    return () => setKnown(true)
+  }, [isKnown, setKnown])
+  if (isKnown && data !== undefined) return children(data)
+  if (isFetchedAfterMount && error !== null) return <Problem error={error} retry={() => void refetch()} />
+  return (
+    <p>
+      <Waiting length="long" />
+      <span className="visually-hidden">Loading…</span>
+    </p>
   )
 }
 

@@ -2,6 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import type { PagedList } from '../api/paged-list.ts'
 import { useAddress, type AddressChange } from './address.ts'
+import type { Reading } from './reading.tsx'
 
 /** What leads from page to page. */
 export interface Pager {
@@ -13,9 +14,8 @@ export interface Pager {
 export interface ShownPage<Row> {
   /** Undefined until the first answer; the last page's rows while the next one is loaded. */
   rows: readonly Row[] | undefined
-  error: unknown
+  of: Reading
   isMoving: boolean
-  retry: () => void
   pager: Pager
 }
 
@@ -41,13 +41,14 @@ export function usePages<Row>(name: string, list: PagedList<Row>, options: Optio
   const navigate = useNavigate()
   const trail = useRouterState({ select: ({ location }) => location.state.trails?.[name] ?? [] })
   const cursor = address[name]
-  const { data, error, refetch, isPlaceholderData } = useQuery({
+  const query = useQuery({
     queryKey: [...list.key, cursor ?? ''],
     queryFn: ({ signal }) => list.load(cursor === undefined ? {} : { cursor }, signal),
     placeholderData: keepPreviousData,
     enabled: options.enabled ?? true,
     refetchInterval: options.refreshMs ?? false,
   })
+  const { data, isPlaceholderData } = query
   const go = (to: string | undefined, before: readonly string[]) =>
     void navigate({
       to: '.',
@@ -58,9 +59,8 @@ export function usePages<Row>(name: string, list: PagedList<Row>, options: Optio
   const next = data?.next_cursor
   return {
     rows: data?.data,
-    error: data === undefined || isPlaceholderData ? error : null,
+    of: query,
     isMoving: isPlaceholderData,
-    retry: () => void refetch(),
     pager: {
       previous: cursor === undefined ? null : () => go(trail.at(-1) || undefined, trail.slice(0, -1)),
       next:

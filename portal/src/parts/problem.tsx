@@ -1,7 +1,7 @@
 import { LicensingApiError } from '@licensing/sdk/backend'
 import { Button } from './button.tsx'
 import styles from './problem.module.css'
-import { sentence } from './text.tsx'
+import { sentence, Time } from './text.tsx'
 
 interface ProblemProps {
   error: unknown
@@ -9,17 +9,28 @@ interface ProblemProps {
   retry?: (() => void) | undefined
   /** Problems that stand at their fields already. */
   shown?: ReadonlySet<string>
+  /** When what is shown was read, if it could not be read again; in milliseconds. */
+  readAt?: number
 }
 
 /** What happened, what to do, and a way to try again. */
-export function Problem({ error, retry, shown }: ProblemProps) {
+export function Problem({ error, retry, shown, readAt }: ProblemProps) {
   const { happened, remedy, requestId } = describe(error)
   const fields =
     error instanceof LicensingApiError ? error.errors.filter(({ pointer }) => !shown?.has(pointer)) : []
   return (
     <div role="alert" className={styles.problem}>
       <div className={styles.text}>
-        <p className={styles.happened}>{happened}</p>
+        <p className={styles.happened}>
+          {readAt !== undefined && 'This could not be read again. '}
+          {happened}
+        </p>
+        {readAt !== undefined && (
+          <p>
+            What is shown was read on <Time at={new Date(readAt).toISOString()} to="second" />, and may have
+            changed since.
+          </p>
+        )}
         {fields.length > 0 && (
           <ul className={styles.fields}>
             {fields.map(({ pointer, message }) => (
@@ -29,7 +40,7 @@ export function Problem({ error, retry, shown }: ProblemProps) {
             ))}
           </ul>
         )}
-        {remedy !== '' && <p>{remedy}</p>}
+        {remedy !== '' && readAt === undefined && <p>{remedy}</p>}
         {requestId !== null && (
           <p className={styles.request}>
             Request <code>{requestId}</code>

@@ -1,7 +1,7 @@
-import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react'
+import type { ReactNode } from 'react'
 import { Button } from './button.tsx'
 import type { Pager, ShownPage } from './pages.ts'
-import { Problem } from './problem.tsx'
+import { ReadProblem, standingOf, type Reading, type Standing } from './reading.tsx'
 import styles from './table.module.css'
 
 export interface Column<Row> {
@@ -23,17 +23,27 @@ interface TableProps<Row> {
   idOf: (row: Row) => string
   /** What stands there without rows: what to do first. */
   empty: ReactNode
+  standing?: Standing
   isMoving?: boolean
   children?: ReactNode
 }
 
 /** A table; on a phone each row is a card. Without rows it is there with a sentence. */
-export function Table<Row>({ label, columns, rows, idOf, empty, isMoving, children }: TableProps<Row>) {
-  const [scroller, isScrolled] = useScroller()
+export function Table<Row>({
+  label,
+  columns,
+  rows,
+  idOf,
+  empty,
+  standing = 'current',
+  isMoving,
+  children,
+}: TableProps<Row>) {
   return (
     <div className={styles.box}>
-      {/* Some browsers take a table laid out as cards for none: the roles stand here. */}
-      <div ref={scroller} className={styles.scroll} {...(isScrolled && { tabIndex: 0 })}>
+      {/* The arrow keys scroll what has the focus. It can always have it: whether a table is too wide changes with the window. */}
+      <div className={styles.scroll} tabIndex={0}>
+        {/* Some browsers take a table laid out as cards for none: the roles stand here. */}
         <table role="table" aria-label={label} aria-busy={isMoving || undefined} className={styles.table}>
           <thead role="rowgroup">
             <tr role="row">
@@ -62,28 +72,44 @@ export function Table<Row>({ label, columns, rows, idOf, empty, isMoving, childr
           </tbody>
         </table>
       </div>
-      {rows === undefined && <p className={styles.sentence}>Loading…</p>}
-      {rows?.length === 0 && <div className={styles.sentence}>{empty}</div>}
+      {rows === undefined && (
+        <p className={styles.sentence}>
+          {standing === 'unread' ? 'The rows could not be read.' : 'Loading…'}
+        </p>
+      )}
+      {rows?.length === 0 && (
+        <div className={styles.sentence}>{standing === 'old' ? 'There were no rows then.' : empty}</div>
+      )}
       {children}
     </div>
   )
 }
 
-type PagedTableProps<Row> = Omit<TableProps<Row>, 'rows' | 'isMoving' | 'children'> & {
+type ReadTableProps<Row> = Omit<TableProps<Row>, 'standing'> & {
+  /** What the rows were read with. */
+  of: Reading
+}
+
+/** A table of a list that is read again: what is not current is not shown as if it were. */
+export function ReadTable<Row>({ of, ...table }: ReadTableProps<Row>) {
+  return (
+    <>
+      <ReadProblem of={of} />
+      <Table {...table} standing={standingOf(of)} />
+    </>
+  )
+}
+
+type PagedTableProps<Row> = Omit<ReadTableProps<Row>, 'of' | 'rows' | 'isMoving' | 'children'> & {
   page: ShownPage<Row>
 }
 
 /** A table of a list that goes page by page. */
-export function PagedTable<Row>({ page, ...table }: PagedTableProps<Row>) {
+export function PagedTable<Row>({ page: { of, rows, isMoving, pager }, ...table }: PagedTableProps<Row>) {
   return (
-    <>
-      {page.error !== null && <Problem error={page.error} retry={page.retry} />}
-      {(page.error === null || page.rows !== undefined) && (
-        <Table {...table} rows={page.rows} isMoving={page.isMoving}>
-          <PagerButtons {...page.pager} isMoving={page.isMoving} />
-        </Table>
-      )}
-    </>
+    <ReadTable {...table} of={of} rows={rows} isMoving={isMoving}>
+      <PagerButtons {...pager} isMoving={isMoving} />
+    </ReadTable>
   )
 }
 
@@ -99,19 +125,4 @@ function PagerButtons({ previous, next, isMoving }: Pager & { isMoving: boolean 
       </Button>
     </div>
   )
-}
-
-/** What scrolls sideways has to be reached by keyboard. */
-function useScroller(): [RefObject<HTMLDivElement | null>, boolean] {
-  const ref = useRef<HTMLDivElement>(null)
-  const [isScrolled, setScrolled] = useState(false)
-  useEffect(() => {
-    const box = ref.current
-    if (!box) return
-    const observer = new ResizeObserver(() => setScrolled(box.scrollWidth > box.clientWidth))
-    observer.observe(box)
-    if (box.firstElementChild) observer.observe(box.firstElementChild)
-    return () => observer.disconnect()
-  }, [])
-  return [ref, isScrolled]
 }

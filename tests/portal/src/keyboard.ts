@@ -1,5 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { violations } from './looks.ts'
 import type { Window } from './window.ts'
 import type { World } from './world.ts'
 
@@ -25,6 +26,53 @@ function keyboardOf({ page }: Window) {
 }
 
 export function keyboardTests(world: () => World): void {
+  test('every table that is too wide or too long is scrolled with the keyboard, at any width', async () => {
+    const { stack, open, vendor } = world()
+    const { app, at, plan } = await vendor()
+    const { id: planId } = await plan('P'.repeat(200))
+    const body = {
+      sale_id: 's'.repeat(100),
+      external_ref: 'customer-1',
+      plan_id: planId,
+      amount: 4900,
+      currency: 'eur',
+      occurred_at: new Date().toISOString(),
+    }
+    expect((await stack.api.post(`${app}/sale-events`, { body })).status).toBe(201)
+    await using window = await open({ at: at('/payments'), width: 360, bypassCSP: true })
+    const { page } = window
+    const unreachable = async () => {
+      const found: string[] = []
+      for (const width of [360, 700, 1280, 360]) {
+        await page.setViewportSize({ width, height: 800 })
+        const all = await violations(page, ['scrollable-region-focusable'])
+        found.push(...all.map((what) => `${width}: ${what}`))
+      }
+      return found
+    }
+    await window.table('Payments').getByRole('cell').first().waitFor()
+    expect(await unreachable()).toEqual([])
+    // A row with a link has something to focus, others have not.
+    await page.setViewportSize({ width: 700, height: 800 })
+    const scroller = `document.querySelector('table[aria-label="Payments"]').parentElement`
+    const isFocused = () => page.evaluate<boolean>(`${scroller} === document.activeElement`)
+    for (let i = 0; i < 40 && !(await isFocused()); i += 1) await page.keyboard.press('Tab')
+    expect(await isFocused()).toBe(true)
+    await page.keyboard.press('ArrowRight')
+    await eventually(async () =>
+      expect(await page.evaluate<number>(`${scroller}.scrollLeft`)).toBeGreaterThan(0),
+    )
+
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await window.goTo('Overview')
+    await window.region('Alerts').waitFor()
+    for (const name of ['Active licences', 'New licences', 'Revenue', 'Webhook deliveries']) {
+      await window.button('Show as table', window.region(name)).click()
+      await window.table(name).getByRole('cell').first().waitFor()
+    }
+    expect(await unreachable()).toEqual([])
+  })
+
   test('the keyboard alone signs in, makes a plan, issues a licence and confirms its suspension; the focus comes back', async () => {
     const { stack, open, vendor } = world()
     const { at, licences } = await vendor()

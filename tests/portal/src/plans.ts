@@ -76,6 +76,34 @@ export function plansTests(world: () => World): void {
     await window.table('Plans').getByText('professional', { exact: true }).waitFor()
   })
 
+  test('the confirmation of an archive reads the number when it opens, and without it there is nothing to confirm', async () => {
+    const { open, vendor } = world()
+    const { at, plan, issue } = await vendor()
+    const { id: planId } = await plan('Pro')
+    await issue(planId, 'customer-1')
+    await using window = await open({ at: at(`/plans/${planId}`) })
+    const { page, button } = window
+    const asks = page.getByRole('alertdialog', { name: 'Archive' })
+    await page.locator('dl').getByText('Active licences').waitFor()
+    for (const customer of ['customer-2', 'customer-3']) await issue(planId, customer)
+    await button('Archive').click()
+    await asks.getByText('3 active licences').waitFor()
+    await button('Cancel', asks).click()
+    await asks.waitFor({ state: 'hidden' })
+
+    await issue(planId, 'customer-4')
+    await page.route('**/plans/pln_*', (route) => route.abort('connectionreset'))
+    await button('Archive').click()
+    await asks.getByRole('alert').getByText('cannot be reached').waitFor()
+    expect(await button('Archive', asks).getAttribute('aria-disabled')).toBe('true')
+    expect(await asks.getByText('active licence').count()).toBe(0)
+    await page.unroute('**/plans/pln_*')
+    await button('Try again', asks).click()
+    await asks.getByText('4 active licences').waitFor()
+    await window.confirm('Archive')
+    await button('Restore').waitFor()
+  })
+
   test('archiving says how many licences it suspends; after a restore those are reactivated, with progress, and no others', async () => {
     const { stack, open, vendor } = world()
     const { at, plan, issue, licences } = await vendor()

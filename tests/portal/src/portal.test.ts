@@ -9,6 +9,7 @@ import { overviewTests } from './overview.ts'
 import { paymentsTests } from './payments.ts'
 import { plansTests } from './plans.ts'
 import { processorTests } from './processor.ts'
+import { readAgainTests } from './read-again.ts'
 import { referenceTests } from './reference.ts'
 import { settingsTests } from './settings.ts'
 import { signInTests } from './sign-in.ts'
@@ -66,6 +67,9 @@ describe.skipIf(!chromium)('the portal', () => {
   })
   describe('keyboard', () => {
     keyboardTests(() => world)
+  })
+  describe('read again', () => {
+    readAgainTests(() => world)
   })
   describe('the API reference', () => {
     referenceTests(() => world)

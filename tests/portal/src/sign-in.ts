@@ -1,5 +1,6 @@
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
+import { expectEveryLook } from './looks.ts'
 import type { World } from './world.ts'
 
 export function signInTests(world: () => World): void {
@@ -31,17 +32,30 @@ export function signInTests(world: () => World): void {
     await field('API key').waitFor()
   })
 
-  test('the link that npm start prints signs in, and its key leaves the address; another key is asked about first', async () => {
+  test('the link that npm start prints asks before it signs in, and its key leaves the address at once', async () => {
     const { stack, open, key } = world()
     await using window = await open({ key: null, at: `#key=${stack.apiKey}` })
     const { page } = window
-    await window.heading('Overview').waitFor()
+    const asks = page.getByRole('alertdialog')
+    const signIn = page.getByRole('button', { name: 'Sign in', exact: true })
+    await asks.getByText('the key Demo (').waitFor()
     expect(page.url()).not.toContain('lsk_')
     expect(await page.evaluate<string>('JSON.stringify(history.state)')).not.toContain('lsk_')
+    expect(await page.context().cookies()).toEqual([])
+    // The form behind the question is not among what is accessible.
+    expect(await signIn.count()).toBe(1)
+    await asks.getByRole('button', { name: 'Cancel' }).click()
+    await window.field('API key').waitFor()
+    expect(await page.context().cookies()).toEqual([])
+    await page.goto(`${stack.gatewayUrl}/portal#key=${stack.apiKey}`)
+    await asks.waitFor()
+    await signIn.click()
+    await window.heading('Overview').waitFor()
+    expect(page.url()).not.toContain('lsk_')
 
     const other = await key(['read'])
-    const asks = page.getByRole('alertdialog')
     await page.goto(`${stack.gatewayUrl}/portal#key=${other.key}`)
+    await asks.getByText('instead of Demo').waitFor()
     await asks.getByRole('button', { name: 'Cancel' }).click()
     await asks.waitFor({ state: 'hidden' })
     expect(page.url()).not.toContain('lsk_')
@@ -56,6 +70,24 @@ export function signInTests(world: () => World): void {
     await window.heading('Plans').waitFor()
     expect(page.url()).not.toContain('lsk_')
     expect(await asks.count()).toBe(0)
+  })
+
+  test('a link with a bad key says so, and signs in nobody', async () => {
+    const { open } = world()
+    await using window = await open({ key: null, at: '#key=lsk_not_a_key_of_anyone' })
+    const { page } = window
+    await page.getByRole('alert').getByText('Check the key').waitFor()
+    await window.field('API key').waitFor()
+    expect(await page.getByRole('alertdialog').count()).toBe(0)
+    expect(page.url()).not.toContain('lsk_')
+    expect(await page.context().cookies()).toEqual([])
+  })
+
+  test('the question of a link is seen by everybody, in light, dark and on a phone', async () => {
+    const { stack, open } = world()
+    await using window = await open({ key: null, at: `#key=${stack.apiKey}`, bypassCSP: true })
+    await window.page.getByRole('alertdialog').waitFor()
+    await expectEveryLook(window.page, 'sign-in-link')
   })
 
   test('a key that is revoked meanwhile leads to the sign-in form, and from there back to what was being typed', async () => {

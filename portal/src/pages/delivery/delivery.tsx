@@ -7,7 +7,7 @@ import { attemptList, deliveryQuery, endpointsQuery } from '../../api/webhooks.t
 import { Facts } from '../../parts/facts.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { PagedTable } from '../../parts/table.tsx'
 import { count, None, Status, Time } from '../../parts/text.tsx'
 import { endpointName } from '../webhooks/endpoint-name.ts'
@@ -22,18 +22,19 @@ export function Route() {
   const { deliveryId = '' } = useParams({ strict: false })
   const { appId } = useApplication()
   const { can } = useSession()
-  const { data, error, refetch } = useQuery({
+  const delivery = useQuery({
     ...deliveryQuery(appId, deliveryId),
     enabled: appId !== '' && (can('admin') || can('read')),
     refetchInterval: REFRESH_MS,
   })
+  const { data, error } = delivery
   return (
     <Page
       title={data?.event_type ?? 'Delivery'}
       needs={['admin', 'read']}
       aside={data && can('admin') && <DeliveryActions delivery={data} />}
     >
-      {error && !data && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={delivery} />
       {data && (
         <>
           <Summary delivery={data} />

@@ -6,7 +6,7 @@ import { deliveryList, endpointQuery, type WebhookEndpoint } from '../../api/web
 import { Facts } from '../../parts/facts.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { PagedTable } from '../../parts/table.tsx'
 import { count, None, Status, Time, words } from '../../parts/text.tsx'
 import { deliveryColumns } from '../webhooks/delivery-columns.tsx'
@@ -18,18 +18,19 @@ export function Route() {
   const { endpointId = '' } = useParams({ strict: false })
   const { appId } = useApplication()
   const { can } = useSession()
-  const { data, error, refetch } = useQuery({
+  const endpoint = useQuery({
     ...endpointQuery(appId, endpointId),
     enabled: appId !== '' && (can('admin') || can('read')),
     refetchInterval: REFRESH_MS,
   })
+  const { data, error } = endpoint
   return (
     <Page
       title={data?.url ?? 'Endpoint'}
       needs={['admin', 'read']}
       aside={data?.status === 'enabled' && can('admin') && <EndpointActions endpoint={data} />}
     >
-      {error && !data && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={endpoint} />
       {data && (
         <>
           <Health endpoint={data} />

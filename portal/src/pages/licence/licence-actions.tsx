@@ -1,8 +1,8 @@
-import { actOn, type LicenceDetail, type Verb } from '../../api/licences.ts'
+import { actOn, licenceQuery, type LicenceDetail, type Verb } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { ConfirmButton } from '../../parts/dialog.tsx'
+import { ConfirmButton, ReadNow } from '../../parts/dialog.tsx'
 import { Actions } from '../../parts/page.tsx'
 import { EditLicence } from './edit-licence.tsx'
 
@@ -54,9 +54,13 @@ export function LicenceActions({ licence }: { licence: LicenceDetail }) {
             kind={verbs[verb].isFinal ? 'danger' : 'primary'}
             run={() => actOn(licence.id, verb)}
           >
-            <p>
-              The licence of <strong>{licence.external_ref}</strong> is {licence.status}. {verbs[verb].effect}
-            </p>
+            <ReadNow query={licenceQuery(licence.id)}>
+              {({ external_ref: reference, status }) => (
+                <p>
+                  The licence of <strong>{reference}</strong> is {status}. {verbs[verb].effect}
+                </p>
+              )}
+            </ReadNow>
           </ConfirmButton>
         ))}
     </Actions>

@@ -8,7 +8,7 @@ import { useAddress } from '../../parts/address.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { Page } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { None, Status, Time, words } from '../../parts/text.tsx'
 import { Activations } from './activations.tsx'
 import { Deliveries } from './deliveries.tsx'
@@ -21,7 +21,8 @@ import { RecentCalls } from './recent-calls.tsx'
 export function Route() {
   const { licenceId = '' } = useParams({ strict: false })
   const { can } = useSession()
-  const { data, error, refetch } = useQuery({ ...licenceQuery(licenceId), enabled: can('read') })
+  const licence = useQuery({ ...licenceQuery(licenceId), enabled: can('read') })
+  const { data, error } = licence
   useItsApplication(data)
   return (
     <Page
@@ -29,7 +30,7 @@ export function Route() {
       needs={['read']}
       aside={data && <LicenceActions licence={data} />}
     >
-      {error && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={licence} />
       {data && <Licence licence={data} />}
       {!data && !error && <p role="status">Loading…</p>}
     </Page>

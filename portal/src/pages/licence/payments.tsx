@@ -9,7 +9,7 @@ import { money, None, Status, Time, words } from '../../parts/text.tsx'
 export function Payments({ licence: { id: licence, application_id: appId } }: { licence: LicenceDetail }) {
   const payments = usePages('payments', paymentList(appId, { licence }))
   const refunds = usePages('refunds', refundList(appId, { licence }))
-  const wasRefunded = (refunds.rows?.length ?? 0) > 0 || refunds.error !== null
+  const wasRefunded = (refunds.rows?.length ?? 0) > 0 || refunds.of.error !== null
   return (
     <Section title="Payments">
       <PagedTable

@@ -3,8 +3,7 @@ import { useEffect } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { searchQuery } from '../../api/licences.ts'
 import { useAddress } from '../../parts/address.ts'
-import { Problem } from '../../parts/problem.tsx'
-import { Table } from '../../parts/table.tsx'
+import { ReadTable } from '../../parts/table.tsx'
 import { words } from '../../parts/text.tsx'
 import { licenceColumns } from './licence-columns.tsx'
 import type { Searched } from './search-box.tsx'
@@ -20,11 +19,12 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
   const [{ status, plan, q }] = useAddress()
   // In characters, as the service counts.
   const isLongEnough = Array.from(text).length >= 2
-  const { data, error, refetch, isPlaceholderData } = useQuery({
+  const found = useQuery({
     ...searchQuery(appId, text),
     enabled: appId !== '' && isLongEnough,
     placeholderData: keepPreviousData,
   })
+  const { data, isPlaceholderData } = found
   const isKey = !isPlaceholderData && data?.data.some(({ matched }) => matched === 'key')
   useEffect(() => {
     if (isKey && q) hide()
@@ -35,15 +35,15 @@ export function FoundLicences({ planName, searched: { text, hide } }: FoundProps
     .map(({ matched, licence }) => ({ ...licence, matched }))
   return (
     <>
-      {error && !isPlaceholderData && <Problem error={error} retry={() => void refetch()} />}
       <p role="status" className="visually-hidden">
         {rows &&
           !isPlaceholderData &&
           isLongEnough &&
           (rows.length === 1 ? '1 found' : `${rows.length} found`)}
       </p>
-      <Table
+      <ReadTable
         label="Licences"
+        of={found}
         columns={[
           ...licenceColumns(planName),
           {

@@ -12,7 +12,7 @@ import { Copy } from '../../parts/copy.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { Result } from '../../parts/result.tsx'
 import { endOfDay, readRestrictions, RestrictionFields } from './licence-fields.tsx'
 
@@ -32,7 +32,8 @@ export function IssueLicence() {
 
 function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
   const { appId } = useApplication()
-  const { data: plans, error, refetch } = useQuery(plansQuery(appId))
+  const reading = useQuery(plansQuery(appId))
+  const { data: plans } = reading
   const active = plans?.filter(({ status }) => status === 'active') ?? []
   return (
     <Form
@@ -53,7 +54,7 @@ function IssueForm({ onIssued }: { onIssued: (licence: Licence) => void }) {
         onIssued(licence)
       }}
     >
-      {error && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={reading} />
       <TextField label="Customer reference" name="external_ref" required />
       <SelectField
         label="Plan"

@@ -2,16 +2,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { alertsQuery, type Alert } from '../../api/alerts.ts'
 import { Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { Time, words } from '../../parts/text.tsx'
 import styles from './overview.module.css'
 
 /** What somebody has to look at, of all applications that the key reaches. */
 export function Alerts() {
-  const { data, error, refetch } = useQuery(alertsQuery)
+  const alerts = useQuery(alertsQuery)
+  const { data, error } = alerts
   return (
     <Section title="Alerts">
-      {error && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={alerts} />
       {/* Without its points a list is none to some screen readers. */}
       <ul role="list" aria-label="Alerts" className={styles.alerts}>
         {data?.map((alert) => (
@@ -26,8 +27,10 @@ export function Alerts() {
             </span>
           </li>
         ))}
-        {data?.length === 0 && <li className={styles.none}>Nothing needs attention.</li>}
-        {!data && !error && <li className={styles.none}>Loading…</li>}
+        {data?.length === 0 && (
+          <li className={styles.none}>{error ? 'There were no alerts then.' : 'Nothing needs attention.'}</li>
+        )}
+        {!data && <li className={styles.none}>{error ? 'The alerts could not be read.' : 'Loading…'}</li>}
       </ul>
     </Section>
   )

@@ -3,7 +3,7 @@ import { useApplication } from '../../api/applications.ts'
 import { metricQuery, type Day } from '../../api/metrics.ts'
 import { Figure, type Series, type Standing } from '../../parts/figure.tsx'
 import { Page } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { count, money } from '../../parts/text.tsx'
 import { Alerts } from './alerts.tsx'
 import { GettingStarted, useSteps } from './getting-started.tsx'
@@ -23,15 +23,12 @@ function Overview() {
   const payments = useQuery(metricQuery(appId, 'payments'))
   const deliveries = useQuery(metricQuery(appId, 'deliveries'))
   const { steps, isKnown } = useSteps(appId)
-  const failed = [licences, payments, deliveries].filter(({ isError }) => isError)
   // The steps stand above the figures: those that come later would push them down.
   if (!isKnown) return null
   return (
     <>
       <GettingStarted steps={steps} />
-      {failed[0] && (
-        <Problem error={failed[0].error} retry={() => failed.forEach(({ refetch }) => void refetch())} />
-      )}
+      <ReadProblem of={[licences, payments, deliveries]} />
       <div className={styles.figures}>
         <Licences days={licences.data ?? []} standing={standingOf(licences)} />
         <Revenue days={payments.data ?? []} standing={standingOf(payments)} />

@@ -11,7 +11,7 @@ import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { money, Time } from '../../parts/text.tsx'
 import { Waiting } from '../../parts/waiting.tsx'
 import { REFRESH_MS } from './shown.ts'
@@ -19,14 +19,15 @@ import styles from './payments.module.css'
 
 export function SpendCapSection() {
   const [{ open }, setAddress] = useAddress()
-  const { data: cap, error, refetch } = useQuery({ ...spendCapQuery, refetchInterval: REFRESH_MS })
+  const spendCap = useQuery({ ...spendCapQuery, refetchInterval: REFRESH_MS })
+  const { data: cap, error } = spendCap
   const close = () => setAddress({ open: undefined }, { replace: true })
   return (
     <Section
       title="Spend cap"
       actions={cap && <Button onClick={() => setAddress({ open: 'cap' })}>Change cap</Button>}
     >
-      {error && !cap && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={spendCap} />
       {cap && <Spent cap={cap} />}
       {!cap && !error && <Awaited />}
       <Dialog title="Change cap" open={open === 'cap' && cap !== undefined} onClose={close}>

@@ -5,7 +5,7 @@ import { definitionsQuery, planQuery, type Plan } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { Page } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { count, Status, Time } from '../../parts/text.tsx'
 import { EditPlan } from './edit-plan.tsx'
 import { PlanActions } from './plan-actions.tsx'
@@ -19,16 +19,13 @@ export function Route() {
   const isReadable = appId !== '' && (can('admin') || can('read'))
   const plan = useQuery({ ...planQuery(appId, planId), enabled: isReadable })
   const definitions = useQuery({ ...definitionsQuery(appId), enabled: isReadable })
-  const failed = [plan, definitions].filter(({ isError }) => isError)
   return (
     <Page
       title={plan.data?.name ?? 'Plan'}
       needs={['admin', 'read']}
       aside={plan.data && can('admin') && <PlanActions plan={plan.data} />}
     >
-      {failed[0] && (
-        <Problem error={failed[0].error} retry={() => failed.forEach(({ refetch }) => void refetch())} />
-      )}
+      <ReadProblem of={[plan, definitions]} />
       {plan.data && (
         <>
           <Summary plan={plan.data} />
@@ -37,7 +34,7 @@ export function Route() {
           {can('admin') && <EditPlan plan={plan.data} />}
         </>
       )}
-      {!plan.data && failed.length === 0 && <p role="status">Loading…</p>}
+      {!plan.data && !plan.isError && <p role="status">Loading…</p>}
     </Page>
   )
 }

@@ -7,6 +7,7 @@ import { Box } from '../../parts/box.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Actions, Section } from '../../parts/page.tsx'
 import { Progress } from '../../parts/progress.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { startWork, useWork } from '../../parts/work.ts'
 
 /** After a restore: the licences that the archive suspended, one call each. */
@@ -15,12 +16,13 @@ export function Reactivation({ plan }: { plan: Plan }) {
   const { can } = useSession()
   const id = `reactivate ${plan.id}`
   const work = useWork().get(id)
-  const { data: isAny } = useQuery({
+  const suspended = useQuery({
     queryKey: ['suspended-by-archive', plan.id],
     queryFn: ({ signal }) => isAnySuspendedByArchive(appId, plan.id, signal),
     enabled: can('read') && can('revoke') && work?.state !== 'running',
   })
-  if (!can('read') || !can('revoke') || (!isAny && !work)) return null
+  const { data: isAny, isError } = suspended
+  if (!can('read') || !can('revoke') || (!isAny && !isError && !work)) return null
   const start = () =>
     startWork(
       { id, title: `Reactivating licences of ${plan.name}`, address: `/plans/${plan.id}`, total: 0 },
@@ -28,6 +30,7 @@ export function Reactivation({ plan }: { plan: Plan }) {
     )
   return (
     <Section title="Suspended licences">
+      <ReadProblem of={suspended} />
       {work && <Progress work={work} retry={start} />}
       {isAny && work?.state !== 'running' && (
         <Box>

@@ -8,8 +8,7 @@ import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { Page, Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
-import { Table, type Column } from '../../parts/table.tsx'
+import { ReadTable, type Column } from '../../parts/table.tsx'
 import { count, None, Status } from '../../parts/text.tsx'
 import { NewEntitlement } from './new-entitlement.tsx'
 import { NewPlan } from './new-plan.tsx'
@@ -38,35 +37,33 @@ export function Route() {
 
 function Plans() {
   const { appId } = useApplication()
-  const { data, error, refetch } = useQuery(plansQuery(appId))
+  const plans = useQuery(plansQuery(appId))
   return (
-    <>
-      {error && <Problem error={error} retry={() => void refetch()} />}
-      <Table
-        label="Plans"
-        columns={[
-          {
-            name: 'Name',
-            cell: ({ id, name }) => (
-              <Link to="/plans/$planId" params={{ planId: id }}>
-                {name}
-              </Link>
-            ),
-          },
-          { name: 'Code', cell: ({ code }) => <code>{code}</code> },
-          { name: 'Status', cell: ({ status }) => <Status of={status} /> },
-          {
-            name: 'Overrides',
-            align: 'end',
-            cell: ({ entitlements }) => (entitlements.length === 0 ? <None>none</None> : entitlements.length),
-          },
-          { name: 'Active licences', align: 'end', cell: (plan) => count(plan.active_licences) },
-        ]}
-        rows={data}
-        idOf={({ id }) => id}
-        empty="There are no plans yet. A plan is what you sell: name it, then give each entitlement its value."
-      />
-    </>
+    <ReadTable
+      label="Plans"
+      of={plans}
+      columns={[
+        {
+          name: 'Name',
+          cell: ({ id, name }) => (
+            <Link to="/plans/$planId" params={{ planId: id }}>
+              {name}
+            </Link>
+          ),
+        },
+        { name: 'Code', cell: ({ code }) => <code>{code}</code> },
+        { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+        {
+          name: 'Overrides',
+          align: 'end',
+          cell: ({ entitlements }) => (entitlements.length === 0 ? <None>none</None> : entitlements.length),
+        },
+        { name: 'Active licences', align: 'end', cell: (plan) => count(plan.active_licences) },
+      ]}
+      rows={plans.data}
+      idOf={({ id }) => id}
+      empty="There are no plans yet. A plan is what you sell: name it, then give each entitlement its value."
+    />
   )
 }
 
@@ -74,7 +71,7 @@ function Definitions() {
   const { appId } = useApplication()
   const { can } = useSession()
   const [, setAddress] = useAddress()
-  const { data, error, refetch } = useQuery(definitionsQuery(appId))
+  const definitions = useQuery(definitionsQuery(appId))
   return (
     <Section
       title="Entitlements"
@@ -87,11 +84,11 @@ function Definitions() {
         )
       }
     >
-      {error && <Problem error={error} retry={() => void refetch()} />}
-      <Table
+      <ReadTable
         label="Entitlements"
+        of={definitions}
         columns={[...columns, ...(can('admin') ? [deleteColumn(appId)] : [])]}
-        rows={data}
+        rows={definitions.data}
         idOf={({ id }) => id}
         empty="There are no entitlements yet. Define what your product checks: a feature, or a limit like a number of projects."
       />

@@ -6,11 +6,12 @@ import { Box } from '../../parts/box.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import styles from './settings.module.css'
 
 export function AlertEmail() {
-  const { data: account, error, refetch } = useQuery(accountQuery)
+  const reading = useQuery(accountQuery)
+  const { data: account } = reading
   const [said, setSaid] = useState('')
   return (
     <Section title="Alert e-mail">
@@ -19,7 +20,7 @@ export function AlertEmail() {
           Alerts are sent to this address, for example when a webhook endpoint fails or is disabled. The
           overview lists them too.
         </p>
-        {error && !account && <Problem error={error} retry={() => void refetch()} />}
+        <ReadProblem of={reading} />
         {account && (
           <Form
             submit="Save"

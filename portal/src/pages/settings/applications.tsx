@@ -8,15 +8,14 @@ import { Dialog } from '../../parts/dialog.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
-import { Table } from '../../parts/table.tsx'
+import { ReadTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/text.tsx'
 import styles from './settings.module.css'
 
 export function Applications() {
   const { own } = useSession()
   const [{ open }, setAddress] = useAddress()
-  const { data, error, refetch } = useQuery(applicationsQuery)
+  const applications = useQuery(applicationsQuery)
   const close = () => setAddress({ open: undefined }, { replace: true })
   return (
     <Section
@@ -32,16 +31,16 @@ export function Applications() {
         )
       }
     >
-      {error && <Problem error={error} retry={() => void refetch()} />}
-      <Table
+      <ReadTable
         label="Applications"
+        of={applications}
         columns={[
           { name: 'Name', cell: ({ name }) => name },
           { name: 'Id', cell: ({ id }) => <code className={styles.whole}>{id}</code> },
           { name: 'Root key', cell: ({ root_key: key }) => <code className={styles.whole}>{key}</code> },
           { name: 'Created', cell: ({ created_at: at }) => <Time at={at} to="day" /> },
         ]}
-        rows={data}
+        rows={applications.data}
         idOf={({ id }) => id}
         empty="There are no applications yet. An application is a product that you sell: its plans, licences and webhooks are its own."
       />

@@ -5,7 +5,7 @@ import { useAddress } from '../../parts/address.ts'
 import { Box } from '../../parts/box.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { Section } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ReadProblem } from '../../parts/reading.tsx'
 import { Time } from '../../parts/text.tsx'
 import { ConnectById, ContinueToStripe } from './connect-processor.tsx'
 import styles from './settings.module.css'
@@ -14,7 +14,8 @@ import styles from './settings.module.css'
 const sectionId = 'processor'
 
 export function ProcessorSection() {
-  const { data: processor, error, refetch } = useQuery(processorQuery)
+  const reading = useQuery(processorQuery)
+  const { data: processor } = reading
   const [{ connected }] = useAddress()
   const isKnown = processor !== undefined
   useEffect(() => {
@@ -24,7 +25,7 @@ export function ProcessorSection() {
   }, [isKnown])
   return (
     <Section id={sectionId} title="Processor">
-      {error && !isKnown && <Problem error={error} retry={() => void refetch()} />}
+      <ReadProblem of={reading} />
       {processor && processor.connected_account === connected && (
         <p role="status" className={styles.done}>
           <strong>{connected}</strong> is connected: payments for your plans go there from now on.

@@ -1,5 +1,5 @@
 import { webhookEventTypes } from '@licensing/sdk/webhooks'
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
 import { oneOf } from '../../api/paged-list.ts'
@@ -10,8 +10,7 @@ import { Button } from '../../parts/button.tsx'
 import { Filter, Filters } from '../../parts/filters.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { Problem } from '../../parts/problem.tsx'
-import { PagedTable, Table } from '../../parts/table.tsx'
+import { PagedTable, ReadTable } from '../../parts/table.tsx'
 import { count, Status, Time } from '../../parts/text.tsx'
 import { AddEndpoint } from './add-endpoint.tsx'
 import { deliveryColumns } from './delivery-columns.tsx'
@@ -33,19 +32,13 @@ function Webhooks() {
   const endpoints = useQuery({ ...endpointsQuery(appId), refetchInterval: REFRESH_MS })
   return (
     <>
-      <Endpoints endpoints={endpoints.data} error={endpoints.error} retry={() => void endpoints.refetch()} />
+      <Endpoints endpoints={endpoints} />
       <Deliveries endpoints={endpoints.data ?? []} />
     </>
   )
 }
 
-interface EndpointsProps {
-  endpoints: WebhookEndpoint[] | undefined
-  error: unknown
-  retry: () => void
-}
-
-function Endpoints({ endpoints, error, retry }: EndpointsProps) {
+function Endpoints({ endpoints }: { endpoints: UseQueryResult<WebhookEndpoint[]> }) {
   const { can } = useSession()
   const [, setAddress] = useAddress()
   return (
@@ -62,9 +55,9 @@ function Endpoints({ endpoints, error, retry }: EndpointsProps) {
         )
       }
     >
-      {error !== null && !endpoints && <Problem error={error} retry={retry} />}
-      <Table
+      <ReadTable
         label="Endpoints"
+        of={endpoints}
         columns={[
           {
             name: 'URL',
@@ -83,7 +76,7 @@ function Endpoints({ endpoints, error, retry }: EndpointsProps) {
             cell: ({ health }) => <Time at={health.last_success_at} none="none yet" />,
           },
         ]}
-        rows={endpoints}
+        rows={endpoints.data}
         idOf={({ id }) => id}
         empty="There are no endpoints yet. Add your backend’s address: it is sent every change, signed."
       />
