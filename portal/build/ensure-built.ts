@@ -10,7 +10,14 @@ import { hashOfSources } from './source-hash.ts'
 const checkout = fileURLToPath(new URL('../..', import.meta.url))
 const portal = join(checkout, 'portal')
 // What goes into the build, tests apart. The lock file stands for the libraries.
-const sources = ['portal', 'sdk/src', 'packages/csv/src', 'packages/money/src', 'pnpm-lock.yaml', 'tsconfig.base.json']
+const sources = [
+  'portal',
+  'sdk/src',
+  'packages/csv/src',
+  'packages/money/src',
+  'pnpm-lock.yaml',
+  'tsconfig.base.json',
+]
 
 /**
  * Makes `portal/dist`, with a compressed copy of each file beside it, unless it is of these sources already. Two at

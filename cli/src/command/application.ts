@@ -11,10 +11,10 @@ export async function findApplication(backend: LicensingBackend, asked: string |
   const [only] = apps
   if (only === undefined) throw new Refusal('application_required', 'the account has no application yet')
   if (apps.length === 1) return only.id
-  const list = apps.map(({ id, name }) => `  ${id}  ${name}`).join('\n')
   throw new Refusal(
     'application_required',
-    `the account has several applications: choose one with --app or LICENSING_APP\n${list}`,
+    'the account has several applications: choose one with --app or LICENSING_APP',
     { applications: apps },
+    apps.map(({ id, name }) => `  ${id}  ${name}`),
   )
 }

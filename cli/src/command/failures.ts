@@ -9,11 +9,19 @@ export class Refusal extends Error {
   readonly code: string
   /** More for a program that reads the refusal. */
   readonly details: Readonly<Record<string, unknown>>
+  /** Lines after the message: a list. */
+  readonly list: readonly string[]
 
-  constructor(code: string, message: string, details: Readonly<Record<string, unknown>> = {}) {
+  constructor(
+    code: string,
+    message: string,
+    details: Readonly<Record<string, unknown>> = {},
+    list: readonly string[] = [],
+  ) {
     super(message)
     this.code = code
     this.details = details
+    this.list = list
   }
 }
 
@@ -22,9 +30,11 @@ export class Interrupted extends Error {
   override readonly name = 'Interrupted'
   /** For a program that reads the refusal, beside what the cause says. */
   readonly details: Readonly<Record<string, unknown>>
+  readonly progress: readonly string[]
 
-  constructor(cause: unknown, progress: string, details: Readonly<Record<string, unknown>>) {
-    super(progress, { cause })
+  constructor(cause: unknown, progress: readonly string[], details: Readonly<Record<string, unknown>>) {
+    super(progress.join('\n'), { cause })
     this.details = details
+    this.progress = progress
   }
 }

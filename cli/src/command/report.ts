@@ -5,24 +5,29 @@ import { withoutSecrets } from './output.ts'
 
 /** Says why a command came to nothing; with `--json`, the service's problem document on standard output too. */
 export function report(out: Output, error: unknown): void {
-  const message = messageOf(error)
-  if (out.json) out.result(problemOf(error, withoutSecrets(message, [])), '')
-  out.message(`error: ${message}`)
+  const [message = '', ...more] = messageOf(error)
+  if (out.json) out.result(problemOf(error, withoutSecrets([message, ...more].join('\n'), [])), [])
+  out.message(`error: ${message}`, ...more)
 }
 
-function messageOf(error: unknown): string {
-  if (error instanceof Interrupted) return `${messageOf(error.cause)}\n${error.message}`
-  if (!(error instanceof LicensingApiError)) return error instanceof Error ? error.message : String(error)
+/** In lines: what the service says may have line breaks of its own, which are none. */
+function messageOf(error: unknown): string[] {
+  if (error instanceof Interrupted) return [...messageOf(error.cause), ...error.progress]
+  if (error instanceof Refusal) return [error.message, ...error.list]
+  if (!(error instanceof LicensingApiError)) return [error instanceof Error ? error.message : String(error)]
   const { code, status, requestId, errors, problem } = error
-  if (status === 0) return `the licensing service does not answer (${causeOf(error)})`
+  if (status === 0) return [`the licensing service does not answer (${causeOf(error)})`]
   if (code === 'unexpected_answer') {
-    return `the server at this address is not the licensing service (${error.message})`
+    return [`the server at this address is not the licensing service (${error.message})`]
   }
-  const fields = errors.map(({ pointer, message }) => `\n  ${pointer === '' ? '/' : pointer}: ${message}`)
+  const fields = errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
   const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
-  const instead = allowed.length === 0 ? '' : `\nallowed now: ${allowed.join(', ')}`
-  const request = requestId === null ? '' : `\nrequest ${requestId}`
-  return `${error.message} (${status} ${code})${fields.join('')}${instead}${request}`
+  return [
+    `${error.message} (${status} ${code})`,
+    ...fields,
+    ...(allowed.length === 0 ? [] : [`allowed now: ${allowed.join(', ')}`]),
+    ...(requestId === null ? [] : [`request ${requestId}`]),
+  ]
 }
 
 /** `fetch` says only that it failed; the reason is the cause of its error. */

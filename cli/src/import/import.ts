@@ -50,12 +50,11 @@ export const importLicences: Command = {
       out.progress(`${Math.min(done + ROWS_A_CALL, rows.length)} of ${rows.length} rows`)
     }
     const { created, existing, failed } = total
-    out.result(
-      total,
+    out.result(total, [
       isDry
         ? `${created} to be created, ${existing} existing, ${failed} failed; nothing was imported`
         : `${created} created, ${existing} existing, ${failed} failed`,
-    )
+    ])
     return failed === 0 ? 0 : 1
   },
 }

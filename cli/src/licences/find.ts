@@ -16,7 +16,7 @@ export const findLicences: Command = {
       const rows = data.map(({ matched, licence: { id, status, external_ref: reference } }) =>
         [id, status.padEnd(9), reference, `(by ${matched})`].join('  '),
       )
-      out.result(data, rows.join('\n'))
+      out.result(data, rows)
     }
     return 0
   },

@@ -18,7 +18,7 @@ export const lifecycleCommands: readonly Command[] = (Object.keys(verbs) as (key
       const licence = await backend.post(`/v1/licences/{licence_id}/${verb}`, {
         path: { licence_id: argument },
       })
-      out.result(licence, `${licence.id} ${out.paint('green', licence.status)}`)
+      out.result(licence, [[`${licence.id} `, { text: licence.status, colour: 'green' }]])
       return 0
     },
   }),

@@ -9,7 +9,7 @@ export const showLicence: Command = {
   async run({ argument, backend, out }) {
     const licence = await backend.get('/v1/licences/{licence_id}', { path: { licence_id: argument } })
     const lines = Object.entries(licence).map(([name, value]) => `${name}: ${textOf(value)}`)
-    out.result(licence, lines.join('\n'))
+    out.result(licence, lines)
     return 0
   },
 }

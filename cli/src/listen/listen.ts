@@ -45,10 +45,10 @@ export const listen: Command = {
       const { sequence, type } = event
       const { status, reason } = await forward(event, { target, secret })
       const isAccepted = status !== null && status >= 200 && status < 300
-      out.line(
-        { sequence, type, status, ...(reason !== undefined && { reason }) },
-        `${sequence} ${type} ${out.paint(isAccepted ? 'green' : 'red', String(status ?? reason))}`,
-      )
+      out.line({ sequence, type, status, ...(reason !== undefined && { reason }) }, [
+        `${sequence} ${type} `,
+        { text: String(status ?? reason), colour: isAccepted ? 'green' : 'red' },
+      ])
       if (signal.aborted) break
     }
     return 0

@@ -23,7 +23,7 @@ export const applyCatalogue: Command = {
     const texts = planned.changes.map(({ text }) => text)
     if (!out.json) for (const text of texts) out.line(text, text)
     if (!isDry) await makeAll(file, planned.changes, (change) => change.make(backend, appId))
-    if (out.json) out.result({ changes: texts, applied: !isDry }, '')
+    if (out.json) out.result({ changes: texts, applied: !isDry }, [])
     else if (texts.length === 0) out.message('nothing to change')
     else out.message(isDry ? 'a dry run: nothing was changed' : `${texts.length} changed`)
     return 0
@@ -50,7 +50,7 @@ async function makeAll(
         ...(left.length === 0 ? [] : [`not begun: ${left.join('; ')}`]),
         'Fix the cause and apply the file again: completed changes are not repeated.',
       ]
-      throw new Interrupted(error, progress.join('\n'), {
+      throw new Interrupted(error, progress, {
         changes: made,
         stopped_at: { file, line, change: text },
         not_begun: left,
@@ -64,7 +64,5 @@ function refuse(file: string, flaws: readonly Flaw[]): void {
   if (flaws.length === 0) return
   const list = flaws.map(({ line, message }) => `${file}:${line}: ${message}`)
   const errors = flaws.map(({ line, message }) => ({ file, line, message }))
-  throw new Refusal('invalid_file', `the file has errors; nothing was changed\n${list.join('\n')}`, {
-    errors,
-  })
+  throw new Refusal('invalid_file', 'the file has errors; nothing was changed', { errors }, list)
 }

@@ -1,4 +1,5 @@
-import { stringify } from 'yaml'
+import { printable } from '@licensing/terminal/printable'
+import { Document, Scalar, visit } from 'yaml'
 import type { Command } from '../command/command.ts'
 import { readCatalogue } from './catalogue.ts'
 import type { Catalogue } from './catalogue.ts'
@@ -10,9 +11,26 @@ export const exportCatalogue: Command = {
   examples: ['export > licensing.yaml', 'export --json'],
   async run({ backend, appId, out }) {
     const file = fileOf(await readCatalogue(backend, await appId()))
-    out.result(file, stringify(file).trimEnd())
+    out.result(file, yamlOf(file))
     return 0
   },
+}
+
+/** In lines. A text with characters that are not printed as they are is quoted, so that their escapes are YAML's. */
+function yamlOf(file: object): string[] {
+  const document = new Document(file)
+  visit(document, {
+    Scalar: (_, scalar) => {
+      if (typeof scalar.value === 'string' && printable(scalar.value) !== scalar.value) {
+        scalar.type = Scalar.QUOTE_DOUBLE
+      }
+    },
+  })
+  // A quoted text stands on one line, with its line breaks as escapes.
+  return document
+    .toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.POSITIVE_INFINITY })
+    .trimEnd()
+    .split('\n')
 }
 
 /** Sorted by key and code, so that two exports differ only where the catalogue does. */

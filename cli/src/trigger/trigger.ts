@@ -29,7 +29,7 @@ export const trigger: Command = {
     const subject = await recipes[type](createWorkbench({ backend, appId, simulatorUrl, signal }))
     const { id, sequence } = await findEvent(call, type, subject, before)
     out.message(Object.values(subject).join())
-    out.result({ id, type, sequence, ...subject }, id)
+    out.result({ id, type, sequence, ...subject }, [id])
     return 0
   },
 }

@@ -12,6 +12,7 @@ import { startReceiver } from './demo/receiver.ts'
 import { chapter, DemoFailure, tell } from './demo/show.ts'
 import { sellByHand, setUpShop } from './demo/vendor-story.ts'
 import { makePassableFolder } from '@licensing/local-servers/folders'
+import { printableLines } from '@licensing/terminal/printable'
 import { dataDirOf } from './start-settings.ts'
 
 // `npm run demo`: the whole lifecycle, each request and answer shown. Against the stack that runs in DATA_DIR, or one of
@@ -27,7 +28,9 @@ try {
   await runProduct(shop, gateway, licenceKey, receiver)
   chapter('The demo is complete.')
 } catch (error) {
-  process.stderr.write(`\nnpm run demo: ${error instanceof DemoFailure ? error.message : String(error)}\n`)
+  process.stderr.write(
+    `\nnpm run demo: ${printableLines(error instanceof DemoFailure ? error.message : String(error))}\n`,
+  )
   process.exitCode = 1
 }
 

@@ -1,14 +1,16 @@
+import { printable } from '@licensing/terminal/printable'
+
 const bold = (text: string) => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[0m` : text)
 const dim = (text: string) => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[0m` : text)
 
 /** A headline of the demo. */
 export function chapter(title: string): void {
-  process.stdout.write(`\n${bold(title)}\n`)
+  process.stdout.write(`\n${bold(printable(title))}\n`)
 }
 
 /** A sentence of it. */
 export function tell(text: string): void {
-  process.stdout.write(`  ${text}\n`)
+  process.stdout.write(`  ${printable(text)}\n`)
 }
 
 /** Something that is not as the demo expects it. */
@@ -32,7 +34,9 @@ export interface Caller {
 /** Calls of the API that show each request and its answer. */
 export function caller(gateway: string, bearer: string | undefined): Caller {
   return async (method, path, body, headers = {}) => {
-    process.stdout.write(`  ${method} ${path}${body ? ` ${dim(JSON.stringify(body))}` : ''}\n`)
+    process.stdout.write(
+      `  ${printable(`${method} ${path}`)}${body ? ` ${dim(printable(JSON.stringify(body)))}` : ''}\n`,
+    )
     const response = await fetch(`${gateway}${path}`, {
       method,
       headers: {
@@ -44,7 +48,7 @@ export function caller(gateway: string, bearer: string | undefined): Caller {
     })
     const text = await response.text()
     const answer = text === '' ? {} : (JSON.parse(text) as Json)
-    process.stdout.write(`    ${response.status} ${dim(shortened(answer))}\n`)
+    process.stdout.write(`    ${response.status} ${dim(printable(shortened(answer)))}\n`)
     return { status: response.status, body: answer }
   }
 }

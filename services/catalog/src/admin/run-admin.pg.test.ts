@@ -35,6 +35,20 @@ test('create-account makes an account, an application and a key of all scopes, a
   })
 })
 
+test('what vendors chose steers no terminal: it is printed as the escapes of the same JSON', async () => {
+  await using catalog = await startTestCatalog()
+  const environment = { DATABASE_URL: catalog.databaseUrl }
+  const { account_id: accountId } = await adminJson(['create-account', '--name', 'A'], environment)
+  const name = 'A\u001b[2J\u009b31m\u202e\u2028\u007f'
+  await catalog.calls.updateAccount({ accountId: accountId!, name })
+  const { output } = await runAdmin(['list'], environment)
+  expect(output).toMatch(/^[\x20-\x7e]+\n$/)
+  expect(JSON.parse(output)).toMatchObject({ name })
+  const refused = await runAdmin(['create-account', '--nam\u001b[2J\u202ee', 'A'], environment)
+  expect(refused.errors).toContain('nam\\u001b[2J\\u202ee')
+  expect(refused.errors).not.toMatch(/[\u001b\u202e]/)
+})
+
 test('a new account takes the fee of the running service, or that of the command’s own environment', async () => {
   await using catalog = await startTestCatalog()
   const { sql, databaseUrl: DATABASE_URL } = catalog

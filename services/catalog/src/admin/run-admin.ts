@@ -10,6 +10,7 @@ import { MissedEventsService } from '@licensing/proto/missed-events'
 import { QuotaService } from '@licensing/proto/quota-service'
 import { SecretsService } from '@licensing/proto/secrets'
 import { RootKeyService } from '@licensing/proto/root-keys'
+import { printable, printableLines } from '@licensing/terminal/printable'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { feeConfig } from '../config.ts'
@@ -76,10 +77,11 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (!command) throw new UsageError(`unknown command ${name}`)
     const lines = await run(command, argumentsOf(command, rest), env)
-    return { output: lines.map((line) => `${line}\n`).join(''), errors: '', code: 0 }
+    // A line is JSON, or a text; names in it were chosen by vendors.
+    return { output: lines.map((line) => `${printable(line)}\n`).join(''), errors: '', code: 0 }
   } catch (error) {
     const usage = error instanceof UsageError
-    const errors = `licensing-admin: ${explain(error)}\n${usage ? `\n${help()}` : ''}`
+    const errors = `licensing-admin: ${printableLines(explain(error))}\n${usage ? `\n${help()}` : ''}`
     return { output: '', errors, code: usage || error instanceof ConfigError ? 2 : 1 }
   }
 }
