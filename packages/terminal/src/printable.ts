@@ -1,5 +1,5 @@
 // C0, DEL and C1 steer a terminal. The others reorder or break a line: Unicode's bidirectional controls and line separators.
-const unprintable = /[\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/g
+const unprintable = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu
 
 /**
  * A line of text for a terminal, whoever wrote it: characters that a terminal acts on are written as `\u001b`. In a line of JSON these stand
