@@ -246,6 +246,10 @@ describe('a refund', () => {
     await eventually(() =>
       expect(alerts(vendor)).toEqual([`A refund in another currency on charge ${charge}`]),
     )
+    const [text] = harness.events
+      .raw(vendor.accountId)
+      .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.text] : []))
+    expect(text).toContain(`Refund re_${vendor.priceId} of 49.00 EUR on charge ${charge}`)
   })
 })
 
