@@ -15,7 +15,7 @@ export interface Painted {
   readonly colour: keyof typeof colours
 }
 
-/** One line, whole or in parts. What a vendor or a customer wrote may stand in it: nothing in it steers the terminal, or begins another line. */
+/** One line, whole or in parts. It may contain text of a vendor or customer: control characters and line breaks in it are escaped. */
 export type Line = string | readonly (string | Painted)[]
 
 /** Results go to standard output, as text or as JSON; messages go to standard error. */

@@ -10,7 +10,7 @@ export function report(out: Output, error: unknown): void {
   out.message(`error: ${message}`, ...more)
 }
 
-/** In lines: what the service says may have line breaks of its own, which are none. */
+/** In lines. A line break in a text of the service does not begin a line. */
 function messageOf(error: unknown): string[] {
   if (error instanceof Interrupted) return [...messageOf(error.cause), ...error.progress]
   if (error instanceof Refusal) return [error.message, ...error.list]

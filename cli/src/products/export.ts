@@ -16,7 +16,7 @@ export const exportCatalogue: Command = {
   },
 }
 
-/** In lines. A text with characters that are not printed as they are is quoted, so that their escapes are YAML's. */
+/** The file in lines. A text with control characters is quoted, so that the printed escapes are YAML escapes. */
 function yamlOf(file: object): string[] {
   const document = new Document(file)
   visit(document, {

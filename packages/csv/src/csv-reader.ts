@@ -113,7 +113,7 @@ export class CsvReader {
   }
 
   #endValue(): void {
-    // A program that quotes each value has quoted `="0012"` too.
+    // Some programs quote every value, `="0012"` too.
     const [, before = '', inner, after = ''] = /^(\s*)="([^"]*)"(\s*)$/.exec(this.#value) ?? []
     this.#fields.push(inner === undefined ? this.#value : before + inner + after)
     this.#value = ''

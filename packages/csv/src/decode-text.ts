@@ -1,4 +1,4 @@
-/** A file that cannot be read: a sentence for the person who chose it, without a capital and a full stop. */
+/** A file that cannot be read. The message is for the person who chose it; it begins in lower case and has no full stop. */
 export class UnreadableFile extends Error {
   override readonly name = 'UnreadableFile'
   /** The line that it is about, from 1. */
@@ -34,7 +34,7 @@ export async function* decodeText(pieces: AsyncIterable<Uint8Array>): AsyncGener
 
 const BLOCK_BYTES = 65_536
 
-/** Pieces of a size that shows in which encoding they are. */
+/** Joins pieces: a few bytes do not show which encoding a file has. */
 async function* blocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
   let held: Uint8Array[] = []
   let size = 0

@@ -96,12 +96,12 @@ function flawOf(
   return `the ${column} ${value} is a number that a spreadsheet has shortened: its last digits are lost. Format the column as text, and export the original data again`
 }
 
-/** As Excel and LibreOffice write a number of more digits than they keep: `1.23457E+15`. */
+/** Excel and LibreOffice write a long number as `1.23457E+15`. A key that contains E has no sign after it. */
 function isShortened(value: string): boolean {
   return /^-?\d(?:[.,]\d+)?E[+-]\d{2,}$/i.test(value)
 }
 
-/** A key belongs to one customer and one plan; which of two is right is not for a program to choose. */
+/** A key belongs to one customer and one plan. If a later row says otherwise, a person decides which row is right. */
 function contradictionOf(row: KeyRow, known: ReadonlyMap<string, KeyRow>): string | undefined {
   const first = known.get(row.legacyKey)
   if (first === undefined) return undefined

@@ -2,8 +2,8 @@
 const unprintable = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu
 
 /**
- * A line of text for a terminal, whoever wrote it: characters that a terminal acts on are written as `\u001b`. In a line of JSON these stand
- * in strings only, so it stays the same JSON.
+ * A line for a terminal. Characters that a terminal acts on are written as escapes, such as `\u001b`: the text may come from a customer or a
+ * vendor. In JSON such characters stand in strings only, so a line of JSON keeps its meaning.
  */
 export function printable(line: string): string {
   return line.replaceAll(unprintable, (character) => {
@@ -11,7 +11,7 @@ export function printable(line: string): string {
   })
 }
 
-/** The same for a text of several lines that a program laid out. */
+/** The same for a text of several lines. */
 export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n')
 }

@@ -32,8 +32,8 @@ interface Linked {
 }
 
 /**
- * Asks before it signs in with the key of a link: who made the link may not be who opens it, and what is entered afterwards is for the account
- * of that key.
+ * Asks before it signs in with the key of a link. Another person may have made the link, and everything that is entered afterwards goes to the
+ * account of that key.
  */
 export function KeyInAddress() {
   const [linked, setLinked] = useState<Linked | null>(null)

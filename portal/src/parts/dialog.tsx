@@ -92,7 +92,7 @@ export function Confirm({ action, children, run, onDone, kind = 'danger', open, 
   )
 }
 
-/** Whether what a confirmation is about is known. */
+/** Receives whether the text of the confirmation is complete. */
 const WhatIsAsked = createContext<(isKnown: boolean) => void>(() => undefined)
 
 interface ReadNowProps<Data, Key extends QueryKey> {
@@ -101,8 +101,8 @@ interface ReadNowProps<Data, Key extends QueryKey> {
 }
 
 /**
- * In a confirmation: what it says of something that others change meanwhile. It is read when the dialog opens, however long the page has been
- * open; until then there is nothing to confirm.
+ * Reads what a confirmation says, when the dialog opens: others may have changed it since the page was loaded. Until it is read, the action is
+ * disabled.
  */
 export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNowProps<Data, Key>) {
   const setKnown = use(WhatIsAsked)
@@ -112,7 +112,7 @@ export function ReadNow<Data, Key extends QueryKey>({ query, children }: ReadNow
     refetchOnMount: 'always',
   })
   const isKnown = isFetchedAfterMount && error === null
-  // Before it is painted: the button is not offered for an instant.
+  // Before the first paint, so that the button is never enabled without the text.
   useLayoutEffect(() => {
     setKnown(isKnown)
     return () => setKnown(true)

@@ -1,7 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Problem } from './problem.tsx'
 
-/** Something that was read, and is read again: a query. */
+/** The part of a query that says whether its data is current. */
 export type Reading = Pick<UseQueryResult, 'data' | 'error' | 'dataUpdatedAt' | 'refetch'>
 
 /** `old`: it was read before, and could not be read again. `unread`: it could not be read at all. */
@@ -13,8 +13,8 @@ export function standingOf({ data, error }: Pick<Reading, 'data' | 'error'>): St
 }
 
 /**
- * Says that something could not be read, or not again: what is shown is then not current. Without it, old data would look like current data,
- * as a query keeps it. Of several the first that failed is described, and all are tried again.
+ * Says that a query failed and since when its data is. A query keeps its data when it fails, so old data would look current without it. If
+ * several queries failed, it describes the first and tries all of them again.
  */
 export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
   const failed = [of].flat().filter(({ error }) => error !== null)

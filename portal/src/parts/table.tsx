@@ -41,7 +41,7 @@ export function Table<Row>({
 }: TableProps<Row>) {
   return (
     <div className={styles.box}>
-      {/* The arrow keys scroll what has the focus. It can always have it: whether a table is too wide changes with the window. */}
+      {/* The arrow keys scroll a table that has the focus. Every table can have it, because the width of the window changes. */}
       <div className={styles.scroll} tabIndex={0}>
         {/* Some browsers take a table laid out as cards for none: the roles stand here. */}
         <table role="table" aria-label={label} aria-busy={isMoving || undefined} className={styles.table}>
@@ -90,7 +90,7 @@ type ReadTableProps<Row> = Omit<TableProps<Row>, 'standing'> & {
   of: Reading
 }
 
-/** A table of a list that is read again: what is not current is not shown as if it were. */
+/** A table of a list that is read repeatedly. It says when the rows are not current. */
 export function ReadTable<Row>({ of, ...table }: ReadTableProps<Row>) {
   return (
     <>

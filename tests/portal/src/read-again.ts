@@ -102,8 +102,8 @@ export function readAgainTests(world: () => World): void {
       await page.waitForLoadState('networkidle')
       await page.route(calls, failures['503']!)
       const alerts = page.getByRole('main').getByRole('alert')
-      const told = alerts.filter({ hasText: notCurrent })
-      await untilReadAgain(page, async () => expect(await told.count(), address).toBe(parts))
+      const notices = alerts.filter({ hasText: notCurrent })
+      await untilReadAgain(page, async () => expect(await notices.count(), address).toBe(parts))
       expect(await alerts.count(), address).toBe(parts)
       if (['', '/payments', '/licences'].includes(address)) {
         await expectEveryLook(page, `not-read-again-${address.slice(1) || 'overview'}`)

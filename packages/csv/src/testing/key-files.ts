@@ -1,4 +1,4 @@
-/** A file of keys, all on the plan `pro`, and what comes of it in the portal and the command line alike. */
+/** A file of keys, all on the plan `pro`, and its result in the portal and the command line. */
 export interface KeyFile {
   readonly name: string
   readonly bytes: Uint8Array
@@ -30,7 +30,7 @@ const muellerRows = [
   ['KEY-2', '東京 😀'],
 ] as const
 
-/** Every file has keys of its own column only: a test imports each into an application of its own. */
+/** The files share keys: a test imports each into its own application. */
 export const keyFiles: readonly KeyFile[] = [
   { name: 'UTF-8', bytes: utf8(mueller), rows: muellerRows },
   { name: 'UTF-8 with a byte order mark', bytes: utf8(`\uFEFF${mueller}`), rows: muellerRows },

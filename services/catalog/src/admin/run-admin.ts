@@ -77,7 +77,7 @@ export async function runAdmin(args: string[], env: Environment): Promise<Outcom
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (!command) throw new UsageError(`unknown command ${name}`)
     const lines = await run(command, argumentsOf(command, rest), env)
-    // A line is JSON, or a text; names in it were chosen by vendors.
+    // A line may contain names that a vendor chose.
     return { output: lines.map((line) => `${printable(line)}\n`).join(''), errors: '', code: 0 }
   } catch (error) {
     const usage = error instanceof UsageError
