@@ -23,6 +23,7 @@ import { asServiceError, sendProblem } from './http/problem.ts'
 import { requestIdOf } from './http/request-id.ts'
 import { firstRefusal, mount } from './mount.ts'
 import { mountAuthorizedPage } from './pages/authorized.ts'
+import { mountConfirmAlertEmail } from './pages/confirm-alert-email.ts'
 import { mountPages } from './pages/pages.ts'
 import { declares } from './openapi/route-errors.ts'
 import { mountPortal } from './portal/portal-files.ts'
@@ -113,6 +114,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
     else mount(app, route)
   }
   await app.register(async (scope) => mountAuthorizedPage(takingAnyBody(scope), gate, deps.log))
+  await app.register(async (scope) => mountConfirmAlertEmail(takingAnyBody(scope), gate, deps.log))
   await mountPages(app, deps)
   mountSessions(app, gate)
   await mountPortal(app, deps.portalFolder)

@@ -1,14 +1,13 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { Logger } from '@licensing/process/log'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { Gate } from '../admission/admit.ts'
-import { callerAt } from '../admission/client-address.ts'
-import { asServiceError } from '../http/problem.ts'
 import { isOfOwnPage, isOverTls } from '../portal/own-origin.ts'
 import { authorizedPath } from '../routes/processor/processor-routes.ts'
-import { escapeHtml, page, pageHeaders } from './html.ts'
+import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
+import { escapeHtml, page } from './html.ts'
 
 const processor = 'stripe'
 const cookieName = 'licensing_authorization'
@@ -22,7 +21,7 @@ const portalPath = '/portal/settings'
  */
 export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {
   const { billing } = gate.services
-  const answer = answers(gate, log)
+  const answer = answers(gate, log, refusal)
   scope.route({
     method: 'GET',
     url: authorizedPath,
@@ -57,8 +56,7 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
         if (!isOfOwnPage(request, gate.publicUrl)) {
           throw new ServiceError('bad_request', 'this request was sent from another origin')
         }
-        const form = Buffer.isBuffer(request.body) ? request.body.toString('utf8') : ''
-        const confirmation = new URLSearchParams(form).get('confirmation') ?? ''
+        const confirmation = formOf(request).get('confirmation') ?? ''
         const browser = cookieOf(request)
         const confirmed = await billing.confirmProcessorAuthorization({ processor, confirmation, browser })
         reply.header('set-cookie', cookie(gate, request, '', 0))
@@ -73,51 +71,19 @@ ${wayBack(query, 'Back to the portal')}`,
   })
 }
 
-type Answer = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  work: () => Promise<string>,
-) => Promise<FastifyReply>
-
-function answers({ throttle }: Gate, log: Logger): Answer {
-  return async (request, reply, work) => {
-    try {
-      throttle.unauthenticated(reply, callerAt(request.ip))
-      return await reply.headers(pageHeaders).send(await work())
-    } catch (thrown) {
-      const error = asServiceError(thrown)
-      if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
-      return refusal(reply, error)
-    }
-  }
-}
-
-function refusal(reply: FastifyReply, error: ServiceError): FastifyReply {
-  const { http, remedy } = errorCatalogue[error.code]
-  // Whatever is wrong with what the browser brought is one to the person who looks at it.
-  const status = http < 500 && error.code !== 'rate_limited' ? 400 : http
-  const text = status === 400 ? error.message : `${error.message}. ${remedy}`
-  return reply
-    .code(status)
-    .headers(pageHeaders)
-    .send(
-      page(
-        'Not connected',
-        `<p role="alert">${escapeHtml(sentence(text))}</p>
-${status === 400 ? '<p>Nothing was connected.</p>' : ''}
+function refusal(error: ServiceError): string {
+  const isCallers = statusOf(error) === 400
+  const { remedy } = errorCatalogue[error.code]
+  return page(
+    'Not connected',
+    `<p role="alert">${escapeHtml(sentence(isCallers ? error.message : `${error.message}. ${remedy}`))}</p>
+${isCallers ? '<p>Nothing was connected.</p>' : ''}
 ${wayBack('', 'Back to the portal, to begin again')}`,
-      ),
-    )
+  )
 }
 
 function wayBack(query: string, text: string): string {
   return `<p><a href="${portalPath}${query}#processor">${text}</a></p>`
-}
-
-/** Errors begin with a small letter, and ids stay as they are. */
-function sentence(text: string): string {
-  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?]$/.test(first) ? first : `${first}.`
 }
 
 function named(whose: { accountName: string; accountId: string; connectedAccount: string }): string {
@@ -138,9 +104,4 @@ function cookie({ publicUrl }: Gate, request: FastifyRequest, value: string, sec
 function cookieOf({ headers }: FastifyRequest): string {
   const pairs = (headers.cookie ?? '').split(';').map((pair) => pair.trim().split('='))
   return pairs.find(([name]) => name === cookieName)?.[1] ?? ''
-}
-
-function textsOf(query: unknown): Record<string, string | undefined> {
-  const texts = Object.entries(Object(query) as object).filter(([, value]) => typeof value === 'string')
-  return Object.fromEntries(texts) as Record<string, string>
 }

@@ -7,9 +7,15 @@ import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/idempotency/purge'
 import type { Logger } from '@licensing/process/log'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { startLoop } from '@licensing/process/loop'
+import { sendConfirmations } from './accounts/send-confirmations.ts'
+import type { ConfirmationSender } from './accounts/send-confirmations.ts'
 import { createKeyUse } from './api-keys/key-use.ts'
 import type { CatalogDependencies } from './dependencies.ts'
 import { catalogService } from './service.ts'
+
+const confirmationsEveryMs = 5_000
 
 export interface CatalogOptions {
   sql: Database
@@ -17,6 +23,7 @@ export interface CatalogOptions {
   log: Logger
   licensing: CatalogDependencies['licensing']
   rootKeys: CatalogDependencies['rootKeys']
+  notifier: { calls: ConfirmationSender }
   streamReplicas: number
   streamBytes?: number
 }
@@ -34,6 +41,7 @@ export function startCatalog({
   log,
   licensing,
   rootKeys,
+  notifier,
   streamReplicas,
   streamBytes,
 }: CatalogOptions): Catalog {
@@ -44,6 +52,12 @@ export function startCatalog({
   const changes = createTurns(
     'other changes are being made to this account or application: try again; nothing was changed',
   )
+  const confirmations = startLoop({
+    work: (signal) => sendConfirmations({ sql, log, notifier: notifier.calls }, signal),
+    everyMs: confirmationsEveryMs,
+    failed: (error) => log.warn({ err: error }, 'confirmation mails could not be read, trying again'),
+    isOutage: isDatabaseOutage,
+  })
   const deps: CatalogDependencies = {
     sql,
     lookups,
@@ -52,6 +66,7 @@ export function startCatalog({
     licensing,
     rootKeys,
     keyUse,
+    confirmationRequested: () => confirmations.wake(),
     log,
   }
   const purge = startPurge({ sql, log })
@@ -59,7 +74,7 @@ export function startCatalog({
     deps,
     services: [catalogService(deps)],
     async stop() {
-      await Promise.all([keyUse.stop(), relay.stop(), purge.stop()])
+      await Promise.all([keyUse.stop(), relay.stop(), purge.stop(), confirmations.stop()])
       await lookups.end({ timeout: 5 })
     },
   }

@@ -7,6 +7,7 @@ const needed = {
   DATABASE_URL: 'postgres://catalog@localhost/catalog',
   NATS_URL: 'nats://localhost:4222',
   LICENSING_ADDRESS: '127.0.0.1:7002',
+  NOTIFIER_ADDRESS: '127.0.0.1:7003',
 }
 
 test('fees and the address for alerts have defaults', () => {

@@ -18,6 +18,7 @@ export const catalogConfig = z.object({
   ...serviceConfig,
   ...feeConfig,
   LICENSING_ADDRESS: address.describe('host:port of the licensing service'),
+  NOTIFIER_ADDRESS: address.describe('host:port of the notifier service, which sends mails'),
   // The first account, made at the first start, for those who bring a key rather than use licensing-admin.
   BOOTSTRAP_API_KEY: z
     .string()

@@ -18,6 +18,8 @@ export interface CatalogDependencies {
   licensing: Licensing
   rootKeys: RootKeys
   keyUse: KeyUse
+  /** An address for alerts is to be confirmed: its mail goes out soon. */
+  confirmationRequested: () => void
   log: Logger
 }
 

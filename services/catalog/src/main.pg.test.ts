@@ -32,6 +32,7 @@ async function givenEnvironment(postgresUrl?: string) {
     DATABASE_URL: database.url,
     NATS_URL: nats.urlOf('catalog'),
     LICENSING_ADDRESS: licensing.address,
+    NOTIFIER_ADDRESS: await freeAddress(),
   })
   return {
     environment,

@@ -9,6 +9,7 @@ import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { LicensingService } from '@licensing/proto/licensing'
+import { NotifierService } from '@licensing/proto/notifier'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { bootstrap } from './accounts/bootstrap.ts'
 import { startCatalog } from './catalog.ts'
@@ -38,6 +39,10 @@ await runProcess(
       sign: signCalls('catalog', 'licensing', config),
     })
     onStop('root keys channel', () => rootKeys.close())
+    const notifier = connectTo(NotifierService, config.NOTIFIER_ADDRESS.text, {
+      sign: signCalls('catalog', 'notifier', config),
+    })
+    onStop('notifier channel', () => notifier.close())
 
     step('catalog')
     const catalog = startCatalog({
@@ -46,6 +51,7 @@ await runProcess(
       log,
       licensing,
       rootKeys,
+      notifier,
       streamReplicas: config.STREAM_REPLICAS,
       streamBytes: config.STREAM_MAX_BYTES,
     })

@@ -8,6 +8,7 @@ import {
   EntitlementDefinitionSchema,
   PlanSchema,
 } from '@licensing/proto/catalog'
+import { confirmAlertEmail, findAlertEmailConfirmation } from './accounts/confirm-alert-email.ts'
 import { getAccount } from './accounts/get-account.ts'
 import { updateAccount } from './accounts/update-account.ts'
 import { authenticateKey } from './api-keys/authenticate-key.ts'
@@ -43,6 +44,8 @@ export function catalogService(deps: CatalogDependencies) {
     authenticateKeys: (request) => authenticateKeys(deps, request),
     getAccount: (request) => getAccount(deps, request),
     updateAccount: (request) => updateAccount(deps, request),
+    findAlertEmailConfirmation: (request) => findAlertEmailConfirmation(deps, request),
+    confirmAlertEmail: (request) => confirmAlertEmail(deps, request),
     createApplication: repeatable(ApplicationSchema, (request) => createApplication(deps, request)),
     getApplication: (request) => getApplication(deps, request),
     findApplicationOwner: (request) => findApplicationOwner(deps, request),

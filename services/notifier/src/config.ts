@@ -4,7 +4,7 @@ import { readSeconds } from './deliveries/backoff.ts'
 import { parseNetworks } from './sending/address.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 
-export const notifierConfig = z.object({
+const environment = z.object({
   ...serviceConfig,
   CATALOG_ADDRESS: address.describe('host:port of the catalog service'),
   ENCRYPTION_KEY: z
@@ -32,7 +32,17 @@ export const notifierConfig = z.object({
   WEBHOOK_SLOTS: wholeNumber(10).default(512).describe('most deliveries in flight at a time'),
   SMTP_URL: z.url().optional().describe('smtp://… that alerts are sent through; without it they are logged'),
   SMTP_FROM: z.string().default('alerts@localhost').describe('sender of alerts'),
+  PUBLIC_URL: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('where callers reach the gateway: links in mails begin with it; needed with SMTP_URL'),
 })
+
+// Without it nobody could confirm an address for alerts.
+export const notifierConfig = environment.refine(
+  ({ SMTP_URL, PUBLIC_URL }) => SMTP_URL === undefined || PUBLIC_URL !== undefined,
+  { path: ['PUBLIC_URL'] },
+)
 
 /** A parser that throws, as a zod transformation. */
 function reading<In, Out>(parse: (text: In) => Out): (text: In, context: z.RefinementCtx<In>) => Out {

@@ -1,6 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
+import type { SendMail } from './alerts/mail.ts'
 import type { Clock } from './clock.ts'
 import type { Engine } from './engine/engine.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
@@ -16,4 +17,8 @@ export interface NotifierDependencies {
   registrations: Turns
   /** What is wrong with a URL that is to be registered, or null. */
   urlProblem: (url: string) => Promise<string | null>
+  /** Undefined if no mail server is configured. */
+  sendMail: SendMail | undefined
+  /** Where callers reach the gateway: links in mails begin with it. */
+  publicUrl: string | undefined
 }

@@ -64,8 +64,10 @@ await runProcess(
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       slots: config.WEBHOOK_SLOTS,
       streamReplicas: config.STREAM_REPLICAS,
-      alertEmail: async (accountId) => (await catalog.calls.getAccount({ accountId })).alertEmail ?? null,
+      alertEmail: async (accountId) =>
+        (await catalog.calls.getAccount({ accountId })).confirmedAlertEmail ?? null,
       sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,
+      publicUrl: config.PUBLIC_URL,
     })
     onStop('notifier', () => notifier.stop())
     step('grpc server')

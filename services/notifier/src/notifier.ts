@@ -50,6 +50,8 @@ export interface NotifierOptions {
   streamReplicas: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
+  /** Where callers reach the gateway: links in mails begin with it. */
+  publicUrl?: string | undefined
 }
 
 export interface Notifier {
@@ -69,7 +71,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const resolve = createResolver(createSystemLookup())
   const sender = new Sender({ connect: createConnector({ resolve, refusal, extraCa: options.extraCa }) })
   const alerts = new Loop({
-    work: () => sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }),
+    work: (signal) =>
+      sendAlerts({ sql, log, alertEmail: options.alertEmail, sendMail: options.sendMail }, signal),
     everyMs: alertsEveryMs,
     failed: (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
     isOutage: isDatabaseOutage,
@@ -89,7 +92,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
   })
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal })
   const registrations = createTurns('other endpoints are being registered for this application: try again')
-  const deps = { sql, log, clock, keys, engine, urlProblem, registrations }
+  const { sendMail, publicUrl } = options
+  const deps = { sql, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }
 
   alerts.start()
   engine.start()

@@ -9,6 +9,7 @@ import {
   SendTestEventResponseSchema,
 } from '@licensing/proto/notifier'
 import { listAlerts } from './alerts/list-alerts.ts'
+import { sendConfirmation } from './alerts/send-confirmation.ts'
 import { getDelivery } from './deliveries/get-delivery.ts'
 import { listAttempts } from './deliveries/list-attempts.ts'
 import { listDeliveries } from './deliveries/list-deliveries.ts'
@@ -41,6 +42,7 @@ export function notifierService(deps: NotifierDependencies) {
     replayDelivery: repeatable(ReplayDeliveryResponseSchema, (request) => replayDelivery(deps, request)),
     listEvents: (request) => listEvents(deps, request),
     listAlerts: (request) => listAlerts(deps, request),
+    sendConfirmation: (request) => sendConfirmation(deps, request),
     getDeliveryMetrics: (request) => getDeliveryMetrics(deps, request),
     getLatestSequence: (request) => getLatestSequence(deps, request),
   })

@@ -59,6 +59,7 @@ test(
     const apiKey = `lsk_${'k'.repeat(60)}`
     await using catalog = await startComponent('catalog', servers, {
       LICENSING_ADDRESS: licensing.address,
+      NOTIFIER_ADDRESS: `127.0.0.1:${await freePort()}`,
       BOOTSTRAP_API_KEY: apiKey,
     })
     const { calls, close } = connectTo(CatalogService, catalog.address)

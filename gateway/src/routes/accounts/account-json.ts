@@ -19,7 +19,12 @@ export const accountSchema = z
   .strictObject({
     id: id('acct'),
     name: z.string(),
-    alert_email: z.string().nullable().describe('E-mail address for alerts.'),
+    alert_email: z.string().nullable().describe('E-mail address for alerts, as it was set last.'),
+    alert_email_confirmed: z
+      .boolean()
+      .describe(
+        'false: the link in the mail to this address has not been followed. Until then alerts go to the address before it. Also false without an address.',
+      ),
     fee_bps: z.int().describe('Transaction fee in basis points of the amount.'),
     fee_fixed_minor: minorUnitsNumber.describe(
       'Fixed part of the transaction fee, in minor units of the sale’s currency.',
@@ -31,7 +36,9 @@ export const accountSchema = z
 export const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
   // Here null says something: no alerts.
-  alert_email: email.nullish().describe('null: no alerts are mailed.'),
+  alert_email: email.nullish().describe(
+    'null: no alerts are mailed. An address gets a mail with a link, and alerts after the link was followed. Setting it again after ten minutes sends another mail.',
+  ),
 })
 
 export function accountJson(account: Account): z.output<typeof accountSchema> {
@@ -39,6 +46,7 @@ export function accountJson(account: Account): z.output<typeof accountSchema> {
     id: account.id,
     name: account.name,
     alert_email: account.alertEmail || null,
+    alert_email_confirmed: account.alertEmailConfirmed,
     fee_bps: account.feeBps,
     fee_fixed_minor: Number(account.feeFixedMinor),
     created_at: isoText(account.createdAt),

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file catalog/v1/catalog.proto.
  */
 export const file_catalog_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCItChdBdXRoZW50aWNhdGVLZXlzUmVxdWVzdBISCgprZXlfaGFzaGVzGAEgAygMIkIKGEF1dGhlbnRpY2F0ZUtleXNSZXNwb25zZRImCgdhbnN3ZXJzGAEgAygLMhUuY2F0YWxvZy52MS5LZXlBbnN3ZXIiNQoJS2V5QW5zd2VyEigKCXByaW5jaXBhbBgBIAEoCzIVLmNhdGFsb2cudjEuUHJpbmNpcGFsIm8KCVByaW5jaXBhbBIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQipwEKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIYCgthbGVydF9lbWFpbBgDIAEoCUgAiAEBEg8KB2ZlZV9icHMYBCABKAUSFwoPZmVlX2ZpeGVkX21pbm9yGAUgASgDEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF9hbGVydF9lbWFpbCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJInAKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEhgKC2FsZXJ0X2VtYWlsGAMgASgJSAGIAQFCBwoFX25hbWVCDgoMX2FsZXJ0X2VtYWlsIo8BCgtBcHBsaWNhdGlvbhIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCmFjY291bnRfaWQYAyABKAkSLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoIcm9vdF9rZXkYBSABKAlIAIgBAUILCglfcm9vdF9rZXkiPAoYQ3JlYXRlQXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCSJDChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCSI1ChtGaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiJgoQQXBwbGljYXRpb25Pd25lchISCgphY2NvdW50X2lkGAEgASgJIokBChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEhEKCWJlZm9yZV9pZBgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiWwoYTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlEi0KDGFwcGxpY2F0aW9ucxgBIAMoCzIXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SEAoIaGFzX21vcmUYAiABKAgihwIKBkFwaUtleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBnNjb3BlcxgDIAMoCRIbCg5hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEhEKCWxhc3RfZm91chgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQhEKD19hcHBsaWNhdGlvbl9pZCJ3ChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQiTgoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIwoHYXBpX2tleRgBIAEoCzISLmNhdGFsb2cudjEuQXBpS2V5EhEKA2tleRgCIAEoCUIEoLUYASI2ChBHZXRBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDgoGa2V5X2lkGAIgASgJIkoKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEhEKCWJlZm9yZV9pZBgDIAEoCSJNChNMaXN0QXBpS2V5c1Jlc3BvbnNlEiQKCGFwaV9rZXlzGAEgAygLMhIuY2F0YWxvZy52MS5BcGlLZXkSEAoIaGFzX21vcmUYAiABKAgiOQoTUmV2b2tlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSKtAQoVRW50aXRsZW1lbnREZWZpbml0aW9uEgoKAmlkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgsKA2tleRgDIAEoCRIMCgRraW5kGAQgASgJEhQKDGRpc3BsYXlfbmFtZRgFIAEoCRIPCgdkZWZhdWx0GAYgASgJEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrkBCiJDcmVhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSCwoDa2V5GAMgASgJEgwKBGtpbmQYBCABKAkSGQoMZGlzcGxheV9uYW1lGAUgASgJSACIAQESFAoHZGVmYXVsdBgGIAEoCUgBiAEBQg8KDV9kaXNwbGF5X25hbWVCCgoIX2RlZmF1bHQiaQofR2V0RW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCSJxCiFMaXN0RW50aXRsZW1lbnREZWZpbml0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkibgoiTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXNwb25zZRI2CgtkZWZpbml0aW9ucxgBIAMoCzIhLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uEhAKCGhhc19tb3JlGAIgASgIIroBCiJVcGRhdGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJEhkKDGRpc3BsYXlfbmFtZRgEIAEoCUgAiAEBEhQKB2RlZmF1bHQYBSABKAlIAYgBAUIPCg1fZGlzcGxheV9uYW1lQgoKCF9kZWZhdWx0ImwKIkRlbGV0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAki+wEKBFBsYW4SCgoCaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDAoEbmFtZRgDIAEoCRIMCgRjb2RlGAQgASgJEg4KBnN0YXR1cxgFIAEoCRIXCg9hY3RpdmVfbGljZW5jZXMYBiABKAMSKgoMZW50aXRsZW1lbnRzGAcgAygLMhQuY2F0YWxvZy52MS5PdmVycmlkZRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI1CghPdmVycmlkZRIaChJlbnRpdGxlbWVudF9kZWZfaWQYASABKAkSDQoFdmFsdWUYAiABKAkiKwoNT3ZlcnJpZGVJbnB1dBILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkiPgoOT3ZlcnJpZGVJbnB1dHMSLAoJb3ZlcnJpZGVzGAEgAygLMhkuY2F0YWxvZy52MS5PdmVycmlkZUlucHV0IowBChFDcmVhdGVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIvCgxlbnRpdGxlbWVudHMYBSADKAsyGS5jYXRhbG9nLnYxLk92ZXJyaWRlSW5wdXQiTQoOR2V0UGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIoABChBMaXN0UGxhbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJEhMKBnN0YXR1cxgFIAEoCUgAiAEBQgkKB19zdGF0dXMiRgoRTGlzdFBsYW5zUmVzcG9uc2USHwoFcGxhbnMYASADKAsyEC5jYXRhbG9nLnYxLlBsYW4SEAoIaGFzX21vcmUYAiABKAgiugEKEVVwZGF0ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRIRCgRuYW1lGAQgASgJSACIAQESEQoEY29kZRgFIAEoCUgBiAEBEjAKDGVudGl0bGVtZW50cxgGIAEoCzIaLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dHNCBwoFX25hbWVCBwoFX2NvZGUiYAoSQXJjaGl2ZVBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCRINCgVhY3RvchgEIAEoCSJRChNBcmNoaXZlUGxhblJlc3BvbnNlEh4KBHBsYW4YASABKAsyEC5jYXRhbG9nLnYxLlBsYW4SGgoSc3VzcGVuZGVkX2xpY2VuY2VzGAIgASgDIlEKElJlc3RvcmVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkiyAEKCFBsYW5Db3B5EgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSFgoOYXBwbGljYXRpb25faWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEg8KB3ZlcnNpb24YBSABKAMSNQoMZW50aXRsZW1lbnRzGAYgAygLMh8uY2F0YWxvZy52MS5SZXNvbHZlZEVudGl0bGVtZW50EhMKC2FyY2hpdmVkX2J5GAcgASgJEhcKD2FyY2hpdmVfdmVyc2lvbhgIIAEoAyJQChNSZXNvbHZlZEVudGl0bGVtZW50EgsKA2tleRgBIAEoCRIMCgRraW5kGAIgASgJEg0KBXZhbHVlGAMgASgJEg8KB2RlZmF1bHQYBCABKAkiUQoSR2V0UGxhbkNvcHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSI4ChVMaXN0UGxhbkNvcGllc1JlcXVlc3QSEAoIYWZ0ZXJfaWQYASABKAkSDQoFbGltaXQYAiABKAUiTwoWTGlzdFBsYW5Db3BpZXNSZXNwb25zZRIjCgVwbGFucxgBIAMoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkSEAoIaGFzX21vcmUYAiABKAgy1RIKDkNhdGFsb2dTZXJ2aWNlEmsKD0F1dGhlbnRpY2F0ZUtleRIiLmNhdGFsb2cudjEuQXV0aGVudGljYXRlS2V5UmVxdWVzdBoVLmNhdGFsb2cudjEuUHJpbmNpcGFsIh2QAgGStRgWYW5zd2VycyB3aG9zZSBhIGtleSBpcxJ8ChBBdXRoZW50aWNhdGVLZXlzEiMuY2F0YWxvZy52MS5BdXRoZW50aWNhdGVLZXlzUmVxdWVzdBokLmNhdGFsb2cudjEuQXV0aGVudGljYXRlS2V5c1Jlc3BvbnNlIh2QAgGStRgWYW5zd2VycyB3aG9zZSBrZXlzIGFyZRJFCgpHZXRBY2NvdW50Eh0uY2F0YWxvZy52MS5HZXRBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAIBEksKDVVwZGF0ZUFjY291bnQSIC5jYXRhbG9nLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GhMuY2F0YWxvZy52MS5BY2NvdW50IgOQAgISUgoRQ3JlYXRlQXBwbGljYXRpb24SJC5jYXRhbG9nLnYxLkNyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SigEKDkdldEFwcGxpY2F0aW9uEiEuY2F0YWxvZy52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uIjyQAgGatRg1Z2F0ZXdheXMgb2YgdGhlIHJlbGVhc2UgYmVmb3JlIGZpbmQgYW4gb3duZXIgdGhpcyB3YXkShQEKFEZpbmRBcHBsaWNhdGlvbk93bmVyEicuY2F0YWxvZy52MS5GaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QaHC5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uT3duZXIiJpACAZK1GB9hbnN3ZXJzIHdob3NlIGFuIGFwcGxpY2F0aW9uIGlzEmIKEExpc3RBcHBsaWNhdGlvbnMSIy5jYXRhbG9nLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXF1ZXN0GiQuY2F0YWxvZy52MS5MaXN0QXBwbGljYXRpb25zUmVzcG9uc2UiA5ACARJRCgxDcmVhdGVBcGlLZXkSHy5jYXRhbG9nLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIC5jYXRhbG9nLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlEkIKCUdldEFwaUtleRIcLmNhdGFsb2cudjEuR2V0QXBpS2V5UmVxdWVzdBoSLmNhdGFsb2cudjEuQXBpS2V5IgOQAgESUwoLTGlzdEFwaUtleXMSHi5jYXRhbG9nLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBofLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXNwb25zZSIDkAIBEkwKDFJldm9rZUFwaUtleRIfLmNhdGFsb2cudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAICEnAKG0NyZWF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uEm8KGEdldEVudGl0bGVtZW50RGVmaW5pdGlvbhIrLmNhdGFsb2cudjEuR2V0RW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgESgAEKGkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zEi0uY2F0YWxvZy52MS5MaXN0RW50aXRsZW1lbnREZWZpbml0aW9uc1JlcXVlc3QaLi5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVzcG9uc2UiA5ACARJ1ChtVcGRhdGVFbnRpdGxlbWVudERlZmluaXRpb24SLi5jYXRhbG9nLnYxLlVwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QaIS5jYXRhbG9nLnYxLkVudGl0bGVtZW50RGVmaW5pdGlvbiIDkAICEmUKG0RlbGV0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRI9CgpDcmVhdGVQbGFuEh0uY2F0YWxvZy52MS5DcmVhdGVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbhI8CgdHZXRQbGFuEhouY2F0YWxvZy52MS5HZXRQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbiIDkAIBEk0KCUxpc3RQbGFucxIcLmNhdGFsb2cudjEuTGlzdFBsYW5zUmVxdWVzdBodLmNhdGFsb2cudjEuTGlzdFBsYW5zUmVzcG9uc2UiA5ACARJCCgpVcGRhdGVQbGFuEh0uY2F0YWxvZy52MS5VcGRhdGVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbiIDkAICEk4KC0FyY2hpdmVQbGFuEh4uY2F0YWxvZy52MS5BcmNoaXZlUGxhblJlcXVlc3QaHy5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVzcG9uc2USPwoLUmVzdG9yZVBsYW4SHi5jYXRhbG9nLnYxLlJlc3RvcmVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbhJICgtHZXRQbGFuQ29weRIeLmNhdGFsb2cudjEuR2V0UGxhbkNvcHlSZXF1ZXN0GhQuY2F0YWxvZy52MS5QbGFuQ29weSIDkAIBEo0BCg5MaXN0UGxhbkNvcGllcxIhLmNhdGFsb2cudjEuTGlzdFBsYW5Db3BpZXNSZXF1ZXN0GiIuY2F0YWxvZy52MS5MaXN0UGxhbkNvcGllc1Jlc3BvbnNlIjSQAgGStRgtbGljZW5zaW5nIGNvbXBhcmVzIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_idempotency, file_rpc_v1_scope]);
+  fileDesc("ChhjYXRhbG9nL3YxL2NhdGFsb2cucHJvdG8SCmNhdGFsb2cudjEiKgoWQXV0aGVudGljYXRlS2V5UmVxdWVzdBIQCghrZXlfaGFzaBgBIAEoDCItChdBdXRoZW50aWNhdGVLZXlzUmVxdWVzdBISCgprZXlfaGFzaGVzGAEgAygMIkIKGEF1dGhlbnRpY2F0ZUtleXNSZXNwb25zZRImCgdhbnN3ZXJzGAEgAygLMhUuY2F0YWxvZy52MS5LZXlBbnN3ZXIiNQoJS2V5QW5zd2VyEigKCXByaW5jaXBhbBgBIAEoCzIVLmNhdGFsb2cudjEuUHJpbmNpcGFsIm8KCVByaW5jaXBhbBIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBAUIRCg9fYXBwbGljYXRpb25faWQihAIKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIYCgthbGVydF9lbWFpbBgDIAEoCUgAiAEBEg8KB2ZlZV9icHMYBCABKAUSFwoPZmVlX2ZpeGVkX21pbm9yGAUgASgDEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KFWFsZXJ0X2VtYWlsX2NvbmZpcm1lZBgHIAEoCBIiChVjb25maXJtZWRfYWxlcnRfZW1haWwYCCABKAlIAYgBAUIOCgxfYWxlcnRfZW1haWxCGAoWX2NvbmZpcm1lZF9hbGVydF9lbWFpbCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJInAKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEhgKC2FsZXJ0X2VtYWlsGAMgASgJSAGIAQFCBwoFX25hbWVCDgoMX2FsZXJ0X2VtYWlsIjcKIUZpbmRBbGVydEVtYWlsQ29uZmlybWF0aW9uUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIi4KGENvbmZpcm1BbGVydEVtYWlsUmVxdWVzdBISCgp0b2tlbl9oYXNoGAEgASgMIkEKFkFsZXJ0RW1haWxDb25maXJtYXRpb24SEgoKYWNjb3VudF9pZBgBIAEoCRITCgthbGVydF9lbWFpbBgCIAEoCSKPAQoLQXBwbGljYXRpb24SCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJvb3Rfa2V5GAUgASgJSACIAQFCCwoJX3Jvb3Rfa2V5IjwKGENyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkiQwoVR2V0QXBwbGljYXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkiNQobRmluZEFwcGxpY2F0aW9uT3duZXJSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJIiYKEEFwcGxpY2F0aW9uT3duZXISEgoKYWNjb3VudF9pZBgBIAEoCSKJAQoXTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIlsKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRItCgxhcHBsaWNhdGlvbnMYASADKAsyFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uEhAKCGhhc19tb3JlGAIgASgIIocCCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGwoOYXBwbGljYXRpb25faWQYBCABKAlIAIgBARIRCglsYXN0X2ZvdXIYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fYXBwbGljYXRpb25faWQidwoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGc2NvcGVzGAMgAygJEhsKDmFwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCEQoPX2FwcGxpY2F0aW9uX2lkIk4KFENyZWF0ZUFwaUtleVJlc3BvbnNlEiMKB2FwaV9rZXkYASABKAsyEi5jYXRhbG9nLnYxLkFwaUtleRIRCgNrZXkYAiABKAlCBKC1GAEiNgoQR2V0QXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSJKChJMaXN0QXBpS2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIRCgliZWZvcmVfaWQYAyABKAkiTQoTTGlzdEFwaUtleXNSZXNwb25zZRIkCghhcGlfa2V5cxgBIAMoCzISLmNhdGFsb2cudjEuQXBpS2V5EhAKCGhhc19tb3JlGAIgASgIIjkKE1Jldm9rZUFwaUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkirQEKFUVudGl0bGVtZW50RGVmaW5pdGlvbhIKCgJpZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRILCgNrZXkYAyABKAkSDAoEa2luZBgEIAEoCRIUCgxkaXNwbGF5X25hbWUYBSABKAkSDwoHZGVmYXVsdBgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK5AQoiQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgsKA2tleRgDIAEoCRIMCgRraW5kGAQgASgJEhkKDGRpc3BsYXlfbmFtZRgFIAEoCUgAiAEBEhQKB2RlZmF1bHQYBiABKAlIAYgBAUIPCg1fZGlzcGxheV9uYW1lQgoKCF9kZWZhdWx0ImkKH0dldEVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIaChJlbnRpdGxlbWVudF9kZWZfaWQYAyABKAkicQohTGlzdEVudGl0bGVtZW50RGVmaW5pdGlvbnNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFbGltaXQYAyABKAUSEQoJYmVmb3JlX2lkGAQgASgJIm4KIkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVzcG9uc2USNgoLZGVmaW5pdGlvbnMYASADKAsyIS5jYXRhbG9nLnYxLkVudGl0bGVtZW50RGVmaW5pdGlvbhIQCghoYXNfbW9yZRgCIAEoCCK6AQoiVXBkYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEhoKEmVudGl0bGVtZW50X2RlZl9pZBgDIAEoCRIZCgxkaXNwbGF5X25hbWUYBCABKAlIAIgBARIUCgdkZWZhdWx0GAUgASgJSAGIAQFCDwoNX2Rpc3BsYXlfbmFtZUIKCghfZGVmYXVsdCJsCiJEZWxldGVFbnRpdGxlbWVudERlZmluaXRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAMgASgJIvsBCgRQbGFuEgoKAmlkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSFwoPYWN0aXZlX2xpY2VuY2VzGAYgASgDEioKDGVudGl0bGVtZW50cxgHIAMoCzIULmNhdGFsb2cudjEuT3ZlcnJpZGUSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNQoIT3ZlcnJpZGUSGgoSZW50aXRsZW1lbnRfZGVmX2lkGAEgASgJEg0KBXZhbHVlGAIgASgJIisKDU92ZXJyaWRlSW5wdXQSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJIj4KDk92ZXJyaWRlSW5wdXRzEiwKCW92ZXJyaWRlcxgBIAMoCzIZLmNhdGFsb2cudjEuT3ZlcnJpZGVJbnB1dCKMAQoRQ3JlYXRlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEgwKBGNvZGUYBCABKAkSLwoMZW50aXRsZW1lbnRzGAUgAygLMhkuY2F0YWxvZy52MS5PdmVycmlkZUlucHV0Ik0KDkdldFBsYW5SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKAAQoQTGlzdFBsYW5zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEhEKCWJlZm9yZV9pZBgEIAEoCRITCgZzdGF0dXMYBSABKAlIAIgBAUIJCgdfc3RhdHVzIkYKEUxpc3RQbGFuc1Jlc3BvbnNlEh8KBXBsYW5zGAEgAygLMhAuY2F0YWxvZy52MS5QbGFuEhAKCGhhc19tb3JlGAIgASgIIroBChFVcGRhdGVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSEQoEbmFtZRgEIAEoCUgAiAEBEhEKBGNvZGUYBSABKAlIAYgBARIwCgxlbnRpdGxlbWVudHMYBiABKAsyGi5jYXRhbG9nLnYxLk92ZXJyaWRlSW5wdXRzQgcKBV9uYW1lQgcKBV9jb2RlImAKEkFyY2hpdmVQbGFuUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSDQoFYWN0b3IYBCABKAkiUQoTQXJjaGl2ZVBsYW5SZXNwb25zZRIeCgRwbGFuGAEgASgLMhAuY2F0YWxvZy52MS5QbGFuEhoKEnN1c3BlbmRlZF9saWNlbmNlcxgCIAEoAyJRChJSZXN0b3JlUGxhblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJIsgBCghQbGFuQ29weRIKCgJpZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIPCgd2ZXJzaW9uGAUgASgDEjUKDGVudGl0bGVtZW50cxgGIAMoCzIfLmNhdGFsb2cudjEuUmVzb2x2ZWRFbnRpdGxlbWVudBITCgthcmNoaXZlZF9ieRgHIAEoCRIXCg9hcmNoaXZlX3ZlcnNpb24YCCABKAMiUAoTUmVzb2x2ZWRFbnRpdGxlbWVudBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRINCgV2YWx1ZRgDIAEoCRIPCgdkZWZhdWx0GAQgASgJIlEKEkdldFBsYW5Db3B5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkiOAoVTGlzdFBsYW5Db3BpZXNSZXF1ZXN0EhAKCGFmdGVyX2lkGAEgASgJEg0KBWxpbWl0GAIgASgFIk8KFkxpc3RQbGFuQ29waWVzUmVzcG9uc2USIwoFcGxhbnMYASADKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5EhAKCGhhc19tb3JlGAIgASgIMvoUCg5DYXRhbG9nU2VydmljZRJrCg9BdXRoZW50aWNhdGVLZXkSIi5jYXRhbG9nLnYxLkF1dGhlbnRpY2F0ZUtleVJlcXVlc3QaFS5jYXRhbG9nLnYxLlByaW5jaXBhbCIdkAIBkrUYFmFuc3dlcnMgd2hvc2UgYSBrZXkgaXMSfAoQQXV0aGVudGljYXRlS2V5cxIjLmNhdGFsb2cudjEuQXV0aGVudGljYXRlS2V5c1JlcXVlc3QaJC5jYXRhbG9nLnYxLkF1dGhlbnRpY2F0ZUtleXNSZXNwb25zZSIdkAIBkrUYFmFuc3dlcnMgd2hvc2Uga2V5cyBhcmUSRQoKR2V0QWNjb3VudBIdLmNhdGFsb2cudjEuR2V0QWNjb3VudFJlcXVlc3QaEy5jYXRhbG9nLnYxLkFjY291bnQiA5ACARJLCg1VcGRhdGVBY2NvdW50EiAuY2F0YWxvZy52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBoTLmNhdGFsb2cudjEuQWNjb3VudCIDkAICEpoBChpGaW5kQWxlcnRFbWFpbENvbmZpcm1hdGlvbhItLmNhdGFsb2cudjEuRmluZEFsZXJ0RW1haWxDb25maXJtYXRpb25SZXF1ZXN0GiIuY2F0YWxvZy52MS5BbGVydEVtYWlsQ29uZmlybWF0aW9uIimQAgGStRgiYW5zd2VycyB3aGljaCBhY2NvdW50IGEgbGluayBpcyBvZhKFAQoRQ29uZmlybUFsZXJ0RW1haWwSJC5jYXRhbG9nLnYxLkNvbmZpcm1BbGVydEVtYWlsUmVxdWVzdBoiLmNhdGFsb2cudjEuQWxlcnRFbWFpbENvbmZpcm1hdGlvbiImkrUYImFuc3dlcnMgd2hpY2ggYWNjb3VudCBhIGxpbmsgaXMgb2YSUgoRQ3JlYXRlQXBwbGljYXRpb24SJC5jYXRhbG9nLnYxLkNyZWF0ZUFwcGxpY2F0aW9uUmVxdWVzdBoXLmNhdGFsb2cudjEuQXBwbGljYXRpb24SigEKDkdldEFwcGxpY2F0aW9uEiEuY2F0YWxvZy52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaFy5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uIjyQAgGatRg1Z2F0ZXdheXMgb2YgdGhlIHJlbGVhc2UgYmVmb3JlIGZpbmQgYW4gb3duZXIgdGhpcyB3YXkShQEKFEZpbmRBcHBsaWNhdGlvbk93bmVyEicuY2F0YWxvZy52MS5GaW5kQXBwbGljYXRpb25Pd25lclJlcXVlc3QaHC5jYXRhbG9nLnYxLkFwcGxpY2F0aW9uT3duZXIiJpACAZK1GB9hbnN3ZXJzIHdob3NlIGFuIGFwcGxpY2F0aW9uIGlzEmIKEExpc3RBcHBsaWNhdGlvbnMSIy5jYXRhbG9nLnYxLkxpc3RBcHBsaWNhdGlvbnNSZXF1ZXN0GiQuY2F0YWxvZy52MS5MaXN0QXBwbGljYXRpb25zUmVzcG9uc2UiA5ACARJRCgxDcmVhdGVBcGlLZXkSHy5jYXRhbG9nLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIC5jYXRhbG9nLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlEkIKCUdldEFwaUtleRIcLmNhdGFsb2cudjEuR2V0QXBpS2V5UmVxdWVzdBoSLmNhdGFsb2cudjEuQXBpS2V5IgOQAgESUwoLTGlzdEFwaUtleXMSHi5jYXRhbG9nLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBofLmNhdGFsb2cudjEuTGlzdEFwaUtleXNSZXNwb25zZSIDkAIBEkwKDFJldm9rZUFwaUtleRIfLmNhdGFsb2cudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAICEnAKG0NyZWF0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuQ3JlYXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uEm8KGEdldEVudGl0bGVtZW50RGVmaW5pdGlvbhIrLmNhdGFsb2cudjEuR2V0RW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBohLmNhdGFsb2cudjEuRW50aXRsZW1lbnREZWZpbml0aW9uIgOQAgESgAEKGkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zEi0uY2F0YWxvZy52MS5MaXN0RW50aXRsZW1lbnREZWZpbml0aW9uc1JlcXVlc3QaLi5jYXRhbG9nLnYxLkxpc3RFbnRpdGxlbWVudERlZmluaXRpb25zUmVzcG9uc2UiA5ACARJ1ChtVcGRhdGVFbnRpdGxlbWVudERlZmluaXRpb24SLi5jYXRhbG9nLnYxLlVwZGF0ZUVudGl0bGVtZW50RGVmaW5pdGlvblJlcXVlc3QaIS5jYXRhbG9nLnYxLkVudGl0bGVtZW50RGVmaW5pdGlvbiIDkAICEmUKG0RlbGV0ZUVudGl0bGVtZW50RGVmaW5pdGlvbhIuLmNhdGFsb2cudjEuRGVsZXRlRW50aXRsZW1lbnREZWZpbml0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRI9CgpDcmVhdGVQbGFuEh0uY2F0YWxvZy52MS5DcmVhdGVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbhI8CgdHZXRQbGFuEhouY2F0YWxvZy52MS5HZXRQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbiIDkAIBEk0KCUxpc3RQbGFucxIcLmNhdGFsb2cudjEuTGlzdFBsYW5zUmVxdWVzdBodLmNhdGFsb2cudjEuTGlzdFBsYW5zUmVzcG9uc2UiA5ACARJCCgpVcGRhdGVQbGFuEh0uY2F0YWxvZy52MS5VcGRhdGVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbiIDkAICEk4KC0FyY2hpdmVQbGFuEh4uY2F0YWxvZy52MS5BcmNoaXZlUGxhblJlcXVlc3QaHy5jYXRhbG9nLnYxLkFyY2hpdmVQbGFuUmVzcG9uc2USPwoLUmVzdG9yZVBsYW4SHi5jYXRhbG9nLnYxLlJlc3RvcmVQbGFuUmVxdWVzdBoQLmNhdGFsb2cudjEuUGxhbhJICgtHZXRQbGFuQ29weRIeLmNhdGFsb2cudjEuR2V0UGxhbkNvcHlSZXF1ZXN0GhQuY2F0YWxvZy52MS5QbGFuQ29weSIDkAIBEo0BCg5MaXN0UGxhbkNvcGllcxIhLmNhdGFsb2cudjEuTGlzdFBsYW5Db3BpZXNSZXF1ZXN0GiIuY2F0YWxvZy52MS5MaXN0UGxhbkNvcGllc1Jlc3BvbnNlIjSQAgGStRgtbGljZW5zaW5nIGNvbXBhcmVzIHRoZSBjb3BpZXMgb2YgYWxsIGFjY291bnRzYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_idempotency, file_rpc_v1_scope]);
 
 /**
  * @generated from message catalog.v1.AuthenticateKeyRequest
@@ -143,6 +143,8 @@ export type Account = Message<"catalog.v1.Account"> & {
   name: string;
 
   /**
+   * As it was set last, confirmed or not.
+   *
    * @generated from field: optional string alert_email = 3;
    */
   alertEmail?: string | undefined;
@@ -163,6 +165,20 @@ export type Account = Message<"catalog.v1.Account"> & {
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
   createdAt?: Timestamp | undefined;
+
+  /**
+   * False also when there is no address.
+   *
+   * @generated from field: bool alert_email_confirmed = 7;
+   */
+  alertEmailConfirmed: boolean;
+
+  /**
+   * Where alerts go: the newest confirmed address. Absent: nowhere.
+   *
+   * @generated from field: optional string confirmed_alert_email = 8;
+   */
+  confirmedAlertEmail?: string | undefined;
 };
 
 /**
@@ -219,6 +235,64 @@ export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@_
   messageDesc(file_catalog_v1_catalog, 7);
 
 /**
+ * @generated from message catalog.v1.FindAlertEmailConfirmationRequest
+ */
+export type FindAlertEmailConfirmationRequest = Message<"catalog.v1.FindAlertEmailConfirmationRequest"> & {
+  /**
+   * SHA-256 of the token in the link; the token itself does not leave the gateway.
+   *
+   * @generated from field: bytes token_hash = 1;
+   */
+  tokenHash: Uint8Array;
+};
+
+/**
+ * Describes the message catalog.v1.FindAlertEmailConfirmationRequest.
+ * Use `create(FindAlertEmailConfirmationRequestSchema)` to create a new message.
+ */
+export const FindAlertEmailConfirmationRequestSchema: GenMessage<FindAlertEmailConfirmationRequest> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 8);
+
+/**
+ * @generated from message catalog.v1.ConfirmAlertEmailRequest
+ */
+export type ConfirmAlertEmailRequest = Message<"catalog.v1.ConfirmAlertEmailRequest"> & {
+  /**
+   * @generated from field: bytes token_hash = 1;
+   */
+  tokenHash: Uint8Array;
+};
+
+/**
+ * Describes the message catalog.v1.ConfirmAlertEmailRequest.
+ * Use `create(ConfirmAlertEmailRequestSchema)` to create a new message.
+ */
+export const ConfirmAlertEmailRequestSchema: GenMessage<ConfirmAlertEmailRequest> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 9);
+
+/**
+ * @generated from message catalog.v1.AlertEmailConfirmation
+ */
+export type AlertEmailConfirmation = Message<"catalog.v1.AlertEmailConfirmation"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string alert_email = 2;
+   */
+  alertEmail: string;
+};
+
+/**
+ * Describes the message catalog.v1.AlertEmailConfirmation.
+ * Use `create(AlertEmailConfirmationSchema)` to create a new message.
+ */
+export const AlertEmailConfirmationSchema: GenMessage<AlertEmailConfirmation> = /*@__PURE__*/
+  messageDesc(file_catalog_v1_catalog, 10);
+
+/**
  * @generated from message catalog.v1.Application
  */
 export type Application = Message<"catalog.v1.Application"> & {
@@ -255,7 +329,7 @@ export type Application = Message<"catalog.v1.Application"> & {
  * Use `create(ApplicationSchema)` to create a new message.
  */
 export const ApplicationSchema: GenMessage<Application> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 8);
+  messageDesc(file_catalog_v1_catalog, 11);
 
 /**
  * @generated from message catalog.v1.CreateApplicationRequest
@@ -277,7 +351,7 @@ export type CreateApplicationRequest = Message<"catalog.v1.CreateApplicationRequ
  * Use `create(CreateApplicationRequestSchema)` to create a new message.
  */
 export const CreateApplicationRequestSchema: GenMessage<CreateApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 9);
+  messageDesc(file_catalog_v1_catalog, 12);
 
 /**
  * @generated from message catalog.v1.GetApplicationRequest
@@ -299,7 +373,7 @@ export type GetApplicationRequest = Message<"catalog.v1.GetApplicationRequest"> 
  * Use `create(GetApplicationRequestSchema)` to create a new message.
  */
 export const GetApplicationRequestSchema: GenMessage<GetApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 10);
+  messageDesc(file_catalog_v1_catalog, 13);
 
 /**
  * @generated from message catalog.v1.FindApplicationOwnerRequest
@@ -316,7 +390,7 @@ export type FindApplicationOwnerRequest = Message<"catalog.v1.FindApplicationOwn
  * Use `create(FindApplicationOwnerRequestSchema)` to create a new message.
  */
 export const FindApplicationOwnerRequestSchema: GenMessage<FindApplicationOwnerRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 11);
+  messageDesc(file_catalog_v1_catalog, 14);
 
 /**
  * @generated from message catalog.v1.ApplicationOwner
@@ -333,7 +407,7 @@ export type ApplicationOwner = Message<"catalog.v1.ApplicationOwner"> & {
  * Use `create(ApplicationOwnerSchema)` to create a new message.
  */
 export const ApplicationOwnerSchema: GenMessage<ApplicationOwner> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 12);
+  messageDesc(file_catalog_v1_catalog, 15);
 
 /**
  * @generated from message catalog.v1.ListApplicationsRequest
@@ -369,7 +443,7 @@ export type ListApplicationsRequest = Message<"catalog.v1.ListApplicationsReques
  * Use `create(ListApplicationsRequestSchema)` to create a new message.
  */
 export const ListApplicationsRequestSchema: GenMessage<ListApplicationsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 13);
+  messageDesc(file_catalog_v1_catalog, 16);
 
 /**
  * @generated from message catalog.v1.ListApplicationsResponse
@@ -391,7 +465,7 @@ export type ListApplicationsResponse = Message<"catalog.v1.ListApplicationsRespo
  * Use `create(ListApplicationsResponseSchema)` to create a new message.
  */
 export const ListApplicationsResponseSchema: GenMessage<ListApplicationsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 14);
+  messageDesc(file_catalog_v1_catalog, 17);
 
 /**
  * @generated from message catalog.v1.ApiKey
@@ -443,7 +517,7 @@ export type ApiKey = Message<"catalog.v1.ApiKey"> & {
  * Use `create(ApiKeySchema)` to create a new message.
  */
 export const ApiKeySchema: GenMessage<ApiKey> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 15);
+  messageDesc(file_catalog_v1_catalog, 18);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyRequest
@@ -475,7 +549,7 @@ export type CreateApiKeyRequest = Message<"catalog.v1.CreateApiKeyRequest"> & {
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 16);
+  messageDesc(file_catalog_v1_catalog, 19);
 
 /**
  * @generated from message catalog.v1.CreateApiKeyResponse
@@ -499,7 +573,7 @@ export type CreateApiKeyResponse = Message<"catalog.v1.CreateApiKeyResponse"> & 
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 17);
+  messageDesc(file_catalog_v1_catalog, 20);
 
 /**
  * @generated from message catalog.v1.GetApiKeyRequest
@@ -521,7 +595,7 @@ export type GetApiKeyRequest = Message<"catalog.v1.GetApiKeyRequest"> & {
  * Use `create(GetApiKeyRequestSchema)` to create a new message.
  */
 export const GetApiKeyRequestSchema: GenMessage<GetApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 18);
+  messageDesc(file_catalog_v1_catalog, 21);
 
 /**
  * @generated from message catalog.v1.ListApiKeysRequest
@@ -548,7 +622,7 @@ export type ListApiKeysRequest = Message<"catalog.v1.ListApiKeysRequest"> & {
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 19);
+  messageDesc(file_catalog_v1_catalog, 22);
 
 /**
  * @generated from message catalog.v1.ListApiKeysResponse
@@ -570,7 +644,7 @@ export type ListApiKeysResponse = Message<"catalog.v1.ListApiKeysResponse"> & {
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 20);
+  messageDesc(file_catalog_v1_catalog, 23);
 
 /**
  * @generated from message catalog.v1.RevokeApiKeyRequest
@@ -592,7 +666,7 @@ export type RevokeApiKeyRequest = Message<"catalog.v1.RevokeApiKeyRequest"> & {
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema: GenMessage<RevokeApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 21);
+  messageDesc(file_catalog_v1_catalog, 24);
 
 /**
  * @generated from message catalog.v1.EntitlementDefinition
@@ -641,7 +715,7 @@ export type EntitlementDefinition = Message<"catalog.v1.EntitlementDefinition"> 
  * Use `create(EntitlementDefinitionSchema)` to create a new message.
  */
 export const EntitlementDefinitionSchema: GenMessage<EntitlementDefinition> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 22);
+  messageDesc(file_catalog_v1_catalog, 25);
 
 /**
  * @generated from message catalog.v1.CreateEntitlementDefinitionRequest
@@ -687,7 +761,7 @@ export type CreateEntitlementDefinitionRequest = Message<"catalog.v1.CreateEntit
  * Use `create(CreateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const CreateEntitlementDefinitionRequestSchema: GenMessage<CreateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 23);
+  messageDesc(file_catalog_v1_catalog, 26);
 
 /**
  * @generated from message catalog.v1.GetEntitlementDefinitionRequest
@@ -714,7 +788,7 @@ export type GetEntitlementDefinitionRequest = Message<"catalog.v1.GetEntitlement
  * Use `create(GetEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const GetEntitlementDefinitionRequestSchema: GenMessage<GetEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 24);
+  messageDesc(file_catalog_v1_catalog, 27);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsRequest
@@ -746,7 +820,7 @@ export type ListEntitlementDefinitionsRequest = Message<"catalog.v1.ListEntitlem
  * Use `create(ListEntitlementDefinitionsRequestSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsRequestSchema: GenMessage<ListEntitlementDefinitionsRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 25);
+  messageDesc(file_catalog_v1_catalog, 28);
 
 /**
  * @generated from message catalog.v1.ListEntitlementDefinitionsResponse
@@ -768,7 +842,7 @@ export type ListEntitlementDefinitionsResponse = Message<"catalog.v1.ListEntitle
  * Use `create(ListEntitlementDefinitionsResponseSchema)` to create a new message.
  */
 export const ListEntitlementDefinitionsResponseSchema: GenMessage<ListEntitlementDefinitionsResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 26);
+  messageDesc(file_catalog_v1_catalog, 29);
 
 /**
  * @generated from message catalog.v1.UpdateEntitlementDefinitionRequest
@@ -805,7 +879,7 @@ export type UpdateEntitlementDefinitionRequest = Message<"catalog.v1.UpdateEntit
  * Use `create(UpdateEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const UpdateEntitlementDefinitionRequestSchema: GenMessage<UpdateEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 27);
+  messageDesc(file_catalog_v1_catalog, 30);
 
 /**
  * @generated from message catalog.v1.DeleteEntitlementDefinitionRequest
@@ -832,7 +906,7 @@ export type DeleteEntitlementDefinitionRequest = Message<"catalog.v1.DeleteEntit
  * Use `create(DeleteEntitlementDefinitionRequestSchema)` to create a new message.
  */
 export const DeleteEntitlementDefinitionRequestSchema: GenMessage<DeleteEntitlementDefinitionRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 28);
+  messageDesc(file_catalog_v1_catalog, 31);
 
 /**
  * @generated from message catalog.v1.Plan
@@ -891,7 +965,7 @@ export type Plan = Message<"catalog.v1.Plan"> & {
  * Use `create(PlanSchema)` to create a new message.
  */
 export const PlanSchema: GenMessage<Plan> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 29);
+  messageDesc(file_catalog_v1_catalog, 32);
 
 /**
  * @generated from message catalog.v1.Override
@@ -913,7 +987,7 @@ export type Override = Message<"catalog.v1.Override"> & {
  * Use `create(OverrideSchema)` to create a new message.
  */
 export const OverrideSchema: GenMessage<Override> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 30);
+  messageDesc(file_catalog_v1_catalog, 33);
 
 /**
  * @generated from message catalog.v1.OverrideInput
@@ -935,7 +1009,7 @@ export type OverrideInput = Message<"catalog.v1.OverrideInput"> & {
  * Use `create(OverrideInputSchema)` to create a new message.
  */
 export const OverrideInputSchema: GenMessage<OverrideInput> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 31);
+  messageDesc(file_catalog_v1_catalog, 34);
 
 /**
  * @generated from message catalog.v1.OverrideInputs
@@ -952,7 +1026,7 @@ export type OverrideInputs = Message<"catalog.v1.OverrideInputs"> & {
  * Use `create(OverrideInputsSchema)` to create a new message.
  */
 export const OverrideInputsSchema: GenMessage<OverrideInputs> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 32);
+  messageDesc(file_catalog_v1_catalog, 35);
 
 /**
  * @generated from message catalog.v1.CreatePlanRequest
@@ -989,7 +1063,7 @@ export type CreatePlanRequest = Message<"catalog.v1.CreatePlanRequest"> & {
  * Use `create(CreatePlanRequestSchema)` to create a new message.
  */
 export const CreatePlanRequestSchema: GenMessage<CreatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 33);
+  messageDesc(file_catalog_v1_catalog, 36);
 
 /**
  * @generated from message catalog.v1.GetPlanRequest
@@ -1016,7 +1090,7 @@ export type GetPlanRequest = Message<"catalog.v1.GetPlanRequest"> & {
  * Use `create(GetPlanRequestSchema)` to create a new message.
  */
 export const GetPlanRequestSchema: GenMessage<GetPlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 34);
+  messageDesc(file_catalog_v1_catalog, 37);
 
 /**
  * @generated from message catalog.v1.ListPlansRequest
@@ -1053,7 +1127,7 @@ export type ListPlansRequest = Message<"catalog.v1.ListPlansRequest"> & {
  * Use `create(ListPlansRequestSchema)` to create a new message.
  */
 export const ListPlansRequestSchema: GenMessage<ListPlansRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 35);
+  messageDesc(file_catalog_v1_catalog, 38);
 
 /**
  * @generated from message catalog.v1.ListPlansResponse
@@ -1075,7 +1149,7 @@ export type ListPlansResponse = Message<"catalog.v1.ListPlansResponse"> & {
  * Use `create(ListPlansResponseSchema)` to create a new message.
  */
 export const ListPlansResponseSchema: GenMessage<ListPlansResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 36);
+  messageDesc(file_catalog_v1_catalog, 39);
 
 /**
  * @generated from message catalog.v1.UpdatePlanRequest
@@ -1119,7 +1193,7 @@ export type UpdatePlanRequest = Message<"catalog.v1.UpdatePlanRequest"> & {
  * Use `create(UpdatePlanRequestSchema)` to create a new message.
  */
 export const UpdatePlanRequestSchema: GenMessage<UpdatePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 37);
+  messageDesc(file_catalog_v1_catalog, 40);
 
 /**
  * @generated from message catalog.v1.ArchivePlanRequest
@@ -1153,7 +1227,7 @@ export type ArchivePlanRequest = Message<"catalog.v1.ArchivePlanRequest"> & {
  * Use `create(ArchivePlanRequestSchema)` to create a new message.
  */
 export const ArchivePlanRequestSchema: GenMessage<ArchivePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 38);
+  messageDesc(file_catalog_v1_catalog, 41);
 
 /**
  * @generated from message catalog.v1.ArchivePlanResponse
@@ -1175,7 +1249,7 @@ export type ArchivePlanResponse = Message<"catalog.v1.ArchivePlanResponse"> & {
  * Use `create(ArchivePlanResponseSchema)` to create a new message.
  */
 export const ArchivePlanResponseSchema: GenMessage<ArchivePlanResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 39);
+  messageDesc(file_catalog_v1_catalog, 42);
 
 /**
  * @generated from message catalog.v1.RestorePlanRequest
@@ -1202,7 +1276,7 @@ export type RestorePlanRequest = Message<"catalog.v1.RestorePlanRequest"> & {
  * Use `create(RestorePlanRequestSchema)` to create a new message.
  */
 export const RestorePlanRequestSchema: GenMessage<RestorePlanRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 40);
+  messageDesc(file_catalog_v1_catalog, 43);
 
 /**
  * What licensing keeps of a plan: its status and what a licence issued now would get.
@@ -1264,7 +1338,7 @@ export type PlanCopy = Message<"catalog.v1.PlanCopy"> & {
  * Use `create(PlanCopySchema)` to create a new message.
  */
 export const PlanCopySchema: GenMessage<PlanCopy> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 41);
+  messageDesc(file_catalog_v1_catalog, 44);
 
 /**
  * @generated from message catalog.v1.ResolvedEntitlement
@@ -1298,7 +1372,7 @@ export type ResolvedEntitlement = Message<"catalog.v1.ResolvedEntitlement"> & {
  * Use `create(ResolvedEntitlementSchema)` to create a new message.
  */
 export const ResolvedEntitlementSchema: GenMessage<ResolvedEntitlement> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 42);
+  messageDesc(file_catalog_v1_catalog, 45);
 
 /**
  * @generated from message catalog.v1.GetPlanCopyRequest
@@ -1325,7 +1399,7 @@ export type GetPlanCopyRequest = Message<"catalog.v1.GetPlanCopyRequest"> & {
  * Use `create(GetPlanCopyRequestSchema)` to create a new message.
  */
 export const GetPlanCopyRequestSchema: GenMessage<GetPlanCopyRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 43);
+  messageDesc(file_catalog_v1_catalog, 46);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesRequest
@@ -1349,7 +1423,7 @@ export type ListPlanCopiesRequest = Message<"catalog.v1.ListPlanCopiesRequest"> 
  * Use `create(ListPlanCopiesRequestSchema)` to create a new message.
  */
 export const ListPlanCopiesRequestSchema: GenMessage<ListPlanCopiesRequest> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 44);
+  messageDesc(file_catalog_v1_catalog, 47);
 
 /**
  * @generated from message catalog.v1.ListPlanCopiesResponse
@@ -1371,7 +1445,7 @@ export type ListPlanCopiesResponse = Message<"catalog.v1.ListPlanCopiesResponse"
  * Use `create(ListPlanCopiesResponseSchema)` to create a new message.
  */
 export const ListPlanCopiesResponseSchema: GenMessage<ListPlanCopiesResponse> = /*@__PURE__*/
-  messageDesc(file_catalog_v1_catalog, 45);
+  messageDesc(file_catalog_v1_catalog, 48);
 
 /**
  * Accounts, applications, API keys; entitlement definitions; plans.
@@ -1413,6 +1487,26 @@ export const CatalogService: GenService<{
     methodKind: "unary";
     input: typeof UpdateAccountRequestSchema;
     output: typeof AccountSchema;
+  },
+  /**
+   * What the link in a confirmation mail is about. Changes nothing.
+   *
+   * @generated from rpc catalog.v1.CatalogService.FindAlertEmailConfirmation
+   */
+  findAlertEmailConfirmation: {
+    methodKind: "unary";
+    input: typeof FindAlertEmailConfirmationRequestSchema;
+    output: typeof AlertEmailConfirmationSchema;
+  },
+  /**
+   * Alerts go to the address from then on. A token confirms once.
+   *
+   * @generated from rpc catalog.v1.CatalogService.ConfirmAlertEmail
+   */
+  confirmAlertEmail: {
+    methodKind: "unary";
+    input: typeof ConfirmAlertEmailRequestSchema;
+    output: typeof AlertEmailConfirmationSchema;
   },
   /**
    * @generated from rpc catalog.v1.CatalogService.CreateApplication

@@ -4,7 +4,10 @@ import { locks } from '@licensing/database/locks'
 export interface AccountRow {
   id: string
   name: string
+  /** Where alerts go. */
   alert_email: string | null
+  /** Set through the API, and waiting to be confirmed. */
+  unconfirmed_alert_email: string | null
   fee_bps: number
   fee_fixed_minor: bigint
   created_at: Date
@@ -15,10 +18,12 @@ export interface Fee {
   fixedMinor: bigint
 }
 
-const columns = (sql: Sql) => sql`id, name, alert_email, fee_bps, fee_fixed_minor, created_at`
+const select = (sql: Sql) => sql`
+  select id, name, alert_email, c.address as unconfirmed_alert_email, fee_bps, fee_fixed_minor, created_at
+  from accounts left join alert_email_confirmations c on c.account_id = id`
 
 export async function findAccount(sql: Sql, id: string): Promise<AccountRow | undefined> {
-  const [row] = await sql<AccountRow[]>`select ${columns(sql)} from accounts where id = ${id}`
+  const [row] = await sql<AccountRow[]>`${select(sql)} where id = ${id}`
   return row
 }
 
@@ -43,20 +48,13 @@ export async function insertAccount(
       ${account.fee.fixedMinor}, ${account.demo})`
 }
 
-/** Changes what is given: undefined leaves a column as it is. */
-export async function updateAccountRow(
-  sql: Sql,
-  id: string,
-  change: { name: string | undefined; alertEmail: string | null | undefined },
-): Promise<AccountRow | undefined> {
-  const { name = null, alertEmail } = change
-  const [row] = await sql<AccountRow[]>`
-    update accounts set
-      name = coalesce(${name}, name),
-      alert_email = case when ${alertEmail === undefined} then alert_email else ${alertEmail ?? null} end
-    where id = ${id}
-    returning ${columns(sql)}`
-  return row
+export async function updateName(sql: Sql, id: string, name: string): Promise<void> {
+  await sql`update accounts set name = ${name} where id = ${id}`
+}
+
+/** Alerts go to this address from now on; null: nowhere. */
+export async function updateAlertEmail(sql: Sql, id: string, address: string | null): Promise<void> {
+  await sql`update accounts set alert_email = ${address} where id = ${id}`
 }
 
 /** Changes the parts that are given. @returns the fee as it is now, undefined where there is no such account */
@@ -70,7 +68,7 @@ export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promis
 }
 
 export async function listAllAccounts(sql: Sql): Promise<AccountRow[]> {
-  return sql<AccountRow[]>`select ${columns(sql)} from accounts order by id`
+  return sql<AccountRow[]>`${select(sql)} order by id`
 }
 
 export async function findDemoAccount(sql: Sql): Promise<string | undefined> {

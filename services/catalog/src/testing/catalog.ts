@@ -7,6 +7,7 @@ import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { noNats } from '@licensing/events/testing/no-nats'
 import type { ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
+import { ServiceError } from '@licensing/grpc/errors'
 import { serve } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
@@ -18,6 +19,7 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
+import type { ConfirmationSender } from '../accounts/send-confirmations.ts'
 import { startCatalog } from '../catalog.ts'
 import { catalogMigrations } from '../migrations.ts'
 import type { LicensingStub } from './licensing-stub.ts'
@@ -35,7 +37,12 @@ export interface TestCatalog extends AsyncDisposable {
   readonly licensing: LicensingStub
 }
 
-export async function startTestCatalog(): Promise<TestCatalog> {
+/** @param notifier sends confirmation mails; without one none can be sent */
+export async function startTestCatalog(
+  notifier: ConfirmationSender = {
+    sendConfirmation: () => Promise.reject(new ServiceError('unavailable', 'there is no notifier')),
+  },
+): Promise<TestCatalog> {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase())
   const sql = connect(database.url, { name: 'catalog-test', max: 20 })
@@ -43,8 +50,8 @@ export async function startTestCatalog(): Promise<TestCatalog> {
   await migrate(sql, catalogMigrations)
   const licensing = starting.use(await startLicensingStub())
   const replicas: TestCatalog['replicas'] = [
-    await startReplica(starting, sql, licensing.address),
-    await startReplica(starting, sql, licensing.address),
+    await startReplica(starting, sql, licensing.address, notifier),
+    await startReplica(starting, sql, licensing.address, notifier),
   ]
   const running = starting.move()
   return {
@@ -61,6 +68,7 @@ async function startReplica(
   starting: AsyncDisposableStack,
   sql: Database,
   licensingAddress: string,
+  notifier: ConfirmationSender,
 ): Promise<Calls> {
   const licensing = connectTo(LicensingService, licensingAddress)
   starting.defer(() => licensing.close())
@@ -73,6 +81,7 @@ async function startReplica(
     log,
     licensing,
     rootKeys,
+    notifier: { calls: notifier },
     streamReplicas: 1,
   })
   starting.defer(() => catalog.stop())

@@ -13,13 +13,14 @@ export interface NewAlert {
 }
 
 /** An alert that is to be mailed. */
-export interface DueAlert {
+export interface WaitingAlert {
   id: bigint
-  account_id: string
+  kind: string
+  application_id: string | null
+  endpoint_id: string | null
   subject: string
   text: string
   created_at: Date
-  tries: number
 }
 
 /** An alert as it is listed. */
@@ -40,24 +41,11 @@ export async function insertAlert(sql: Sql, alert: NewAlert): Promise<void> {
     values (${accountId}, ${applicationId}, ${endpointId}, ${kind}, ${subject}, ${text})`
 }
 
-/** The next alert to be sent; for `leaseSeconds` nobody else gets it. */
-export async function takeAlert(sql: Sql, leaseSeconds: number): Promise<DueAlert | null> {
-  const [alert] = await sql<DueAlert[]>`
-    update alerts
-    set tries = tries + 1, next_try_at = clock_timestamp() + ${leaseSeconds}::int * interval '1 second'
-    where id = (
-      select id from alerts where sent_at is null and next_try_at <= clock_timestamp()
-      order by next_try_at limit 1 for update skip locked
-    )
-    returning id, account_id, subject, text, created_at, tries`
-  return alert ?? null
-}
-
-/** Nothing is left to be done for an alert, mailed or not. */
-export async function alertSent(sql: Sql, id: bigint, isMailed: boolean): Promise<void> {
-  await sql`
-    update alerts set sent_at = clock_timestamp(), mailed_at = case when ${isMailed} then clock_timestamp() end
-    where id = ${id}`
+/** Alerts that are still to be mailed, oldest first. */
+export async function listWaitingAlerts(sql: Sql, accountId: string, most: number): Promise<WaitingAlert[]> {
+  return sql<WaitingAlert[]>`
+    select id, kind, application_id, endpoint_id, subject, left(text, 10000) as text, created_at
+    from alerts where account_id = ${accountId} and sent_at is null order by id limit ${most}`
 }
 
 /** Newest first. */
@@ -71,11 +59,6 @@ export async function findAlerts(
       ${of.applicationId === undefined ? sql`` : sql`and application_id = ${of.applicationId}`}
       ${of.beforeId === undefined ? sql`` : sql`and id < ${of.beforeId}`}
     order by id desc limit ${of.limit}`
-}
-
-export async function tryAlertAgain(sql: Sql, id: bigint, inSeconds: number): Promise<void> {
-  await sql`
-    update alerts set next_try_at = clock_timestamp() + ${inSeconds}::int * interval '1 second' where id = ${id}`
 }
 
 /** What an alert says of the delivery that has used up its attempts. */

@@ -2,9 +2,21 @@ import type { Database } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
-import type { DueAlert } from './alert-queries.ts'
-import { alertSent, takeAlert, tryAlertAgain } from './alert-queries.ts'
+import { alertMail, mostListed } from './alert-mail.ts'
+import { listWaitingAlerts } from './alert-queries.ts'
+import type { WaitingAlert } from './alert-queries.ts'
+import { giveBackAllowances, ofAccount, takeAllowances } from './allowance-queries.ts'
+import { leaseSeconds, wasRefused } from './mail.ts'
 import type { SendMail } from './mail.ts'
+import {
+    endLease,
+  leaseMailing,
+  listDueAccounts,
+  recordLogged,
+  recordMailed,
+  takeUnlisted,
+} from './mailing-queries.ts'
+import type { Lease } from './mailing-queries.ts'
 
 export interface AlertDependencies {
   sql: Database
@@ -21,39 +33,73 @@ const alertsCount = new Counter({
   labelNames: ['outcome'],
 })
 
-// Longer than looking up the address and handing over the mail can take.
-const leaseSeconds = 60
+const accountsAtOnce = 100
 const longestPauseSeconds = 600
 
-/** Sends every alert that is due, each until the mail server has taken it. */
-export async function sendAlerts(deps: AlertDependencies): Promise<void> {
+/**
+ * Mails the alerts that wait, each until the mail server has taken it. Accounts take turns: each has one mail with
+ * all of its alerts before any has its next.
+ */
+export async function sendAlerts(deps: AlertDependencies, signal: AbortSignal): Promise<void> {
   for (;;) {
-    const alert = await takeAlert(deps.sql, leaseSeconds)
-    if (!alert) return
-    try {
-      const outcome = await send(deps, alert)
-      alertsCount.inc({ outcome })
-      await alertSent(deps.sql, alert.id, outcome === 'sent')
-    } catch (error) {
-      alertsCount.inc({ outcome: 'failed' })
-      deps.log.warn({ err: error, alert: alert.id.toString(), tries: alert.tries }, 'alert not sent')
-      await tryAlertAgain(deps.sql, alert.id, Math.min(2 ** alert.tries, longestPauseSeconds))
+    const accounts = await listDueAccounts(deps.sql, accountsAtOnce)
+    if (accounts.length === 0) return
+    for (const accountId of accounts) {
+      if (signal.aborted) return
+      const lease = await leaseMailing(deps.sql, accountId, leaseSeconds)
+      if (lease) await useLease(deps, lease)
     }
   }
 }
 
-async function send(
-  { log, alertEmail, sendMail }: AlertDependencies,
-  alert: DueAlert,
-): Promise<'sent' | 'logged'> {
-  const { id, account_id: accountId, subject, text, created_at: createdAt } = alert
-  const to = sendMail && (await addressOf(alertEmail, accountId))
-  if (!sendMail || !to) {
-    log.warn({ account_id: accountId, subject, text }, 'alert')
-    return 'logged'
+async function useLease(deps: AlertDependencies, lease: Lease): Promise<void> {
+  const { sql, log } = deps
+  const { accountId } = lease
+  let alerts: WaitingAlert[] = []
+  try {
+    alerts = await listWaitingAlerts(sql, accountId, mostListed)
+    if (alerts.length === 0) return await endLease(sql, lease, 0, 0)
+    const to = deps.sendMail && (await addressOf(deps.alertEmail, accountId))
+    if (deps.sendMail && to) return await mail(deps.sendMail, deps, lease, to, alerts)
+    for (const { subject, text } of alerts) log.warn({ account_id: accountId, subject, text }, 'alert')
+    await recordLogged(
+      sql,
+      alerts.map(({ id }) => id),
+    )
+    alertsCount.inc({ outcome: 'logged' }, alerts.length)
+    await endLease(sql, lease, 0, 0)
+  } catch (error) {
+    const failures = lease.failures + 1
+    alertsCount.inc({ outcome: 'failed' }, alerts.length)
+    log.warn({ err: error, account_id: accountId, alerts: alerts.length, failures }, 'alerts not sent')
+    await endLease(sql, lease, Math.min(2 ** failures, longestPauseSeconds), failures)
   }
-  await sendMail({ to, subject, text, reference: `alert-${id}-${createdAt.getTime()}` })
-  return 'sent'
+}
+
+async function mail(
+  sendMail: SendMail,
+  { sql }: AlertDependencies,
+  lease: Lease,
+  to: string,
+  alerts: WaitingAlert[],
+): Promise<void> {
+  const allowances = [ofAccount(lease.accountId)]
+  const waitSeconds = await takeAllowances(sql, allowances)
+  if (waitSeconds > 0) return endLease(sql, lease, waitSeconds, lease.failures)
+  const isFull = alerts.length === mostListed
+  const unlisted = isFull ? await takeUnlisted(sql, lease, alerts.at(-1)!.id) : lease.unlisted
+  try {
+    await sendMail({ to, ...alertMail(alerts, unlisted) })
+  } catch (error) {
+    if (wasRefused(error)) await giveBackAllowances(sql, allowances)
+    throw error
+  }
+  await recordMailed(
+    sql,
+    lease,
+    alerts.map(({ id }) => id),
+  )
+  alertsCount.inc({ outcome: 'sent' }, alerts.length)
 }
 
 async function addressOf(

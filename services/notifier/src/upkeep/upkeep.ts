@@ -4,6 +4,7 @@ import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
+import { deleteOldAllowances } from '../alerts/allowance-queries.ts'
 import type { Clock } from '../clock.ts'
 import { giveUpPending } from '../endpoints/disable-endpoint.ts'
 import { oldestDueSeconds } from '../engine/metrics.ts'
@@ -29,6 +30,7 @@ const gaugesEveryMs = 10_000
 const talliesEveryMs = 1_000
 const recountEveryMs = 5 * 60_000
 const headsEveryMs = 5 * 60_000
+const allowancesEveryMs = 60 * 60_000
 
 /** Work that no request waits for. Every replica starts it: locks see to it that two never do the same at once. */
 export function startUpkeep(options: {
@@ -54,6 +56,7 @@ export function startUpkeep(options: {
     start('tallies', talliesEveryMs, () => sumUp({ sql, alertQueued })),
     start('recount', recountEveryMs, async () => void (await recount(sql))),
     start('heads', headsEveryMs, () => restore(sql, log)),
+    start('allowances', allowancesEveryMs, () => deleteOldAllowances(sql)),
   ]
   return {
     /** Out of turn: one is missing. */

@@ -1,0 +1,74 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { Logger } from '@licensing/process/log'
+import type { FastifyInstance } from 'fastify'
+import { hash } from 'node:crypto'
+import type { Gate } from '../admission/admit.ts'
+import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
+import { escapeHtml, page } from './html.ts'
+
+// Links in mails lead to it: services/notifier/src/alerts/send-confirmation.ts.
+const path = '/confirm-alert-email'
+
+/**
+ * Where the link in a confirmation mail leads. Scanners of mail follow links, so looking at the page changes nothing: the
+ * reader confirms by a button. The token shows that the reader has the mail, so no login is needed.
+ */
+export function mountConfirmAlertEmail(scope: FastifyInstance, gate: Gate, log: Logger): void {
+  const { catalog } = gate.services
+  const answer = answers(gate, log, refusal)
+  scope.route({
+    method: 'GET',
+    url: path,
+    handler: (request, reply) =>
+      answer(request, reply, async () => {
+        const { token } = textsOf(request.query)
+        const found = await catalog.findAlertEmailConfirmation({ tokenHash: hashOf(token) })
+        return page(
+          'Receive alerts?',
+          `${described(found)}
+<p>Alerts of this account will be sent to this address. If you do not know the account, close the page.</p>
+<form method="post" action="${path}">
+<input type="hidden" name="token" value="${escapeHtml(token!)}">
+<button>Confirm</button>
+</form>`,
+        )
+      }),
+  })
+  scope.route({
+    method: 'POST',
+    url: path,
+    bodyLimit: 4096,
+    handler: (request, reply) =>
+      answer(request, reply, async () => {
+        const tokenHash = hashOf(formOf(request).get('token') ?? undefined)
+        const confirmed = await catalog.confirmAlertEmail({ tokenHash })
+        return page('Confirmed', `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`)
+      }),
+  })
+}
+
+function hashOf(token: string | undefined): Uint8Array {
+  if (token === undefined || !/^[A-Za-z0-9_-]{43}$/.test(token)) {
+    throw new ServiceError('bad_request', 'this link is not complete: copy all of it from the mail')
+  }
+  return hash('sha256', token, 'buffer')
+}
+
+function refusal(error: ServiceError): string {
+  const { remedy } = errorCatalogue[error.code]
+  const text =
+    statusOf(error) === 400
+      ? `${sentence(error.message)} To get another mail, set the address again in the portal, on the page Settings.`
+      : sentence(`${error.message}. ${remedy}`)
+  return page('Not confirmed', `<p role="alert">${escapeHtml(text)}</p>`)
+}
+
+function described({ accountId, alertEmail }: { accountId: string; alertEmail: string }): string {
+  return `<dl>
+<dt>Vendor account</dt>
+<dd><code>${escapeHtml(accountId)}</code></dd>
+<dt>Address</dt>
+<dd>${escapeHtml(alertEmail)}</dd>
+</dl>`
+}

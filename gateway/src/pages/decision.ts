@@ -1,0 +1,52 @@
+import type { ServiceError } from '@licensing/grpc/errors'
+import { errorCatalogue } from '@licensing/proto/errors'
+import type { Logger } from '@licensing/process/log'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Gate } from '../admission/admit.ts'
+import { callerAt } from '../admission/client-address.ts'
+import { asServiceError } from '../http/problem.ts'
+import { pageHeaders } from './html.ts'
+
+type Answer = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Promise<string>,
+) => Promise<FastifyReply>
+
+/**
+ * Answers for a page on which a person decides something, without a key: `work` makes the page, `refusal` the page that
+ * says why there is none.
+ */
+export function answers({ throttle }: Gate, log: Logger, refusal: (error: ServiceError) => string): Answer {
+  return async (request, reply, work) => {
+    try {
+      throttle.unauthenticated(reply, callerAt(request.ip))
+      return await reply.headers(pageHeaders).send(await work())
+    } catch (thrown) {
+      const error = asServiceError(thrown)
+      if (error.code === 'internal') log.error({ err: thrown, request_id: request.id }, 'request failed')
+      return reply.code(statusOf(error)).headers(pageHeaders).send(refusal(error))
+    }
+  }
+}
+
+/** 400 for everything that is wrong with what the browser sent: it is all the same to the person who looks at the page. */
+export function statusOf({ code }: ServiceError): number {
+  const { http } = errorCatalogue[code]
+  return http < 500 && code !== 'rate_limited' ? 400 : http
+}
+
+/** Errors begin with a small letter, and ids stay as they are. */
+export function sentence(text: string): string {
+  const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?]$/.test(first) ? first : `${first}.`
+}
+
+export function textsOf(query: unknown): Record<string, string | undefined> {
+  const texts = Object.entries(Object(query) as object).filter(([, value]) => typeof value === 'string')
+  return Object.fromEntries(texts) as Record<string, string>
+}
+
+export function formOf({ body }: FastifyRequest): URLSearchParams {
+  return new URLSearchParams(Buffer.isBuffer(body) ? body.toString('utf8') : '')
+}

@@ -1,0 +1,69 @@
+import { isMember } from '@licensing/proto/closed-sets'
+import type { AlertKind } from '@licensing/proto/closed-sets'
+import type { WaitingAlert } from './alert-queries.ts'
+
+/** A mail lists so many alerts at most; more are counted. */
+export const mostListed = 1_000
+
+const mostInFull = 20
+const mostTextLength = 2_000
+
+// What stands in a subject is ours alone: a vendor's words there would be read as the operator's.
+const titles: Record<AlertKind, string> = {
+  endpoint_failing: 'Webhook endpoint failing',
+  endpoint_disabled: 'Webhook endpoint disabled',
+  refund_reversed: 'A refund failed',
+  processor_event_parked: 'An event of the payment processor cannot be handled',
+  processor_events_missed: 'Events of the payment processor may have been missed',
+  processor_disconnected: 'The payment processor was disconnected',
+  renewal_without_licence: 'A renewal was paid without an active licence',
+}
+
+/**
+ * One mail for all alerts that wait.
+ *
+ * @param alerts at least one, oldest first
+ * @param unlisted how many more there are that the mail only counts
+ */
+export function alertMail(
+  alerts: WaitingAlert[],
+  unlisted: number,
+): { subject: string; text: string; reference: string } {
+  const [first, last] = [alerts[0]!, alerts.at(-1)!]
+  const reference = `alerts-${first.id}-${last.id}-${alerts.length}-${first.created_at.getTime()}`
+  if (alerts.length === 1 && unlisted === 0) {
+    return { subject: titleOf(first), text: textOf(first), reference }
+  }
+  const count = alerts.length + unlisted
+  return {
+    // A kind that comes often stands for its first place only.
+    subject: `${count} alerts: ${[...new Set(alerts.map(titleOf))].join('; ')}`,
+    text: [
+      `${count} alerts since ${first.created_at.toISOString()}. At most six mails an hour are sent for an account, so they come together.`,
+      ...alerts.slice(0, mostInFull).map((alert, i) => `${i + 1}. ${lineOf(alert)}\n\n${textOf(alert)}`),
+      ...listOf(alerts.slice(mostInFull)),
+      ...(unlisted > 0 ? [`${unlisted} more alerts are not listed here.`] : []),
+      'All alerts with their texts: the portal’s overview, or GET /v1/alerts.',
+    ].join('\n\n'),
+    reference,
+  }
+}
+
+function listOf(alerts: WaitingAlert[]): string[] {
+  return alerts.length === 0 ? [] : [['Without their texts:', ...alerts.map(lineOf)].join('\n')]
+}
+
+function lineOf(alert: WaitingAlert): string {
+  const { created_at: at, application_id: applicationId, endpoint_id: endpointId } = alert
+  return [at.toISOString(), titleOf(alert), applicationId, endpointId].filter(Boolean).join('  ')
+}
+
+function titleOf({ kind }: WaitingAlert): string {
+  // A later release may have recorded it.
+  return isMember('alertKind', kind) ? titles[kind] : 'Alert'
+}
+
+function textOf({ text }: WaitingAlert): string {
+  // eslint-disable-next-line no-control-regex
+  return text.slice(0, mostTextLength).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
+}

@@ -1,0 +1,41 @@
+import { hash } from 'node:crypto'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { SendConfirmationRequest, SendConfirmationResponseSchema } from '@licensing/proto/notifier'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './allowance-queries.ts'
+import { wasRefused } from './mail.ts'
+
+/** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
+const pagePath = '/confirm-alert-email'
+
+/** Mails the link that confirms an address. Its reader may never have heard of the vendor: nothing of the vendor's is in it. */
+export async function sendConfirmation(
+  { sql, sendMail, publicUrl }: NotifierDependencies,
+  { accountId, address, token }: SendConfirmationRequest,
+): Promise<MessageInitShape<typeof SendConfirmationResponseSchema>> {
+  if (!sendMail || publicUrl === undefined) {
+    throw new ServiceError('unavailable', 'no mail can be sent: the notifier has no SMTP_URL')
+  }
+  const allowances = [ofAccount(accountId), ofAddress(address)]
+  const retryAfterSeconds = await takeAllowances(sql, allowances)
+  if (retryAfterSeconds > 0) return { retryAfterSeconds }
+  const base = publicUrl.replace(/\/$/, '')
+  try {
+    await sendMail({
+      to: address,
+      subject: 'Confirm this address for alerts',
+      text: [
+        `The licensing service at ${base} is to send alerts of the vendor account ${accountId} to this address.`,
+        'To receive them, open this link and choose "Confirm":',
+        `${base}${pagePath}?token=${token}`,
+        'The link works once, within seven days. If you do not expect it, ignore this mail: without your confirmation no alerts are sent to you.',
+      ].join('\n\n'),
+      reference: `confirm-${hash('sha256', token).slice(0, 32)}`,
+    })
+  } catch (error) {
+    if (wasRefused(error)) await giveBackAllowances(sql, allowances)
+    throw new ServiceError('unavailable', 'the mail server did not take the mail', { cause: error })
+  }
+  return {}
+}
