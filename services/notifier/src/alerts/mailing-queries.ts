@@ -79,7 +79,7 @@ export async function takeUnlisted(sql: Database, lease: Lease, newestListed: bi
 /** The account's mail was sent, with these alerts in its list. */
 export async function recordMailed(sql: Database, lease: Lease, ids: bigint[]): Promise<void> {
   await transaction(sql, async (tx) => {
-    await tx`update alerts set sent_at = clock_timestamp(), mailed_at = clock_timestamp() where id = any(${ids})`
+    await tx`update alerts set sent_at = clock_timestamp(), mailed_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
     await tx`update alert_mailings set unlisted = 0 where account_id = ${lease.accountId}`
     await endLease(tx, lease, 0, 0)
   })
@@ -87,5 +87,5 @@ export async function recordMailed(sql: Database, lease: Lease, ids: bigint[]): 
 
 /** Nothing is left to be done for these alerts, and they were not mailed. */
 export async function recordLogged(sql: Sql, ids: bigint[]): Promise<void> {
-  await sql`update alerts set sent_at = clock_timestamp() where id = any(${ids})`
+  await sql`update alerts set sent_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
 }
