@@ -1,0 +1,244 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import { eventually } from '@licensing/test-support/poll'
+import { hash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { givenTenant, startTestCatalog } from '../testing/catalog.ts'
+import type { TestCatalog } from '../testing/catalog.ts'
+import { updateAlertEmail } from './account-queries.ts'
+import type { ConfirmationSender } from './send-confirmations.ts'
+
+interface Sent {
+  accountId: string
+  address: string
+  token: string
+}
+
+/** What catalog needs of the notifier. */
+function notifierStub() {
+  const sent: Sent[] = []
+  let answer: () => { retryAfterSeconds: number } = () => ({ retryAfterSeconds: 0 })
+  const notifier = {
+    async sendConfirmation(request: Sent) {
+      const { retryAfterSeconds } = answer()
+      if (retryAfterSeconds === 0) sent.push(request)
+      return { $typeName: 'notifier.v1.SendConfirmationResponse', retryAfterSeconds }
+    },
+  } satisfies ConfirmationSender
+  return { notifier, sent, answerWith: (given: typeof answer) => (answer = given) }
+}
+
+const hashOf = (token: string) => ({ tokenHash: hash('sha256', token, 'buffer') })
+
+/** An account whose alerts go to an address that needs no confirmation. */
+async function givenAccount(catalog: TestCatalog, address: string | null = 'old@vendor.example') {
+  const { accountId } = await givenTenant(catalog)
+  await updateAlertEmail(catalog.sql, accountId, address)
+  return accountId
+}
+
+const state = async ({ calls }: TestCatalog, accountId: string) => {
+  const { alertEmail, alertEmailConfirmed, confirmedAlertEmail } = await calls.getAccount({ accountId })
+  return [alertEmail, alertEmailConfirmed, confirmedAlertEmail]
+}
+
+const invalid = { code: 'not_found', message: expect.stringContaining('this link is not valid') }
+
+test('alerts go to the address before it until the link in the one mail is followed, which confirms once', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const { calls, sql } = catalog
+  const accountId = await givenAccount(catalog)
+  expect(await state(catalog, accountId)).toEqual(['old@vendor.example', true, 'old@vendor.example'])
+  expect(await calls.updateAccount({ accountId, alertEmail: 'new@vendor.example' })).toMatchObject({
+    alertEmail: 'new@vendor.example',
+    alertEmailConfirmed: false,
+    confirmedAlertEmail: 'old@vendor.example',
+  })
+  await eventually(() => expect(sent).toHaveLength(1))
+  const [{ token, ...mail }] = sent as [Sent]
+  expect(mail).toMatchObject({ accountId, address: 'new@vendor.example' })
+  expect(token).toMatch(/^[\w-]{43}$/)
+  // The token is kept nowhere.
+  const stored = await sql<{ row: string }[]>`select row_to_json(c)::text as row from alert_email_confirmations c`
+  expect(stored).toHaveLength(1)
+  expect(stored[0]!.row).not.toContain(token)
+
+  const about = { accountId, alertEmail: 'new@vendor.example' }
+  // A scanner that follows the link changes nothing.
+  expect(await calls.findAlertEmailConfirmation(hashOf(token))).toMatchObject(about)
+  expect(await calls.findAlertEmailConfirmation(hashOf(token))).toMatchObject(about)
+  expect(await state(catalog, accountId)).toEqual(['new@vendor.example', false, 'old@vendor.example'])
+
+  const clicks = await Promise.allSettled(
+    Array.from({ length: 6 }, (_, i) => catalog.replicas[i % 2]!.confirmAlertEmail(hashOf(token))),
+  )
+  expect(clicks.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(await state(catalog, accountId)).toEqual(['new@vendor.example', true, 'new@vendor.example'])
+  await expect(calls.confirmAlertEmail(hashOf(token))).rejects.toMatchObject(invalid)
+  await expect(calls.findAlertEmailConfirmation(hashOf(token))).rejects.toMatchObject(invalid)
+  await expect(calls.confirmAlertEmail(hashOf('x'))).rejects.toMatchObject(invalid)
+  expect(sent).toHaveLength(1)
+})
+
+test('an address that is changed again before it is confirmed has a link that is not valid any more', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const { calls } = catalog
+  const accountId = await givenAccount(catalog)
+  await calls.updateAccount({ accountId, alertEmail: 'first@vendor.example' })
+  await eventually(() => expect(sent).toHaveLength(1))
+  await calls.updateAccount({ accountId, alertEmail: 'second@vendor.example' })
+  await expect(calls.confirmAlertEmail(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
+  await eventually(() => expect(sent).toHaveLength(2))
+  await expect(calls.confirmAlertEmail(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
+  expect(await state(catalog, accountId)).toEqual(['second@vendor.example', false, 'old@vendor.example'])
+  await calls.confirmAlertEmail(hashOf(sent[1]!.token))
+  expect(await state(catalog, accountId)).toEqual(['second@vendor.example', true, 'second@vendor.example'])
+})
+
+test('no address, or the one that alerts go to, needs no confirmation and ends the one that waits', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const { calls } = catalog
+  for (const [alertEmail, expected] of [
+    ['old@vendor.example', ['old@vendor.example', true, 'old@vendor.example']],
+    ['', [undefined, false, undefined]],
+  ] as const) {
+    const accountId = await givenAccount(catalog)
+    await calls.updateAccount({ accountId, alertEmail: 'new@vendor.example' })
+    await eventually(() => expect(sent.at(-1)?.accountId).toBe(accountId))
+    await calls.updateAccount({ accountId, alertEmail })
+    expect(await state(catalog, accountId)).toEqual(expected)
+    await expect(calls.confirmAlertEmail(hashOf(sent.at(-1)!.token))).rejects.toMatchObject(invalid)
+    expect(await state(catalog, accountId)).toEqual(expected)
+  }
+  expect(sent).toHaveLength(2)
+})
+
+test('a link works for seven days; the address set again after ten minutes gets another mail, sooner it does not', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const { calls, sql } = catalog
+  const accountId = await givenAccount(catalog, null)
+  const set = () => calls.updateAccount({ accountId, alertEmail: 'new@vendor.example' })
+  await set()
+  await eventually(async () =>
+    expect(await sql`select 1 from alert_email_confirmations where mailed_at is not null`).toHaveLength(1),
+  )
+  await set()
+  await calls.updateAccount({ accountId, name: 'Renamed' })
+  // Neither asked for a mail.
+  expect(await sql`select 1 from alert_email_confirmations where due_at is not null`).toHaveLength(0)
+  const [left] = await sql<{ days: number }[]>`
+    select extract(epoch from expires_at - now()) / 86400 as days from alert_email_confirmations`
+  expect(Number(left!.days)).toBeGreaterThan(6.9)
+  expect(Number(left!.days)).toBeLessThanOrEqual(7)
+
+  await sql`update alert_email_confirmations set expires_at = now() - interval '1 second'`
+  await expect(calls.findAlertEmailConfirmation(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
+  await expect(calls.confirmAlertEmail(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
+  expect(await state(catalog, accountId)).toEqual(['new@vendor.example', false, undefined])
+
+  await sql`update alert_email_confirmations set mailed_at = now() - interval '11 minutes'`
+  await set()
+  await eventually(() => expect(sent).toHaveLength(2))
+  await calls.confirmAlertEmail(hashOf(sent[1]!.token))
+  expect(await state(catalog, accountId)).toEqual(['new@vendor.example', true, 'new@vendor.example'])
+})
+
+test('replicas send the mail of each account once', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const accounts: string[] = []
+  for (let i = 0; i < 20; i += 1) accounts.push(await givenAccount(catalog))
+  await Promise.all(
+    accounts.map((accountId, i) =>
+      catalog.replicas[i % 2]!.updateAccount({ accountId, alertEmail: 'new@vendor.example' }),
+    ),
+  )
+  await eventually(async () =>
+    expect(
+      await catalog.sql`select 1 from alert_email_confirmations where mailed_at is not null`,
+    ).toHaveLength(20),
+  )
+  expect(sent.map(({ accountId }) => accountId).toSorted()).toEqual(accounts.toSorted())
+})
+
+test('one key that sets two addresses in turn has the newest mailed when the notifier admits a mail again', async () => {
+  const { notifier, sent, answerWith } = notifierStub()
+  let left = 2
+  answerWith(() => ({ retryAfterSeconds: (left -= 1) >= 0 ? 0 : 3_000 }))
+  await using catalog = await startTestCatalog(notifier)
+  const { calls, sql } = catalog
+  const accountId = await givenAccount(catalog)
+  for (let i = 0; i < 40; i += 1) {
+    await calls.updateAccount({ accountId, alertEmail: `${i % 2 === 0 ? 'one' : 'two'}@example.com` })
+  }
+  const waits = () => sql`select 1 from alert_email_confirmations where due_at > now() + interval '2900 seconds'`
+  await eventually(async () => expect(await waits()).toHaveLength(1))
+  expect(sent.length).toBeLessThanOrEqual(2)
+  expect(await state(catalog, accountId)).toEqual(['two@example.com', false, 'old@vendor.example'])
+  left = 1
+  const before = sent.length
+  await sql`update alert_email_confirmations set due_at = now()`
+  await eventually(() => expect(sent).toHaveLength(before + 1))
+  expect(sent.at(-1)!.address).toBe('two@example.com')
+})
+
+test('a mail that cannot be sent is tried again with another token, and not without end', async () => {
+  const { notifier, sent, answerWith } = notifierStub()
+  let tries = 0
+  answerWith(() => {
+    tries += 1
+    if (tries < 3) throw new ServiceError('unavailable', 'the mail server did not take the mail')
+    return { retryAfterSeconds: 0 }
+  })
+  await using catalog = await startTestCatalog(notifier)
+  const { calls, sql } = catalog
+  const accountId = await givenAccount(catalog)
+  await calls.updateAccount({ accountId, alertEmail: 'new@vendor.example' })
+  await eventually(
+    async () => {
+      await sql`update alert_email_confirmations set due_at = now() where due_at is not null`
+      expect(sent).toHaveLength(1)
+    },
+    { intervalMs: 500 },
+  )
+  await calls.confirmAlertEmail(hashOf(sent[0]!.token))
+
+  tries = -1_000
+  await calls.updateAccount({ accountId, alertEmail: 'other@vendor.example' })
+  await sql`update alert_email_confirmations set tries = 29, due_at = now()`
+  await eventually(async () =>
+    expect(await sql`select 1 from alert_email_confirmations where due_at is null`).toHaveLength(1),
+  )
+  expect(sent).toHaveLength(1)
+})
+
+test('setting an address and following its link at once leave one consistent state', async () => {
+  const { notifier, sent } = notifierStub()
+  await using catalog = await startTestCatalog(notifier)
+  const { calls } = catalog
+  for (let i = 0; i < 10; i += 1) {
+    const accountId = await givenAccount(catalog)
+    await calls.updateAccount({ accountId, alertEmail: 'first@vendor.example' })
+    await eventually(() => expect(sent.at(-1)?.accountId).toBe(accountId))
+    const [confirmed] = await Promise.allSettled([
+      catalog.replicas[1].confirmAlertEmail(hashOf(sent.at(-1)!.token)),
+      calls.updateAccount({ accountId, alertEmail: '' }),
+    ])
+    expect(await state(catalog, accountId), confirmed.status).toEqual([undefined, false, undefined])
+  }
+})
+
+test.each(['a@b,c@d', '<a@b>', 'a@b>', 'a;b@c', 'a@b\r\nBcc:c@d', 'a\u0001@b', 'a"b@c'])(
+  '%j is no address',
+  async (alertEmail) => {
+    await using catalog = await startTestCatalog()
+    const { accountId } = await givenTenant(catalog)
+    await expect(catalog.calls.updateAccount({ accountId, alertEmail })).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/alert_email' }],
+    })
+  },
+)
