@@ -1,15 +1,12 @@
-import { hostAddress } from '@licensing/test-support/host-address'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { SMTPServer } from 'smtp-server'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { verifies } from './delivery.ts'
 import type { Delivery, DeliveryDetail, Endpoint, Envelope } from './delivery.ts'
+import { mailServer } from './mailbox.ts'
 import { allRows, expectProblem, givenVendor } from './vendor.ts'
 import type { Licence } from './vendor.ts'
 
@@ -34,36 +31,6 @@ afterAll(async () => {
   await receiver[Symbol.asyncDispose]()
   await mailbox.stop()
 })
-
-/** A real mail server that keeps what it is sent. */
-function mailServer() {
-  const mails: { to: string[]; text: string }[] = []
-  const server = new SMTPServer({
-    authOptional: true,
-    disabledCommands: ['STARTTLS'],
-    onData(stream, session, done) {
-      const chunks: Buffer[] = []
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      stream.on('end', () => {
-        mails.push({
-          to: session.envelope.rcptTo.map(({ address }) => address),
-          text: Buffer.concat(chunks).toString().replaceAll('=\r\n', ''),
-        })
-        done()
-      })
-    },
-  })
-  return {
-    mails,
-    start: async () => {
-      const host = await hostAddress()
-      const listening = server.listen(0, host)
-      await once(listening, 'listening')
-      return `smtp://${host}:${(listening.address() as AddressInfo).port}`
-    },
-    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
-  }
-}
 
 async function register(app: string, path: string) {
   const made = await stack.api.post<Endpoint & { secret: string }>(`${app}/webhook-endpoints`, {

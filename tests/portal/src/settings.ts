@@ -117,9 +117,11 @@ export function settingsTests(world: () => World): void {
     await window.button('Save', region).click()
     await region.getByText('Saved').waitFor()
     expect(await address()).toBe('ops@example.com')
+    await region.getByText('ops@example.com is not confirmed yet.').waitFor()
     await input.fill('')
     await window.button('Save', region).click()
     await eventually(async () => expect(await address()).toBeNull())
+    await region.getByText('is not confirmed yet.').waitFor({ state: 'hidden' })
   })
 
   test('without the scope admin the page names it', async () => {
