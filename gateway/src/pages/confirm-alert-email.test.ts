@@ -76,18 +76,22 @@ test('the button confirms once, without a login, and the token itself stays in t
   expect(confirmed).toHaveLength(1)
 })
 
-test.each(['', '?token=', '?token=short', `?token=${token}x`, `?token=${token}&token=${token}`, '?token=%3Cscript%3E'])(
-  'a link that is not whole is refused: %j',
-  async (query) => {
-    const before = gateway.calls.length
-    const answer = await look(query)
-    expect(answer.status).toBe(400)
-    const html = await answer.text()
-    expect(html).toContain('copy all of it from the mail')
-    expect(html).not.toContain('<script')
-    expect(gateway.calls.slice(before)).toEqual([])
-  },
-)
+test.each([
+  '',
+  '?token=',
+  '?token=short',
+  `?token=${token}x`,
+  `?token=${token}&token=${token}`,
+  '?token=%3Cscript%3E',
+])('a link that is not whole is refused: %j', async (query) => {
+  const before = gateway.calls.length
+  const answer = await look(query)
+  expect(answer.status).toBe(400)
+  const html = await answer.text()
+  expect(html).toContain('copy all of it from the mail')
+  expect(html).not.toContain('<script')
+  expect(gateway.calls.slice(before)).toEqual([])
+})
 
 test('a form without a token, or with another one, confirms nothing', async () => {
   for (const form of [{}, { token: '' }, { token: 'U'.repeat(43) }]) {

@@ -43,7 +43,10 @@ export function mountConfirmAlertEmail(scope: FastifyInstance, gate: Gate, log: 
       answer(request, reply, async () => {
         const tokenHash = hashOf(formOf(request).get('token') ?? undefined)
         const confirmed = await catalog.confirmAlertEmail({ tokenHash })
-        return page('Confirmed', `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`)
+        return page(
+          'Confirmed',
+          `${described(confirmed)}\n<p>Alerts are sent to this address from now on.</p>`,
+        )
       }),
   })
 }

@@ -35,7 +35,11 @@ const newKey = async (body: Record<string, unknown>) => {
 test('the account tells its name and where its alerts go, and both can be changed', async () => {
   const { api, accountId } = stack
   const before = await api.get<Record<string, unknown>>('/v1/account')
-  expect(before.body).toMatchObject({ id: accountId, alert_email: 'alerts@localhost', alert_email_confirmed: true })
+  expect(before.body).toMatchObject({
+    id: accountId,
+    alert_email: 'alerts@localhost',
+    alert_email_confirmed: true,
+  })
   expect((await api.patch('/v1/account', { body: {} })).body).toEqual(before.body)
   expect(
     (await api.patch('/v1/account', { body: { name: 'Acme', alert_email: 'ops@acme.example' } })).body,

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { readFile, readdir } from 'node:fs/promises'
+import { BlockList, isIPv6 } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -222,10 +223,53 @@ test('the notifier reaches every port that the URL of an endpoint may have, on p
   for (const port of [1, 25, 80, 443, 444, 3000, 8443, 49_152, 65_535]) {
     expect([port, admits(port)]).toEqual([port, true])
   }
-  for (const { to } of toReceivers) {
-    for (const { ipBlock } of to) expect(ipBlock?.except?.length, ipBlock?.cidr).toBeGreaterThan(1)
+})
+
+test('no network that the notifier refuses, and no form of its addresses, is admitted by a policy for the internet', async () => {
+  const source = fileURLToPath(new URL('../../../services/notifier/src/sending/address.ts', import.meta.url))
+  const text = (await readFile(source, 'utf8')).replace(/^const globalUnicastIPv6 = .*$/m, '')
+  const refused = [...text.matchAll(/'([0-9a-f.:]+\/\d+)'/g)].map(([, network = '']) => network)
+  expect(refused.length).toBeGreaterThan(25)
+  expect(refused).toContain('64:ff9b::/96')
+  const wanted = [...refused, '64:ff9b:1::/48', '2002::/16', '2001::/32']
+  for (const policy of ['notifier', 'billing-processor']) {
+    const { egress } = spec<NetworkPolicy>('NetworkPolicy', policy)
+    const blocks = egress.flatMap(({ to }) => to.flatMap(({ ipBlock }) => ipBlock ?? []))
+    expect(blocks.map(({ cidr }) => cidr)).toEqual(['0.0.0.0/0', '::/0'])
+    // One for each family: for a list of both, each IPv4 address lies in ::/8 as well.
+    const lists = { ipv4: new BlockList(), ipv6: new BlockList() }
+    for (const network of blocks.flatMap(({ except = [] }) => except)) {
+      const [address = '', bits] = network.split('/')
+      lists[familyOf(address)].addSubnet(address, Number(bits), familyOf(address))
+    }
+    const isExcepted = (address: string) => lists[familyOf(address)].check(address, familyOf(address))
+    const open = wanted.filter((network) => {
+      const [address = '', bits = ''] = network.split('/')
+      return ![address, lastOf(address, Number(bits))].every(isExcepted)
+    })
+    expect(open, policy).toEqual([])
+    expect(['93.184.216.34', '2606:2800:21f:cb07:6820:80da:af6b:8b2c'].filter(isExcepted)).toEqual([])
   }
 })
+
+const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
+
+/** The last address of a network. */
+function lastOf(address: string, bits: number): string {
+  const { length, radix, separator, part } = isIPv6(address)
+    ? { length: 128, radix: 16, separator: ':', part: 16 }
+    : { length: 32, radix: 10, separator: '.', part: 8 }
+  const [head = '', tail] = address.split('::')
+  const parts = (text = '') => (text === '' ? [] : text.split(separator))
+  const zeros = length / part - parts(head).length - parts(tail).length
+  const all = [...parts(head), ...Array<string>(tail === undefined ? 0 : zeros).fill('0'), ...parts(tail)]
+  return all
+    .map((each, i) => {
+      const free = Math.min(part, Math.max(0, (i + 1) * part - bits))
+      return (Number.parseInt(each, radix) | (2 ** free - 1)).toString(radix)
+    })
+    .join(separator)
+}
 
 test('the autoscaler’s own metrics are ones that the component has', async () => {
   const source = fileURLToPath(new URL('../../../services/notifier/src/engine/metrics.ts', import.meta.url))

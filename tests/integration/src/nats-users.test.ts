@@ -28,7 +28,7 @@ async function makeSecrets(folder: string): Promise<void> {
   for (const component of components) await mkdir(join(folder, component), { recursive: true })
   const text = await readFile(join(compose, 'make-secrets'), 'utf8')
   const script = join(folder, 'make-secrets')
-  await writeFile(script, text.replace('cd /secrets', `cd ${folder}`).replace(/^chown .*$/m, ''))
+  await writeFile(script, text.replace('cd /secrets', `cd ${folder}`).replaceAll(/^chown .*$/gm, ''))
   await promisify(execFile)('bash', [script])
 }
 

@@ -18,9 +18,10 @@ export async function inspect(container: string, template: string): Promise<stri
   return docker(['container', 'inspect', '--format', template, container])
 }
 
-/** The address of a container in its network; an empty string while it does not run. */
+/** The address of a container in one of its networks; an empty string while it does not run. */
 export async function addressOf(container: string): Promise<string> {
-  return inspect(container, '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}')
+  const addresses = await inspect(container, '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}')
+  return addresses.trim().split(' ')[0] ?? ''
 }
 
 /** The port of this machine at which a container's port is published. */

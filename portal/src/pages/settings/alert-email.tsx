@@ -42,8 +42,8 @@ export function AlertEmail() {
             />
             {account.alert_email !== null && !account.alert_email_confirmed && (
               <p className={styles.note}>
-                {account.alert_email} is not confirmed yet. It gets a mail with a link. Until somebody follows the
-                link, alerts go to the address before it, if there is one.
+                {account.alert_email} is not confirmed yet. It gets a mail with a link. Until somebody follows
+                the link, alerts go to the address before it, if there is one.
               </p>
             )}
           </Form>

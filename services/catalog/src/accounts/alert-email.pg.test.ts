@@ -59,7 +59,9 @@ test('alerts go to the address before it until the link in the one mail is follo
   expect(mail).toMatchObject({ accountId, address: 'new@vendor.example' })
   expect(token).toMatch(/^[\w-]{43}$/)
   // The token is kept nowhere.
-  const stored = await sql<{ row: string }[]>`select row_to_json(c)::text as row from alert_email_confirmations c`
+  const stored = await sql<
+    { row: string }[]
+  >`select row_to_json(c)::text as row from alert_email_confirmations c`
   expect(stored).toHaveLength(1)
   expect(stored[0]!.row).not.toContain(token)
 
@@ -130,9 +132,9 @@ test('a link works for seven days; the address set again after ten minutes gets 
   // Neither asked for a mail.
   expect(await sql`select 1 from alert_email_confirmations where due_at is not null`).toHaveLength(0)
   const [left] = await sql<{ days: number }[]>`
-    select extract(epoch from expires_at - now()) / 86400 as days from alert_email_confirmations`
-  expect(Number(left!.days)).toBeGreaterThan(6.9)
-  expect(Number(left!.days)).toBeLessThanOrEqual(7)
+    select (extract(epoch from expires_at - now()) / 86400)::float8 as days from alert_email_confirmations`
+  expect(left!.days).toBeGreaterThan(6.9)
+  expect(left!.days).toBeLessThanOrEqual(7)
 
   await sql`update alert_email_confirmations set expires_at = now() - interval '1 second'`
   await expect(calls.findAlertEmailConfirmation(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
@@ -174,7 +176,8 @@ test('one key that sets two addresses in turn has the newest mailed when the not
   for (let i = 0; i < 40; i += 1) {
     await calls.updateAccount({ accountId, alertEmail: `${i % 2 === 0 ? 'one' : 'two'}@example.com` })
   }
-  const waits = () => sql`select 1 from alert_email_confirmations where due_at > now() + interval '2900 seconds'`
+  const waits = () =>
+    sql`select 1 from alert_email_confirmations where due_at > now() + interval '2900 seconds'`
   await eventually(async () => expect(await waits()).toHaveLength(1))
   expect(sent.length).toBeLessThanOrEqual(2)
   expect(await state(catalog, accountId)).toEqual(['two@example.com', false, 'old@vendor.example'])

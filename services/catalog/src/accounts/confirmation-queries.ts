@@ -20,7 +20,11 @@ const resendAfterMinutes = 10
 const mostTries = 30
 
 /** Requests a mail with a link. The link of another address becomes invalid. */
-export async function requestConfirmation(tx: Transaction, accountId: string, address: string): Promise<void> {
+export async function requestConfirmation(
+  tx: Transaction,
+  accountId: string,
+  address: string,
+): Promise<void> {
   await tx`
     insert into alert_email_confirmations as c (account_id, address) values (${accountId}, ${address})
     on conflict (account_id) do update set

@@ -31,11 +31,7 @@ export async function listDueAccounts(sql: Sql, most: number): Promise<string[]>
 }
 
 /** @returns undefined if another replica has it, or the account's pause has not ended */
-export async function leaseMailing(
-  sql: Sql,
-  accountId: string,
-  seconds: number,
-): Promise<Lease | undefined> {
+export async function leaseMailing(sql: Sql, accountId: string, seconds: number): Promise<Lease | undefined> {
   const [row] = await sql<{ leases: bigint; failures: number; unlisted: number }[]>`
     insert into alert_mailings as m (account_id, leases, next_mail_at)
     values (${accountId}, 1, clock_timestamp() + ${seconds}::int * interval '1 second')

@@ -9,7 +9,7 @@ import { giveBackAllowances, ofAccount, takeAllowances } from './allowance-queri
 import { leaseSeconds, wasRefused } from './mail.ts'
 import type { SendMail } from './mail.ts'
 import {
-    endLease,
+  endLease,
   leaseMailing,
   listDueAccounts,
   recordLogged,

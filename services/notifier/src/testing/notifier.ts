@@ -30,7 +30,10 @@ import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { givenEvent, publish } from './events.ts'
 
 type Options = Partial<
-  Pick<NotifierOptions, 'backoffSeconds' | 'slots' | 'alertEmail' | 'sendMail' | 'publicUrl' | 'allowedNetworks'>
+  Pick<
+    NotifierOptions,
+    'backoffSeconds' | 'slots' | 'alertEmail' | 'sendMail' | 'publicUrl' | 'allowedNetworks'
+  >
 > & {
   receiver?: Pick<HttpsReceiver, 'caFile'>
 }

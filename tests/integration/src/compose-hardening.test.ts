@@ -1,0 +1,166 @@
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { allManifests, componentNames } from './manifests.ts'
+
+interface ComposeService {
+  read_only?: boolean
+  cap_drop?: string[]
+  cap_add?: string[]
+  security_opt?: string[]
+  privileged?: boolean
+  user?: string
+  pids_limit?: number
+  mem_limit?: string
+  networks?: string[]
+  network_mode?: string
+  ports?: string[]
+}
+interface Compose {
+  services: Record<string, ComposeService>
+  networks: Record<string, { internal?: boolean; driver_opts?: Record<string, string> } | null>
+}
+interface Workload {
+  template: {
+    spec: {
+      securityContext: { runAsUser: number; runAsGroup: number; seccompProfile: { type: string } }
+      containers: {
+        resources: { limits: { memory: string } }
+        securityContext: {
+          allowPrivilegeEscalation: boolean
+          readOnlyRootFilesystem: boolean
+          capabilities: { drop: string[] }
+        }
+      }[]
+    }
+  }
+}
+interface Peer {
+  podSelector?: { matchLabels: Record<string, string> }
+  ipBlock?: object
+}
+interface Policy {
+  podSelector: { matchLabels?: Record<string, string> }
+  ingress?: { ports: { port: string | number }[]; from: Peer[] }[]
+  egress: { to: Peer[] }[]
+}
+
+const nameLabel = 'app.kubernetes.io/name'
+const manifests = await allManifests()
+const read = async (file: string) =>
+  parse(await readFile(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8'), {
+    merge: true,
+    // compose has tags of its own.
+    logLevel: 'error',
+  }) as Compose
+const compose = await read('compose.yaml')
+const cluster = await read('compose.cluster.yaml')
+
+function manifest<Spec>(kind: string, name: string): Spec {
+  const found = manifests.filter((each) => each.kind === kind && each.metadata.name === name)
+  expect(found, `${kind} ${name}`).toHaveLength(1)
+  return found[0]!.spec
+}
+
+/** What a container may do, in the words of compose. */
+function rightsOf(kind: string, name: string) {
+  const { securityContext: pod, containers } = manifest<Workload>(kind, name).template.spec
+  const { securityContext: container, resources } = containers[0]!
+  expect(pod.seccompProfile.type, name).toBe('RuntimeDefault')
+  return {
+    read_only: container.readOnlyRootFilesystem,
+    cap_drop: container.capabilities.drop,
+    security_opt: container.allowPrivilegeEscalation ? [] : ['no-new-privileges:true'],
+    user: `${pod.runAsUser}:${pod.runAsGroup}`,
+    mem_limit: resources.limits.memory.replace(/Mi$/, 'm'),
+  }
+}
+
+/** Those with which a service of the compose file shares a network. */
+function neighboursOf(name: string): string[] {
+  const { networks = [] } = compose.services[name]!
+  return Object.entries(compose.services)
+    .filter(([other, service]) => other !== name && service.networks?.some((each) => networks.includes(each)))
+    .map(([other]) => other)
+    .toSorted()
+}
+
+const workloads: [string, string, ComposeService][] = [
+  ...componentNames.map((name): [string, string, ComposeService] => [
+    'Deployment',
+    name,
+    compose.services[name]!,
+  ]),
+  ['StatefulSet', 'nats', compose.services['nats']!],
+  ['StatefulSet', 'nats', cluster.services['nats-2']!],
+  ['StatefulSet', 'nats', cluster.services['nats-3']!],
+]
+
+test.each(workloads)('%s %s has the same rights and limits in compose', (kind, name, service) => {
+  expect(service).toMatchObject(rightsOf(kind, name))
+  expect(service.cap_add).toBeUndefined()
+})
+
+test('every service of the compose file is hardened, PostgreSQL and the maker of secrets too', () => {
+  for (const [name, service] of Object.entries(compose.services)) {
+    expect(service, name).toMatchObject({
+      read_only: true,
+      cap_drop: ['ALL'],
+      security_opt: ['no-new-privileges:true'],
+      user: expect.any(String),
+      pids_limit: expect.any(Number),
+      mem_limit: expect.stringMatching(/^\d+[mg]$/),
+    })
+    expect(service.privileged, name).toBeUndefined()
+    // Not the network that all share when none is named.
+    expect(service.network_mode ?? service.networks, name).toBeDefined()
+  }
+  // Root, without a network, for the moment in which it gives files away.
+  const asRoot = Object.entries(compose.services).filter(([, { user }]) => /^(0|root)\b/.test(user ?? ''))
+  expect(asRoot.map(([name, { network_mode: mode }]) => [name, mode])).toEqual([['secrets', 'none']])
+  const added = Object.entries(compose.services).filter(([, service]) => service.cap_add !== undefined)
+  expect(added.map(([name]) => name)).toEqual(['secrets'])
+})
+
+test.each([
+  ['nats', 4222],
+  ['postgres', 5432],
+])('%s shares a network with exactly the services that Kubernetes lets in', (name, port) => {
+  const { ingress = [] } = manifest<Policy>('NetworkPolicy', name)
+  const admitted = ingress
+    .filter(({ ports }) => ports.some((each) => each.port === port))
+    .flatMap(({ from }) => from.map(({ podSelector }) => podSelector?.matchLabels[nameLabel]))
+  expect(neighboursOf(name)).toEqual(admitted.toSorted())
+  expect(neighboursOf(name)).not.toContain('gateway')
+  for (const network of compose.services[name]!.networks!) {
+    expect(compose.networks[network], network).toMatchObject({ internal: true })
+  }
+})
+
+test('the internet is reached by the services that Kubernetes lets out, and the only published port is the gateway’s', () => {
+  const translated = Object.entries(compose.networks)
+    .filter(([, network]) => !network?.internal)
+    .filter(
+      ([, network]) => network?.driver_opts?.['com.docker.network.bridge.enable_ip_masquerade'] !== 'false',
+    )
+    .map(([name]) => name)
+  const out = Object.entries(compose.services)
+    .filter(([, { networks = [] }]) => networks.some((network) => translated.includes(network)))
+    .map(([name]) => name)
+  const allowed = manifests
+    .filter(({ kind }) => kind === 'NetworkPolicy')
+    .map(({ spec }) => spec as Policy)
+    .filter(({ egress }) => egress.some(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined)))
+    .map(({ podSelector }) => podSelector.matchLabels?.[nameLabel])
+  expect(out.toSorted()).toEqual(allowed.toSorted())
+  // The engine takes the way out that is first by name.
+  for (const name of out) {
+    const open = compose.services[name]!.networks!.filter((network) => !compose.networks[network]?.internal)
+    expect(translated, name).toContain(open.toSorted()[0])
+  }
+  const published = Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)
+  expect(published.map(([name, { ports }]) => [name, ports])).toEqual([
+    ['gateway', [expect.stringMatching(/^127\.0\.0\.1:/)]],
+  ])
+})
