@@ -17,8 +17,8 @@ let project: string
 beforeAll(async () => {
   const folder = await mkdtempDisposable(join(tmpdir(), 'licensing-sdk-'))
   project = folder.path
-  const { packageManager } = JSON.parse(await readFile(join(workspace, 'package.json'), 'utf8'))
-  await run('npx', ['--yes', packageManager, 'pack', '--pack-destination', project], { cwd: sdk })
+  const pnpm = join(workspace, 'tools', 'pnpm', 'pnpm.mjs')
+  await run(process.execPath, [pnpm, 'pack', '--pack-destination', project], { cwd: sdk })
   const [tarball = ''] = await readdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   // Its dependencies are taken from here, so that nothing has to be fetched.

@@ -28,12 +28,9 @@ async function unpack(tarball: string, target: string): Promise<void> {
 }
 
 async function pack(name: string): Promise<void> {
-  const { packageManager } = JSON.parse(await readFile(join(CHECKOUT, 'package.json'), 'utf8')) as Record<
-    string,
-    string
-  >
   const target = join(folder.path, `${name}.tgz`)
-  await run('npx', ['--yes', packageManager!, 'pack', '--out', target], { cwd: join(CHECKOUT, name) })
+  const pnpm = join(CHECKOUT, 'tools/pnpm/pnpm.mjs')
+  await run(process.execPath, [pnpm, 'pack', '--out', target], { cwd: join(CHECKOUT, name) })
   await unpack(target, theirs(name))
 }
 

@@ -29,16 +29,13 @@ function isInstalled() {
 }
 
 function install() {
-  const { packageManager } = JSON.parse(readFileSync(`${checkout}package.json`, 'utf8'))
-  process.stderr.write(`installing the dependencies with ${packageManager} (the first time takes a minute)\n`)
-  const args = ['--yes', packageManager, 'install', '--frozen-lockfile', '--reporter=append-only']
-  const result = spawnSync('npx', args, {
+  process.stderr.write('installing the dependencies with pnpm (the first time takes a minute)\n')
+  const args = [`${checkout}tools/pnpm/pnpm.mjs`, 'install', '--frozen-lockfile', '--reporter=append-only']
+  const result = spawnSync(process.execPath, args, {
     cwd: checkout,
     // Its progress is no output of ours: scripts read standard output.
     stdio: ['ignore', process.stderr, process.stderr],
     env: { ...process.env, CI: 'true' },
-    // There it is a command file, which only a shell runs.
-    shell: process.platform === 'win32',
   })
   if (result.status === 0) return
   const why = result.error ? result.error.message : `it ended with ${result.status ?? result.signal}`
@@ -46,7 +43,7 @@ function install() {
     `\nThe dependencies could not be installed (${why}).\n` +
       'The reason is printed above. The most frequent cause is that the npm registry cannot be reached: check `npm ping` (behind a\n' +
       'proxy: npm config set proxy …, with a mirror: npm config set registry …) and run this again, or by hand:\n' +
-      `npx ${packageManager} install\n`,
+      'node tools/pnpm/pnpm.mjs install\n',
   )
   rmSync(lockFolder, { recursive: true, force: true })
   process.exit(1)

@@ -5,18 +5,24 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 
-/** A checkout with nothing installed, and an `npx` in its place that notes its arguments and runs `script`. */
+/** A checkout with nothing installed, and a pnpm in its place that notes its arguments and runs `script`. */
 async function givenCheckout(script: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'licensing-local-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   await mkdir(join(folder, 'deploy/local/src'), { recursive: true })
   await copyFile(new URL('install.mjs', import.meta.url), join(folder, 'deploy/local/src/install.mjs'))
-  await writeFile(join(folder, 'package.json'), '{"packageManager":"pnpm@1.2.3"}')
   await writeFile(join(folder, 'pnpm-lock.yaml'), 'locked: 1\n')
-  await mkdir(join(folder, 'bin'))
-  const npx = `#!/bin/sh\necho "$@" >> "${folder}/calls"\n${script}\n`
-  await writeFile(join(folder, 'bin/npx'), npx, { mode: 0o755 })
+  await givenPnpm(folder, script)
   return folder
+}
+
+async function givenPnpm(folder: string, script: string): Promise<void> {
+  await mkdir(join(folder, 'tools/pnpm'), { recursive: true })
+  const shell = `echo "$@" >> "${folder}/calls"\n${script}\n`
+  const program = `import { spawnSync } from 'node:child_process'
+const args = ['-c', ${JSON.stringify(shell)}, 'pnpm', ...process.argv.slice(2)]
+process.exitCode = spawnSync('/bin/sh', args, { stdio: 'inherit' }).status`
+  await writeFile(join(folder, 'tools/pnpm/pnpm.mjs'), program)
 }
 
 const INSTALLS = `sleep 0.3
@@ -25,8 +31,7 @@ cp pnpm-lock.yaml node_modules/.pnpm/lock.yaml
 touch node_modules/.bin/node`
 
 async function install(folder: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const env = { PATH: `${join(folder, 'bin')}:${process.env['PATH']}` }
-  const child = spawn(process.execPath, ['deploy/local/src/install.mjs'], { cwd: folder, env })
+  const child = spawn(process.execPath, ['deploy/local/src/install.mjs'], { cwd: folder })
   const code = new Promise<number>((resolve) => child.once('close', resolve))
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])
   return { code: await code, stdout, stderr }
@@ -37,7 +42,7 @@ const calls = async (folder: string) => (await readFile(join(folder, 'calls'), '
 test('a fresh checkout is installed by the pinned pnpm, exactly as locked, and standard output stays clean', async () => {
   const folder = await givenCheckout(INSTALLS)
   expect(await install(folder)).toMatchObject({ code: 0, stdout: '' })
-  expect(await calls(folder)).toEqual(['--yes pnpm@1.2.3 install --frozen-lockfile --reporter=append-only'])
+  expect(await calls(folder)).toEqual(['install --frozen-lockfile --reporter=append-only'])
 })
 
 test('nothing is done again until the lock file changes', async () => {
@@ -61,8 +66,10 @@ test('a failure says what to do, and does not stand in the way of the next try',
   const folder = await givenCheckout('exit 7')
   const failed = await install(folder)
   expect(failed.code).toBe(1)
-  expect(failed.stderr).toMatch(/could not be installed \(it ended with 7\)[^]*npx pnpm@1.2.3 install/)
-  await writeFile(join(folder, 'bin/npx'), `#!/bin/sh\n${INSTALLS}\n`, { mode: 0o755 })
+  expect(failed.stderr).toMatch(
+    /could not be installed \(it ended with 7\)[^]*node tools\/pnpm\/pnpm.mjs install/,
+  )
+  await givenPnpm(folder, INSTALLS)
   expect(await install(folder)).toMatchObject({ code: 0 })
 })
 

@@ -40,9 +40,8 @@ export async function buildRelease(
     for (const target of components) await buildImage(source, target, tag)
     return tag
   }
-  const { packageManager } = await readPackage(source)
-  const install = ['--yes', packageManager, 'install', '--frozen-lockfile', '--prefer-offline']
-  await run('npx', [...install, '--prod', '--filter', '@licensing/images...'], { cwd: source })
+  const install = [join(CHECKOUT, 'tools/pnpm/pnpm.mjs'), 'install', '--frozen-lockfile', '--prefer-offline']
+  await run(process.execPath, [...install, '--prod', '--filter', '@licensing/images...'], { cwd: source })
   await run(process.execPath, ['deploy/images/src/bundle.ts'], { cwd: source })
   return join(source, 'deploy/images/dist')
 }
@@ -69,11 +68,4 @@ async function buildImage(context: string, target: string, tag: string): Promise
     env: { ...process.env, DOCKER_BUILDKIT: '1' },
     maxBuffer: 64 * 1024 * 1024,
   })
-}
-
-async function readPackage(folder: string): Promise<{ packageManager: string }> {
-  const { default: parsed } = (await import(join(folder, 'package.json'), { with: { type: 'json' } })) as {
-    default: { packageManager: string }
-  }
-  return parsed
 }

@@ -15,10 +15,13 @@ const read = (file: string) => readFileSync(join(CHECKOUT, file), 'utf8')
 const find = (pattern: string) =>
   globSync(pattern, { cwd: CHECKOUT, exclude: ['**/node_modules', '**/dist'] }).toSorted()
 
-const packages = find('{*,*/*}/package.json').map((file) => ({
-  folder: file.slice(0, -'/package.json'.length),
-  manifest: JSON.parse(read(file)) as Manifest,
-}))
+const packages = find('{*,*/*}/package.json')
+  // pnpm itself, which is no part of the workspace.
+  .filter((file) => file !== 'tools/pnpm/package.json')
+  .map((file) => ({
+    folder: file.slice(0, -'/package.json'.length),
+    manifest: JSON.parse(read(file)) as Manifest,
+  }))
 
 test('a package exports modules by name, each of which is there and is imported by another package', () => {
   const files = find('{proto,packages,gateway,portal,services,sdk,cli,deploy,tests}/**/*.{ts,tsx,mjs}').map(
