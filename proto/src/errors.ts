@@ -112,8 +112,10 @@ const kinds = {
     grpc: 8,
     http: 409,
     title: 'Limit reached',
-    meaning: 'The licence has reached its maximum number of activations.',
-    remedy: 'Deactivate another installation, or ask the vendor to allow more activations.',
+    meaning:
+      'The licence has reached its maximum number of activations. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.',
+    remedy:
+      'Deactivate another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more.',
   },
   quota_exceeded: {
     grpc: 8,

@@ -90,7 +90,7 @@ export const activationRoutes: Route[] = [
     tag,
     summary: 'Deactivate an installation',
     description:
-      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed.',
+      'Call it when the product is uninstalled or moved to another machine. The token can no longer be refreshed. The first ten calls for a licence on a UTC day free their place at once; the place of each further one counts against `max_activations` until its last token ends.',
     audience: 'activation',
     exists: checkActivation,
     handle: async ({ services, params, token }) => {

@@ -2616,7 +2616,7 @@ export interface components {
         'application/problem+json': components['schemas']['Problem']
       }
     }
-    /** @description `limit_reached`: The licence has reached its maximum number of activations. Deactivate another installation, or ask the vendor to allow more activations. */
+    /** @description `limit_reached`: The licence has reached its maximum number of activations. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when. Deactivate another installation, wait until the time in `detail`, or ask the vendor to free an activation or to allow more. */
     limit_reached: {
       headers: {
         [name: string]: unknown
@@ -7013,7 +7013,7 @@ export interface operations {
       }
       404: components['responses']['not_found']
       /**
-       * @description `limit_reached`: The licence has reached its maximum number of activations.
+       * @description `limit_reached`: The licence has reached its maximum number of activations. After ten deactivations by products on one UTC day, each further one counts until its last token ends; `detail` says until when.
        *
        *     `quota_exceeded`: The account has reached its quota for this resource; `limit` is the quota.
        *

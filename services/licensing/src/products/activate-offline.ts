@@ -7,7 +7,7 @@ import type { ActivateOfflineRequest } from '@licensing/proto/products'
 import { ensureRootKeys } from '../root-keys/ensure-root-keys.ts'
 import { findCurrentRootKeys } from '../root-keys/root-key-queries.ts'
 import { signKeySet } from '../root-keys/root-key.ts'
-import { recordActivation } from './activate.ts'
+import { recordedPlace } from './activate.ts'
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from './dependencies.ts'
 import type { GivePlace } from './give-place.ts'
@@ -31,15 +31,18 @@ export async function activateOffline(
   const { days, accountId, applicationId, fingerprint, nonce } = request
   checkNonce(nonce)
   if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
-  const place = await givePlace(request, { accountId, applicationId })
-  await recordActivation(deps, place)
+  const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
+  const place = await recordedPlace(
+    deps,
+    () => givePlace(request, { accountId, applicationId }),
+    settings.lifeSeconds,
+  )
   const subject = {
     ...(await tokenSubject(deps, place.activationId, place.licence)),
     offline: { fingerprint },
     nonce,
   }
   const keys = await deps.keys.latest(applicationId)
-  const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
   const grant = await grantToken(subject, keys, settings, place.now)
   // Before the file is handed out: the key is published for as long as the file is good.
   if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {

@@ -9,6 +9,8 @@ export interface CallHome {
   productVersion: string
   /** ISO 8601. */
   seenAt: string
+  /** When the token ends that the product gets for this call, ISO 8601; null where it gets none. */
+  tokenEndsAt: string | null
 }
 
 /**
@@ -16,16 +18,21 @@ export interface CallHome {
  * that two of these never wait for each other. A licence is locked at its first call alone, and left out where
  * another transaction holds it: an archive, which may take a while, delays no calls of other plans.
  *
- * @returns the licences that are still to be marked as seen
+ * @returns the licences that are still to be marked as seen, and the activations that have been freed
  */
-export async function recordCallHomes(sql: Sql, calls: CallHome[]): Promise<Set<string>> {
+export async function recordCallHomes(
+  sql: Sql,
+  calls: CallHome[],
+): Promise<{ unmarked: Set<string>; gone: Set<string> }> {
   const column = <K extends keyof CallHome>(name: K) => calls.map((call) => call[name])
-  const rows = await sql<{ id: string }[]>`
+  const rows = await sql<{ licence_id: string | null; activation_id: string | null }[]>`
     with call as materialized (
       select * from unnest(
         ${column('activationId')}::text[], ${column('licenceId')}::text[], ${column('applicationId')}::text[],
-        ${column('host')}::text[], ${column('productVersion')}::text[], ${column('seenAt')}::text[]::timestamptz[]
-      ) with ordinality as call (activation_id, licence_id, application_id, host, product_version, seen_at, place)
+        ${column('host')}::text[], ${column('productVersion')}::text[], ${column('seenAt')}::text[]::timestamptz[],
+        ${column('tokenEndsAt')}::text[]::timestamptz[]
+      ) with ordinality as call (activation_id, licence_id, application_id, host, product_version, seen_at,
+        token_ends_at, place)
     ),
     unseen as materialized (
       select l.id from licences l where l.id in (select licence_id from call) and not l.seen
@@ -37,7 +44,9 @@ export async function recordCallHomes(sql: Sql, calls: CallHome[]): Promise<Set<
       update licences l set seen = true from free where l.id = free.id
     ),
     latest as materialized (
-      select distinct on (activation_id) * from call order by activation_id, place desc
+      select distinct on (activation_id) activation_id, host, product_version, seen_at,
+        max(token_ends_at) over (partition by activation_id) as token_ends_at
+      from call order by activation_id, place desc
     ),
     held as materialized (
       select a.id from activations a join latest on latest.activation_id = a.id order by a.id for update of a
@@ -45,7 +54,8 @@ export async function recordCallHomes(sql: Sql, calls: CallHome[]): Promise<Set<
     moved as (
       update activations a
       set host = latest.host, product_version = latest.product_version,
-        last_seen_at = greatest(a.last_seen_at, latest.seen_at)
+        last_seen_at = greatest(a.last_seen_at, latest.seen_at),
+        token_ends_at = greatest(a.token_ends_at, latest.token_ends_at)
       from latest join held on held.id = latest.activation_id where a.id = latest.activation_id
     ),
     active as (
@@ -63,8 +73,13 @@ export async function recordCallHomes(sql: Sql, calls: CallHome[]): Promise<Set<
       insert into call_homes (licence_id, host, product_version, seen_at)
       select licence_id, host, product_version, seen_at from call order by place
     )
-    select id from unseen except select id from free`
-  return new Set(rows.map((row) => row.id))
+    (select id as licence_id, null as activation_id from unseen except select id, null from free)
+    union all
+    (select null, activation_id from latest except select null, id from held)`
+  return {
+    unmarked: new Set(rows.flatMap((row) => row.licence_id ?? [])),
+    gone: new Set(rows.flatMap((row) => row.activation_id ?? [])),
+  }
 }
 
 /** Marks licences that called home for the first time while others held them. */

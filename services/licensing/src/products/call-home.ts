@@ -7,11 +7,14 @@ import { markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
 /** Records calls; those that come together share one statement and one commit. */
-export function callHomeRecorder(sql: Database, patience: Patience): (call: CallHome) => Promise<void> {
+export function callHomeRecorder(sql: Database, patience: Patience): (call: CallHome) => Promise<boolean> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
-  const record = gather<CallHome, boolean>(async (calls) => {
-    const unmarked = await retrying(() => recordCallHomes(sql, calls))
-    return calls.map((call) => !unmarked.has(call.licenceId))
+  const record = gather<CallHome, { isMarked: boolean; isThere: boolean }>(async (calls) => {
+    const { unmarked, gone } = await retrying(() => recordCallHomes(sql, calls))
+    return calls.map((call) => ({
+      isMarked: !unmarked.has(call.licenceId),
+      isThere: !gone.has(call.activationId),
+    }))
   }, options)
   // Each for itself: a licence that an archive holds delays no other.
   const mark = gather<string, void>(
@@ -27,7 +30,8 @@ export function callHomeRecorder(sql: Database, patience: Patience): (call: Call
     { ...options, queueOf: (licenceId) => licenceId },
   )
   return async (call) => {
-    const marked = await record(call)
-    if (!marked) await mark(call.licenceId)
+    const { isMarked, isThere } = await record(call)
+    if (!isMarked) await mark(call.licenceId)
+    return isThere
   }
 }

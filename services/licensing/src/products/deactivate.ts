@@ -2,11 +2,11 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { transaction } from '@licensing/database/transaction'
 import type { DeactivateRequest } from '@licensing/proto/products'
-import { freeActivation } from './activation-queries.ts'
+import { byProduct, freeActivation } from './activation-queries.ts'
 import { authenticate, noActivation } from './authenticate.ts'
 import type { ProductDependencies } from './dependencies.ts'
 
-/** Frees the activation's place. */
+/** Frees the activation; `freeActivation` says when its place is free. */
 export async function deactivate(
   deps: ProductDependencies,
   request: DeactivateRequest,
@@ -16,7 +16,7 @@ export async function deactivate(
   const freed = await deps.patience((hurry) =>
     transaction(deps.sql, (tx) => {
       hurry(tx)
-      return freeActivation(tx, licence, found.activation_id, 'product')
+      return freeActivation(tx, licence, found.activation_id, byProduct)
     }),
   )
   if (!freed) throw noActivation()

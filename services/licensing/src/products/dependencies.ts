@@ -22,8 +22,12 @@ export interface ProductDependencies {
   encryption: EncryptionKeys
   snapshots: Snapshots
   tokens: TokenSettings
-  /** Resolves when the call is recorded. Calls that come together are written together. */
-  callHome: (call: CallHome) => Promise<void>
+  /**
+   * Resolves when the call is recorded. Calls that come together are written together.
+   *
+   * @returns whether the activation is still there
+   */
+  callHome: (call: CallHome) => Promise<boolean>
   /** Lets another purchase that stands take over a licence whose own has ended. @returns whether one did */
   takeOver: (licenceId: string) => Promise<boolean>
   now: () => Date

@@ -31,7 +31,7 @@ interface Application {
 type Outcome =
   | { kind: 'placed'; activationId: string; created: boolean; licence: ProductLicence; now: Date }
   | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
-  | { kind: 'full'; places: number }
+  | { kind: 'full'; places: number; held: number; heldUntil: Date | null }
   | { kind: 'over quota'; quota: number }
   | { kind: 'unknown' }
 
@@ -113,25 +113,28 @@ async function givePlaces(
   const given = new Map<Applicant, { activationId: string; created: boolean }>()
   if (applicants.length === 0) return { given, refusal: { kind: 'unknown' } }
   const fingerprints = applicants.map((applicant) => applicant.fingerprint)
-  const { taken, quota, known } = await findPlaces(tx, licence, fingerprints)
+  const { taken, held, heldUntil, quota, known, holding } = await findPlaces(tx, licence, fingerprints)
   const places = licence.max_activations ?? Number.POSITIVE_INFINITY
-  const free = Math.min(places, quota) - taken
+  const freeBefore = Math.min(places, quota) - taken - held
+  let free = freeBefore
   const added: NewActivation[] = []
   for (const applicant of applicants) {
     const { fingerprint, host, productVersion } = applicant
     const activationId = known.get(fingerprint)
+    const ownUntil = holding.get(fingerprint) ?? null
     if (activationId !== undefined) given.set(applicant, { activationId, created: false })
-    else if (added.length < free) {
+    else if (ownUntil !== null || free > 0) {
       const id = newId('act')
-      added.push({ id, fingerprint, host, productVersion })
+      if (ownUntil === null) free -= 1
+      added.push({ id, fingerprint, host, productVersion, heldUntil: ownUntil })
       known.set(fingerprint, id)
       given.set(applicant, { activationId: id, created: true })
     }
   }
   if (added.length > 0) await insertActivations(tx, licence, added)
   // Decisions 10: the licence's own limit comes before the quota.
-  const isFull = places <= taken + added.length
-  return { given, refusal: isFull ? { kind: 'full', places } : { kind: 'over quota', quota } }
+  const isFull = places <= taken + held + freeBefore - free
+  return { given, refusal: isFull ? { kind: 'full', places, held, heldUntil } : { kind: 'over quota', quota } }
 }
 
 function placed(outcome: Outcome): Outcome & { kind: 'placed' } {
@@ -141,15 +144,23 @@ function placed(outcome: Outcome): Outcome & { kind: 'placed' } {
     case 'refused':
       throw refused(outcome.reason)
     case 'full':
-      throw new ServiceError(
-        'limit_reached',
-        `the licence is active on as many installations as it allows (${outcome.places}): deactivate one of them first`,
-      )
+      throw new ServiceError('limit_reached', whyFull(outcome))
     case 'over quota':
       throw quotaExceeded('activations', outcome.quota)
     case 'unknown':
       throw unknownKey()
   }
+}
+
+function whyFull({ places, held, heldUntil }: Outcome & { kind: 'full' }): string {
+  if (heldUntil === null) {
+    return `the licence is active on as many installations as it allows (${places}): deactivate one of them first`
+  }
+  return (
+    `the licence allows ${places} activations, and ${held} that products deactivated still count: ` +
+    `more than ten were deactivated on one day, and each further one counts until its last token ends, ` +
+    `the next at ${heldUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
+  )
 }
 
 function unknownKey(): ServiceError {

@@ -1,22 +1,26 @@
-import type { RefreshActivationRequest } from '@licensing/proto/products'
 import type { ActivatedLicence } from './activation-queries.ts'
-import { authenticate } from './authenticate.ts'
+import { noActivation } from './authenticate.ts'
 import type { ProductDependencies } from './dependencies.ts'
 import { checkInstallation } from './check-installation.ts'
 
-/** Records where a product runs, whatever the licence's status. */
+/**
+ * Records where a product runs, whatever the licence's status.
+ *
+ * @param tokenEndsAt end of the token that it gets for the call
+ */
 export async function recordCallHome(
   deps: ProductDependencies,
-  request: RefreshActivationRequest,
-): Promise<ActivatedLicence> {
-  const licence = await authenticate(deps, request)
-  const installation = checkInstallation(request)
-  await deps.callHome({
+  licence: ActivatedLicence,
+  request: { host: string; productVersion: string },
+  tokenEndsAt?: Date,
+): Promise<void> {
+  const isThere = await deps.callHome({
     activationId: licence.activation_id,
     licenceId: licence.id,
     applicationId: licence.application_id,
-    ...installation,
+    ...checkInstallation(request),
     seenAt: deps.now().toISOString(),
+    tokenEndsAt: tokenEndsAt?.toISOString() ?? null,
   })
-  return licence
+  if (!isThere) throw noActivation()
 }

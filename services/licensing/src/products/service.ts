@@ -23,7 +23,7 @@ export function productService(deps: ProductDependencies) {
     ),
     refreshActivation: (request) => refreshActivation(deps, request),
     recordCallHome: async (request) => {
-      await recordCallHome(deps, request)
+      await recordCallHome(deps, await authenticate(deps, request), request)
       return {}
     },
     deactivate: (request) => deactivate(deps, request),

@@ -34,7 +34,13 @@ export interface Grant {
   refreshAfter: Date
 }
 
-/** Signs a token. It never outlives the licence (decisions 4), and is to be renewed at half of its life. */
+/** When a token that is granted now ends: never later than the licence (decisions 4), and on a whole second. */
+export function tokenEnd(expiresOn: Date | null, lifeSeconds: number, now: Date): Date {
+  const licenceEnd = expiresOn?.getTime() ?? Number.POSITIVE_INFINITY
+  return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, licenceEnd) / 1000) * 1000)
+}
+
+/** Signs a token, which is to be renewed at half of its life. */
 export async function grantToken(
   subject: TokenSubject,
   keys: KeySet,
@@ -42,10 +48,7 @@ export async function grantToken(
   now: Date,
 ): Promise<Grant> {
   const issuedAt = Math.floor(now.getTime() / 1000)
-  const licenceEnd = subject.expiresOn
-    ? Math.floor(subject.expiresOn.getTime() / 1000)
-    : Number.POSITIVE_INFINITY
-  const expiresAt = Math.min(issuedAt + settings.lifeSeconds, licenceEnd)
+  const expiresAt = tokenEnd(subject.expiresOn, settings.lifeSeconds, now).getTime() / 1000
   const claims = {
     act: subject.activationId,
     plan_id: subject.planId,

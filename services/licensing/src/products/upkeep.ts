@@ -4,6 +4,7 @@ import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
+import { forgetFreedPlaces } from './activation-queries.ts'
 import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
 import { forgetOldCallHomes } from './upkeep-queries.ts'
@@ -16,6 +17,7 @@ interface UpkeepOptions {
   intervalMs?: number | undefined
 }
 
+const placesAtOnce = 1_000
 const usualIntervalMs = 60_000
 const callHomesKept = { keptDays: 90, roundHours: 24, licences: 500 }
 
@@ -24,6 +26,9 @@ export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOp
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
+      while (!signal.aborted && (await forgetFreedPlaces(sql, placesAtOnce)) >= placesAtOnce) {
+        // The next ones follow at once.
+      }
       while (!signal.aborted && (await transaction(sql, (tx) => forgetOldCallHomes(tx, callHomesKept)))) {
         // The next step follows at once.
       }
