@@ -158,6 +158,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'describeProcessorWebhook',
       'createProcessorWebhook',
     ),
+    grant('billing', QuotaService, 'setQuota'),
   ],
   licensing: [grant('catalog', CatalogService, 'getPlanCopy', 'listPlanCopies')],
   billing: [

@@ -4,7 +4,17 @@
  */
 export const closedSets = {
   // What an account may have only so many of: `quotas.ts` says how many.
-  quota: ['applications', 'api_keys', 'plans', 'entitlement_defs', 'webhook_endpoints', 'activations'],
+  quota: [
+    'applications',
+    'api_keys',
+    'plans',
+    'entitlement_defs',
+    'webhook_endpoints',
+    'activations',
+    'hosts',
+    'deactivations',
+    'idempotency_bytes',
+  ],
 
   // Catalog.
   scope: ['admin', 'read', 'revoke', 'issue'],

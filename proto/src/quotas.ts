@@ -1,37 +1,63 @@
 import type { Quota } from './closed-sets.ts'
 
-interface QuotaKind {
+interface Bound {
   /** What an account may have, where no operator has changed it. */
   usual: number
   /** The most that an operator can allow. */
   ceiling: number
-  /** In the plural, for the error of who has all of them. */
-  noun: string
   /** What is counted together: the things of an account, of one of its applications, or of one licence. */
   per: 'account' | 'application' | 'licence'
+}
+
+/** One more is refused. */
+interface Refusing extends Bound {
+  beyond: 'refused'
+  /** In the plural, for the error of the caller who has all of them. */
+  noun: string
   /** What makes a place free. */
   remedy: string
+}
+
+/** One more replaces the oldest: an installed product makes them, and cannot do anything about a refusal. */
+interface Replacing extends Bound {
+  beyond: 'replaced'
 }
 
 const operator = 'ask the operator to raise the quota'
 
 /** What an account may have of each thing that a vendor or a product can make. */
 export const quotas = {
-  applications: { usual: 100, ceiling: 100_000, noun: 'applications', per: 'account', remedy: operator },
+  applications: {
+    usual: 100,
+    ceiling: 100_000,
+    noun: 'applications',
+    per: 'account',
+    beyond: 'refused',
+    remedy: operator,
+  },
   api_keys: {
     usual: 500,
     ceiling: 100_000,
     noun: 'API keys in force',
     per: 'account',
+    beyond: 'refused',
     remedy: `revoke one that is not used any more, or ${operator}`,
   },
-  plans: { usual: 1_000, ceiling: 100_000, noun: 'plans', per: 'application', remedy: operator },
+  plans: {
+    usual: 1_000,
+    ceiling: 100_000,
+    noun: 'plans',
+    per: 'application',
+    beyond: 'refused',
+    remedy: operator,
+  },
   // A plan's copy for licensing is one message, which carries every definition.
   entitlement_defs: {
     usual: 500,
     ceiling: 2_000,
     noun: 'entitlement definitions',
     per: 'application',
+    beyond: 'refused',
     remedy: `delete one that is not used any more, or ${operator}`,
   },
   webhook_endpoints: {
@@ -39,6 +65,7 @@ export const quotas = {
     ceiling: 10_000,
     noun: 'enabled webhook endpoints',
     per: 'application',
+    beyond: 'refused',
     remedy: `delete one, or ${operator}`,
   },
   activations: {
@@ -46,6 +73,25 @@ export const quotas = {
     ceiling: 1_000_000,
     noun: 'activations',
     per: 'licence',
+    beyond: 'refused',
     remedy: `deactivate an installation, or ${operator}`,
   },
-} as const satisfies Record<Quota, QuotaKind>
+  // Hosts on which a licence was seen: no fewer than its activations.
+  hosts: { usual: 10_000, ceiling: 1_000_000, per: 'licence', beyond: 'replaced' },
+  // Entries of a licence's history for activations that products freed.
+  deactivations: { usual: 1_000, ceiling: 100_000, per: 'licence', beyond: 'replaced' },
+  // Answers that are kept for 24 hours, so that a repetition with the same Idempotency-Key gets them again.
+  idempotency_bytes: {
+    usual: 2 ** 30,
+    ceiling: 2 ** 40,
+    noun: 'bytes of answers kept for Idempotency-Key in 24 hours',
+    per: 'account',
+    beyond: 'refused',
+    remedy: `nothing was done: call without the header where a repetition does no harm, try again later, or ${operator}`,
+  },
+} as const satisfies Record<Quota, Refusing | Replacing>
+
+/** Quotas beyond which one more is refused. */
+export type RefusingQuota = {
+  [K in Quota]: (typeof quotas)[K]['beyond'] extends 'refused' ? K : never
+}[Quota]

@@ -25,7 +25,7 @@ export function errorsOf(route: Route): ErrorCode[] {
     if (!route.rawBody && bodySchema(route)) codes.add('validation_failed')
   }
   if (route.query) codes.add('validation_failed')
-  if (takesIdempotencyKey(route)) codes.add('idempotency_mismatch')
+  if (takesIdempotencyKey(route)) codes.add('idempotency_mismatch').add('quota_exceeded')
   if (route.needsIdempotencyKey) codes.add('idempotency_key_required')
   codes.add('rate_limited').add('internal').add('unavailable')
   return [...codes].toSorted((a, b) => errorCatalogue[a].http - errorCatalogue[b].http)

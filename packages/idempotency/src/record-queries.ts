@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { ServedKey } from '@licensing/grpc/call-context'
+import { quotaValue } from '@licensing/quotas/quota-queries'
 
 export interface KeptRecord {
   body_hash: Buffer
@@ -41,6 +42,9 @@ export async function findRecord(sql: Sql, record: ServedKey): Promise<KeptRecor
   return row
 }
 
+// A record's other columns, and its entries in the indexes.
+const bytesBesideAnswer = 512
+
 /** A finished answer stays as it is. */
 export async function keepAnswer(
   sql: Sql,
@@ -48,8 +52,23 @@ export async function keepAnswer(
   kept: { answer: Uint8Array; isFinished: boolean },
 ): Promise<void> {
   await sql`
-    update idempotency_keys set answer = ${Buffer.from(kept.answer)}, is_finished = ${kept.isFinished}
-    where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished`
+    with kept as (
+      update idempotency_keys set answer = ${Buffer.from(kept.answer)}, is_finished = ${kept.isFinished}
+      where account_id = ${accountId} and path = ${path} and key = ${key} and not is_finished
+      returning account_id
+    )
+    insert into idempotency_usage as u (account_id, hour, shard, bytes)
+    select account_id, date_trunc('hour', now()), pg_backend_pid() % 8, ${kept.answer.length + bytesBesideAnswer}::int
+    from kept
+    on conflict (account_id, hour, shard) do update set bytes = u.bytes + excluded.bytes`
+}
+
+/** How many bytes of answers are kept for an account, and how many its quota allows. */
+export async function findUsage(sql: Sql, accountId: string): Promise<{ used: bigint; most: bigint }> {
+  const [row] = await sql<{ used: bigint; most: bigint }[]>`
+    select coalesce(sum(bytes), 0)::bigint as used, ${quotaValue(sql, accountId, 'idempotency_bytes')} as most
+    from idempotency_usage where account_id = ${accountId} and hour > now() - ${retention}::interval - interval '1 hour'`
+  return row!
 }
 
 /** A finished answer stays. */
@@ -67,5 +86,6 @@ export async function deleteOldRecords(sql: Sql, most: number): Promise<number> 
       select ctid from idempotency_keys where created_at <= now() - ${retention}::interval
       order by created_at limit ${most} for update skip locked
     ))`
+  await sql`delete from idempotency_usage where hour <= now() - ${retention}::interval - interval '1 hour'`
   return deleted.count
 }

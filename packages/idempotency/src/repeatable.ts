@@ -1,14 +1,15 @@
 import { create, fromBinary } from '@bufbuild/protobuf'
 import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
-import type { Database } from '@licensing/database/connect'
+import type { Database, Sql } from '@licensing/database/connect'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
 import { createTurns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
+import { quotaExceeded } from '@licensing/quotas/quota'
 import { AnsweredBefore, bytesOf } from './once.ts'
 import { startProgress } from './progress.ts'
-import { findRecord, keepAnswer } from './record-queries.ts'
+import { findRecord, findUsage, keepAnswer } from './record-queries.ts'
 import type { KeptRecord } from './record-queries.ts'
 
 /**
@@ -33,7 +34,8 @@ interface RepeatableDependencies {
 
 /**
  * Makes handlers repeatable: a call whose key was answered within 24 hours is answered with that, and its handler is not
- * run; another body is `idempotency_mismatch`. A call that fails keeps nothing. Calls with the same key that arrive
+ * run; another body is `idempotency_mismatch`. If the answers of an account take all of its quota, a new key is refused with
+ * `quota_exceeded`, and nothing is done. A call that fails keeps nothing. Calls with the same key that arrive
  * together follow one another here, without a connection of the database in hand.
  *
  * @example
@@ -57,6 +59,7 @@ async function answerOnce<O extends DescMessage>(
   handle: (begun?: MessageShape<O>) => Promise<MessageInitShape<O>>,
 ): Promise<MessageInitShape<O>> {
   let record = await findRecord(deps.sql, key)
+  if (!record) await checkRoom(deps.sql, key.accountId)
   for (;;) {
     if (record) checkSame(key, record)
     key.replayed = record !== undefined
@@ -71,6 +74,15 @@ async function answerOnce<O extends DescMessage>(
       record = error.record
     }
   }
+}
+
+/**
+ * Before anything is done: an answer that could not be kept would be a change that a repetition makes again. Calls that
+ * come at the same time may exceed the quota by their own answers.
+ */
+async function checkRoom(sql: Sql, accountId: string): Promise<void> {
+  const { used, most } = await findUsage(sql, accountId)
+  if (used >= most) throw quotaExceeded('idempotency_bytes', Number(most))
 }
 
 function checkSame(key: ServedKey, record: KeptRecord): void {

@@ -2,18 +2,23 @@ import type { Sql } from '@licensing/database/connect'
 import type { Quota } from '@licensing/proto/closed-sets'
 import { quotas } from '@licensing/proto/quotas'
 
-/** How many the account may have, as a value in a query. */
-export function quotaValue(sql: Sql, accountId: string, quota: Quota) {
+/**
+ * How many the account may have, as a value in a query.
+ *
+ * @param account its id, or the column of the query that has it
+ */
+export function quotaValue(sql: Sql, account: string | { column: string }, quota: Quota) {
+  const accountId = typeof account === 'string' ? sql`${account}` : sql(account.column)
   return sql`coalesce(
     (select most from account_quotas where account_id = ${accountId} and quota = ${quota}),
     ${quotas[quota].usual}
-  )::int`
+  )::bigint`
 }
 
 /** How many the account may have. */
 export async function findQuota(sql: Sql, accountId: string, quota: Quota): Promise<number> {
-  const [row] = await sql<{ most: number }[]>`select ${quotaValue(sql, accountId, quota)} as most`
-  return row!.most
+  const [row] = await sql<{ most: bigint }[]>`select ${quotaValue(sql, accountId, quota)} as most`
+  return Number(row!.most)
 }
 
 /** Changes how many the account may have. What it has already stays, also where that is more. */

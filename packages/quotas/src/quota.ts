@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { Quota } from '@licensing/proto/closed-sets'
 import { quotas } from '@licensing/proto/quotas'
+import type { RefusingQuota } from '@licensing/proto/quotas'
 import { findQuota } from './quota-queries.ts'
 
 /**
@@ -11,13 +11,18 @@ import { findQuota } from './quota-queries.ts'
  * @param count how many there are now
  * @throws ServiceError `quota_exceeded`
  */
-export async function checkQuota(sql: Sql, accountId: string, quota: Quota, count: number): Promise<void> {
+export async function checkQuota(
+  sql: Sql,
+  accountId: string,
+  quota: RefusingQuota,
+  count: number,
+): Promise<void> {
   const most = await findQuota(sql, accountId, quota)
   if (count > most) throw quotaExceeded(quota, most)
 }
 
 /** The refusal of one more. */
-export function quotaExceeded(quota: Quota, limit: number): ServiceError {
+export function quotaExceeded(quota: RefusingQuota, limit: number): ServiceError {
   const { noun, per, remedy } = quotas[quota]
   const owner = per === 'application' ? 'an application of this account' : `this ${per}`
   return new ServiceError('quota_exceeded', `${owner} may have ${limit} ${noun}: ${remedy}`, {

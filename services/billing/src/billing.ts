@@ -5,6 +5,7 @@ import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { startPurge } from '@licensing/idempotency/purge'
 import type { Logger } from '@licensing/process/log'
+import { quotaService } from '@licensing/quotas/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startFulfilment } from './fulfilment/fulfilment.ts'
@@ -66,7 +67,11 @@ export function startBilling(options: BillingOptions): Billing {
   if (options.reconcileIntervalMs) rounds.push(startReconciliation(deps, options.reconcileIntervalMs))
   return {
     deps,
-    services: [billingService(deps), billingOperationsService(deps)],
+    services: [
+      billingService(deps),
+      billingOperationsService(deps),
+      quotaService(sql, ['idempotency_bytes']),
+    ],
     async stop() {
       await Promise.all(rounds.map((each) => each.stop()))
       await fulfilment.stop()

@@ -127,7 +127,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       purchaseService(deps),
       missedEventsService([consumer]),
       secretsService(sql, encryption),
-      quotaService(sql, ['activations']),
+      quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes']),
     ],
     async stop() {
       const loops = [catchUp, awaitedPlans, sweep, upkeep, days, purge]

@@ -138,7 +138,7 @@ export function startNotifier(options: NotifierOptions): Notifier {
       notifierService(deps),
       missedEventsService(consumers),
       secretsService(sql, keys),
-      quotaService(sql, ['webhook_endpoints']),
+      quotaService(sql, ['webhook_endpoints', 'idempotency_bytes']),
     ],
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))

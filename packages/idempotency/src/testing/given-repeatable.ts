@@ -7,6 +7,7 @@ import { withCallContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { createLogger } from '@licensing/process/log'
 import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import { quotaMigrations } from '@licensing/quotas/migrations'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { hash } from 'node:crypto'
 import { idempotencyMigrations } from '../migrations.ts'
@@ -26,12 +27,17 @@ interface Steps {
   during: (tx: Transaction) => Promise<unknown>
   /** Runs after the commit; where it is absent nothing follows. */
   after?: () => Promise<unknown>
+  /** How long the answer is, in characters. */
+  answerLength?: number
 }
 
-const kept = {
+const keptOf = ({ answerLength = 0 }: Steps) => ({
   schema: CreateApiKeyResponseSchema,
-  answer: (row: { id: number }) => ({ apiKey: { id: String(row.id) }, key: 'a secret' }),
-}
+  answer: (row: { id: number }) => ({
+    apiKey: { id: String(row.id), name: 'n'.repeat(answerLength) },
+    key: 'a secret',
+  }),
+})
 
 /** A table that calls insert into, by way of replicas that share its database. */
 export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
@@ -39,7 +45,7 @@ export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
   const database = starting.use(await createTestDatabase())
   const sql = connect(database.url, { name: 'repeatable', max: 10 })
   starting.defer(() => sql.end({ timeout: 5 }))
-  await migrate(sql, [idempotencyMigrations])
+  await migrate(sql, [quotaMigrations, idempotencyMigrations])
   await sql`create table made (id int generated always as identity primary key)`
   const steps: Steps = { during: () => Promise.resolve() }
   const pools = Array.from({ length: replicas }, () =>
@@ -65,6 +71,7 @@ function handlerOf(pool: Database, steps: Steps) {
   const repeatable = createRepeatable({ sql: pool, log: createLogger('test', 'silent') })
   return repeatable(CreateApiKeyResponseSchema, async (_request: object, begun) => {
     const isUnfinished = steps.after !== undefined
+    const kept = keptOf(steps)
     const insert = () =>
       transaction(pool, (tx) =>
         once(tx, { ...kept, isUnfinished }, async () => {

@@ -28,7 +28,10 @@ export const consumingServices = ['licensing', 'notifier'] as const
 export type ConsumingService = (typeof consumingServices)[number]
 
 /** The other services that count what an account may have. */
-export type CountingService = 'licensing' | 'notifier'
+export type CountingService = 'licensing' | 'billing' | 'notifier'
+
+/** The other services that keep secrets. */
+export type KeepingService = 'licensing' | 'notifier'
 
 interface AdminDependencies {
   sql: Database
@@ -39,7 +42,7 @@ interface AdminDependencies {
   /** Calls of a service that counts what accounts may have. @throws UsageError where its address is not named */
   quotas: (service: CountingService) => ServiceClient<typeof QuotaService>
   /** Calls of a service that keeps secrets. @throws UsageError where the environment does not name its address */
-  secrets: (service: CountingService) => ServiceClient<typeof SecretsService>
+  secrets: (service: KeepingService) => ServiceClient<typeof SecretsService>
   /** Calls of billing. @throws UsageError where the environment does not name its address */
   billing: () => ServiceClient<typeof BillingOperationsService>
   /** Where the gateway is reached from outside. */

@@ -1,7 +1,7 @@
-import type { Command, CountingService } from './command.ts'
+import type { Command, KeepingService } from './command.ts'
 import { Refusal, UsageError } from './command.ts'
 
-const keepers = ['licensing', 'notifier'] as const satisfies CountingService[]
+const keepers = ['licensing', 'notifier'] as const satisfies KeepingService[]
 const timeoutMs = 55_000
 
 /** What the services keep encrypted, under the first key of their `ENCRYPTION_KEY`: `licensing-admin re-encrypt`. */
@@ -36,7 +36,7 @@ export const reEncrypt: Command = {
   },
 }
 
-function servicesOf(service: string | undefined): readonly CountingService[] {
+function servicesOf(service: string | undefined): readonly KeepingService[] {
   if (service === undefined) return keepers
   const known = keepers.find((name) => name === service)
   if (!known) throw new UsageError(`--service must be ${keepers.join(' or ')}, not ${service}`)

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { feeConfig } from '../config.ts'
 import { catalogMigrations } from '../migrations.ts'
-import type { Command, ConsumingService, CountingService } from './command.ts'
+import type { Command, ConsumingService, CountingService, KeepingService } from './command.ts'
 import { Refusal, UsageError } from './command.ts'
 import { createAccount } from './create-account.ts'
 import { createKey } from './create-key.ts'
@@ -53,7 +53,9 @@ const environment = z.object({
   NOTIFIER_ADDRESS: address
     .optional()
     .describe('host:port of the notifier service, for missed-events and set-quota'),
-  BILLING_ADDRESS: address.optional().describe('host:port of the billing service, for processor-…'),
+  BILLING_ADDRESS: address
+    .optional()
+    .describe('host:port of the billing service, for processor-… and set-quota'),
   CALL_KEYS: callConfig.CALL_KEYS,
   PUBLIC_URL: z.url().optional().describe('where the gateway is reached, for processor-webhook --create'),
   FEE_BPS: feeConfig.FEE_BPS.unwrap().optional(),
@@ -114,7 +116,7 @@ async function run(
     channels.adopt(connectTo(RootKeyService, ...to('licensing')), (channel) => channel.close()).calls
   const quotas = (service: CountingService) =>
     channels.adopt(connectTo(QuotaService, ...to(service)), (channel) => channel.close()).calls
-  const secrets = (service: CountingService) =>
+  const secrets = (service: KeepingService) =>
     channels.adopt(connectTo(SecretsService, ...to(service)), (channel) => channel.close()).calls
   const billing = () =>
     channels.adopt(connectTo(BillingOperationsService, ...to('billing')), (channel) => channel.close()).calls

@@ -9,13 +9,19 @@ import { Refusal, UsageError, wholeNumberOf } from './command.ts'
 
 const optionOf = (quota: Quota) => quota.replaceAll('_', '-')
 
-const owners: Record<Quota, 'catalog' | CountingService> = {
-  applications: 'catalog',
-  api_keys: 'catalog',
-  plans: 'catalog',
-  entitlement_defs: 'catalog',
-  webhook_endpoints: 'notifier',
-  activations: 'licensing',
+type Owner = 'catalog' | CountingService
+
+const owners: Record<Quota, readonly Owner[]> = {
+  applications: ['catalog'],
+  api_keys: ['catalog'],
+  plans: ['catalog'],
+  entitlement_defs: ['catalog'],
+  webhook_endpoints: ['notifier'],
+  activations: ['licensing'],
+  hosts: ['licensing'],
+  deactivations: ['licensing'],
+  // Each service keeps the answers of its own calls.
+  idempotency_bytes: ['catalog', 'licensing', 'billing', 'notifier'],
 }
 
 const options = closedSets.quota.map(optionOf)
@@ -24,7 +30,7 @@ const options = closedSets.quota.map(optionOf)
 export const setQuota: Command = {
   synopsis: `--account ACCOUNT_ID ${options.map((option) => `[--${option} N]`).join(' ')}`,
   summary:
-    'sets quotas of an account: applications, active API keys, plans and entitlement definitions per application, enabled webhook endpoints per application, activations per licence; existing resources stay',
+    'sets quotas of an account: applications, active API keys, plans and entitlement definitions per application, enabled webhook endpoints per application, activations per licence, hosts and deactivations remembered per licence, bytes of answers kept for Idempotency-Key by each service; existing resources stay',
   options: {
     account: { required: true },
     ...Object.fromEntries(options.map((option) => [option, { required: false }])),
@@ -40,7 +46,9 @@ export const setQuota: Command = {
     const accountId = given.account!
     if (!(await findAccount(sql, accountId))) throw new Refusal(`there is no account ${accountId}`)
     // Addresses first: where one is missing nothing is changed.
-    const changes = wanted.map(({ quota, most }) => changeOf(sql, quotasOf, accountId, quota, most))
+    const changes = wanted.flatMap(({ quota, most }) =>
+      owners[quota].map((owner) => changeOf(sql, quotasOf, owner, { accountId, quota, most })),
+    )
     for (const change of changes) await change()
     return [
       JSON.stringify({
@@ -57,11 +65,9 @@ type QuotasOf = Parameters<Command['run']>[0]['quotas']
 function changeOf(
   sql: Sql,
   quotasOf: QuotasOf,
-  accountId: string,
-  quota: Quota,
-  most: number,
+  owner: Owner,
+  { accountId, quota, most }: { accountId: string; quota: Quota; most: number },
 ): () => Promise<unknown> {
-  const owner = owners[quota]
   if (owner === 'catalog') return () => saveQuota(sql, accountId, quota, most)
   const calls = quotasOf(owner)
   return () => calls.setQuota({ accountId, quota, most: BigInt(most) })

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
+import { latestCalls } from '../products/call-home-queries.ts'
 import type { LicenceScope } from './licence-queries.ts'
 import { licenceColumns } from './licence-queries.ts'
 import type { LicenceRow } from './licence-row.ts'
@@ -30,7 +31,6 @@ interface CallHome {
   seen_ms: number
 }
 
-const latestCalls = 50
 const newestActivations = 100
 
 type Read = Omit<DetailRow, 'activations' | 'call_home'> & {
@@ -62,7 +62,7 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
           'host', c.host, 'product_version', c.product_version,
           'seen_ms', round(extract(epoch from c.seen_at) * 1000)
         )::text
-        from call_homes c where c.licence_id = l.id order by c.position desc limit ${latestCalls}
+        from call_homes c where c.licence_id = l.id order by c.number desc limit ${latestCalls}
       ) as call_home
     from unnest(
       ${wanted.map(({ licenceId }) => licenceId)}::text[],

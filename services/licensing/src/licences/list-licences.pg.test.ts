@@ -313,8 +313,8 @@ test('the detail has activations and the latest 50 call-homes, newest first', as
       ${at(1)}, ${at(59)})`
   for (let second = 0; second < 60; second += 1) {
     await sql`
-      insert into call_homes (licence_id, host, product_version, seen_at)
-      values (${licence.id}, ${`h${second}.example.com`}, '1.0', ${at(second)})`
+      insert into call_homes (licence_id, slot, number, host, product_version, seen_at)
+      values (${licence.id}, ${second}, ${second}, ${`h${second}.example.com`}, '1.0', ${at(second)})`
   }
   const { activations, callHome } = await harness.licensing.getLicence(verbOn(harness, licence))
   expect(activations).toMatchObject([

@@ -12,10 +12,9 @@ export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]
   if (gone.length > 0) {
     // A host that has been seen finds the licence without being allowed, too.
     await sql`
-      delete from licence_hosts h
+      delete from licence_hosts
       where application_id = ${applicationId} and host = any(${gone}::text[]) and licence_id = ${id}
-        and not exists (select from activations where licence_id = ${id} and host = h.host)
-        and not exists (select from call_homes where licence_id = ${id} and host = h.host)`
+        and last_seen_at is null`
   }
   if (domains.length > 0) {
     await sql`

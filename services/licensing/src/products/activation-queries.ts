@@ -77,7 +77,7 @@ export async function findPlaces(
       taken: number
       held: number
       held_until: Date | null
-      quota: number
+      quota: bigint
       known: Record<string, string>
       holding: Record<string, string>
     }[]
@@ -106,7 +106,7 @@ export async function findPlaces(
     taken,
     held,
     heldUntil,
-    quota,
+    quota: Number(quota),
     known: new Map(Object.entries(known)),
     holding: new Map(Object.entries(holding).map(([fingerprint, end]) => [fingerprint, new Date(end)])),
   }
@@ -154,6 +154,7 @@ const freedAtOnce = 10
  * Frees an activation and writes it into the licence's history, under the licence's lock: the entry's status is the
  * licence's own. If a product frees it, its place stays taken until its last token has ended, except for the first ten
  * of a day: otherwise one licence could run on any number of machines, one after the other, each with a token for a day.
+ * Of the entries that products cause the newest are kept, as many as the account's quota allows.
  *
  * @returns false where there is no such activation of the licence, or it was freed before
  */
@@ -164,8 +165,8 @@ export async function freeActivation(
   actor: string,
 ): Promise<boolean> {
   // By itself: what follows counts what others have committed while it waited.
-  const [licence] = await sql<{ id: string; status: LicenceStatus; counts: boolean }[]>`
-    select l.id, l.status, ${actor === byProduct} and l.max_activations is not null as counts
+  const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
+    select l.id, l.account_id, l.status, ${actor === byProduct} and l.max_activations is not null as counts
     from licences l where ${inScope(sql, scope)} for update`
   if (!licence) return false
   const { count } = await sql`
@@ -180,6 +181,21 @@ export async function freeActivation(
           where licence_id = ${licence.id} and not takes_place and freed_at >= date_trunc('day', now(), 'UTC')
         ) >= ${freedAtOnce}, now(), token_ends_at
       from freed where ${licence.counts} and token_ends_at > now()
+    ),
+    forgotten as (
+      delete from licence_history
+      where licence_id = ${licence.id} and position = any(array(
+        select position
+        from counted_history cross join (
+          select position, xact from licence_history
+          where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product'
+          order by position desc
+          -- The entry of this one is the newest.
+          offset greatest(${quotaValue(sql, licence.account_id, 'deactivations')} - 1, 0) limit 1000
+        ) old
+        -- Those that are not counted by day yet (0015) stay until then.
+        where exists (select from freed) and (xact is null or pg_visible_in_snapshot(xact, seen_by))
+      ))
     )
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
     select ${licence.id}, clock_timestamp(), ${freedEntry}, ${licence.status}, ${licence.status}, ${actor}, id from freed`

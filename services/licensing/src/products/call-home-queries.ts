@@ -1,4 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
+import { quotaValue } from '@licensing/quotas/quota-queries'
+
+/** How many of a licence's calls are kept: as many as its detail shows (decisions 4). */
+export const latestCalls = 50
 
 /** A product that said where it runs, and as which version. */
 export interface CallHome {
@@ -18,14 +22,17 @@ export interface CallHome {
  * that two of these never wait for each other. A licence is locked at its first call alone, and left out where
  * another transaction holds it: an archive, which may take a while, delays no calls of other plans.
  *
- * @returns the licences that are still to be marked as seen, and the activations that have been freed
+ * Of a licence the latest calls are kept alone, each in the place of one that is `latestCalls` older.
+ *
+ * @returns the licences that are still to be marked as seen, the activations that have been freed, and the licences that
+ * have a host which is new or was not seen for a day
  */
 export async function recordCallHomes(
   sql: Sql,
   calls: CallHome[],
-): Promise<{ unmarked: Set<string>; gone: Set<string> }> {
+): Promise<{ unmarked: Set<string>; gone: Set<string>; withNewHosts: string[] }> {
   const column = <K extends keyof CallHome>(name: K) => calls.map((call) => call[name])
-  const rows = await sql<{ licence_id: string | null; activation_id: string | null }[]>`
+  const rows = await sql<{ what: string; id: string }[]>`
     with call as materialized (
       select * from unnest(
         ${column('activationId')}::text[], ${column('licenceId')}::text[], ${column('applicationId')}::text[],
@@ -59,27 +66,77 @@ export async function recordCallHomes(
       from latest join held on held.id = latest.activation_id where a.id = latest.activation_id
     ),
     active as (
-      insert into licence_activity (licence_id, application_id, last_seen_at)
-      select licence_id, application_id, max(seen_at) from call group by 1, 2 order by 1
+      insert into licence_activity (licence_id, application_id, last_seen_at, calls)
+      select licence_id, application_id, max(seen_at), count(*) from call group by 1, 2 order by 1
       on conflict (licence_id) do update
-      set last_seen_at = greatest(licence_activity.last_seen_at, excluded.last_seen_at)
+      set last_seen_at = greatest(licence_activity.last_seen_at, excluded.last_seen_at),
+        calls = licence_activity.calls + excluded.calls
+      returning licence_id, calls
     ),
-    hosts as (
-      insert into licence_hosts (application_id, host, licence_id)
-      select distinct application_id, host, licence_id from call order by 1, 2, 3
-      on conflict do nothing
+    numbered as (
+      select licence_id, host, product_version, seen_at, active.calls - back as number
+      from active join (
+        select *, row_number() over (partition by licence_id order by place desc) - 1 as back from call
+      ) latest using (licence_id)
+      where back < ${latestCalls}
     ),
     recorded as (
-      insert into call_homes (licence_id, host, product_version, seen_at)
-      select licence_id, host, product_version, seen_at from call order by place
+      insert into call_homes (licence_id, slot, number, host, product_version, seen_at)
+      select licence_id, number % ${latestCalls}, number, host, product_version, seen_at from numbered order by 1, 2
+      on conflict (licence_id, slot) do update
+      set number = excluded.number, host = excluded.host, product_version = excluded.product_version,
+        seen_at = excluded.seen_at
+    ),
+    host as materialized (
+      select application_id, host, licence_id, max(seen_at) as seen_at from call group by 1, 2, 3
+    ),
+    new_hosts as (
+      insert into licence_hosts (application_id, host, licence_id, last_seen_at)
+      select application_id, host, licence_id, seen_at from host order by 1, 2, 3
+      on conflict do nothing
+      returning licence_id
+    ),
+    stale as materialized (
+      select h.application_id, h.host, h.licence_id, host.seen_at
+      from host join licence_hosts h using (application_id, host, licence_id)
+      where h.last_seen_at is null or h.last_seen_at < host.seen_at - interval '1 day'
+      for update of h skip locked
+    ),
+    seen_again as (
+      update licence_hosts h set last_seen_at = stale.seen_at
+      from stale
+      where (h.application_id, h.host, h.licence_id) = (stale.application_id, stale.host, stale.licence_id)
+      returning h.licence_id
     )
-    (select id as licence_id, null as activation_id from unseen except select id, null from free)
+    select 'unmarked' as what, id from (select id from unseen except select id from free) still
     union all
-    (select null, activation_id from latest except select null, id from held)`
+    select 'gone', id from (select activation_id as id from latest except select id from held) freed
+    union all
+    select 'new host', licence_id from (select licence_id from new_hosts union select licence_id from seen_again) seen`
+  const those = (what: string) => rows.flatMap((row) => (row.what === what ? [row.id] : []))
   return {
-    unmarked: new Set(rows.flatMap((row) => row.licence_id ?? [])),
-    gone: new Set(rows.flatMap((row) => row.activation_id ?? [])),
+    unmarked: new Set(those('unmarked')),
+    gone: new Set(those('gone')),
+    withNewHosts: those('new host'),
   }
+}
+
+/**
+ * Forgets the hosts on which licences were seen longest ago, where there are more than the account's quota allows. A host
+ * that the licence is restricted to stays.
+ */
+export async function forgetOldHosts(sql: Sql, licenceIds: string[]): Promise<void> {
+  await sql`
+    delete from licence_hosts where ctid = any(array(
+      select old.ctid
+      from licences l cross join lateral (
+        select h.ctid from licence_hosts h
+        where h.licence_id = l.id and h.last_seen_at is not null and h.host <> all(l.domains)
+        order by h.last_seen_at desc offset ${quotaValue(sql, { column: 'l.account_id' }, 'hosts')} limit 1000
+        for update skip locked
+      ) old
+      where l.id = any(${licenceIds}::text[])
+    ))`
 }
 
 /** Marks licences that called home for the first time while others held them. */

@@ -145,9 +145,7 @@ test('of 30 machines that leave at once, through two replicas, exactly ten give 
     const grants = await Promise.all(
       Array.from({ length: 30 }, () => givenActivation(harness.products, licence)),
     )
-    await Promise.all(
-      grants.map((grant, at) => [harness.products, other][at % 2]!.deactivate(callOf(grant))),
-    )
+    await Promise.all(grants.map((grant, at) => [harness.products, other][at % 2]!.deactivate(callOf(grant))))
     expect(await freedRows(licence)).toEqual({ rows: 30, held: 20 })
     const outcomes = await Promise.allSettled(
       Array.from({ length: 30 }, (_, at) => activate([harness.products, other][at % 2]!, licence)),

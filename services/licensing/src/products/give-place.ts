@@ -134,7 +134,10 @@ async function givePlaces(
   if (added.length > 0) await insertActivations(tx, licence, added)
   // Decisions 10: the licence's own limit comes before the quota.
   const isFull = places <= taken + held + freeBefore - free
-  return { given, refusal: isFull ? { kind: 'full', places, held, heldUntil } : { kind: 'over quota', quota } }
+  return {
+    given,
+    refusal: isFull ? { kind: 'full', places, held, heldUntil } : { kind: 'over quota', quota },
+  }
 }
 
 function placed(outcome: Outcome): Outcome & { kind: 'placed' } {

@@ -1,13 +1,11 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
-import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { forgetFreedPlaces } from './activation-queries.ts'
 import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
-import { forgetOldCallHomes } from './upkeep-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
@@ -19,18 +17,14 @@ interface UpkeepOptions {
 
 const placesAtOnce = 1_000
 const usualIntervalMs = 60_000
-const callHomesKept = { keptDays: 90, roundHours: 24, licences: 500 }
 
-/** Forgets what nobody looks at any more, a little at a time; replicas take turns. */
+/** Forgets signing keys that verify nothing any more, and freed places that no longer count. */
 export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
       while (!signal.aborted && (await forgetFreedPlaces(sql, placesAtOnce)) >= placesAtOnce) {
         // The next ones follow at once.
-      }
-      while (!signal.aborted && (await transaction(sql, (tx) => forgetOldCallHomes(tx, callHomesKept)))) {
-        // The next step follows at once.
       }
     },
     everyMs: intervalMs ?? usualIntervalMs,
