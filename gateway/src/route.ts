@@ -1,5 +1,6 @@
 import type { Scope } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
+import type { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Services } from './services.ts'
 
@@ -21,6 +22,8 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
+  /** Where the call comes from, as rate limits count callers. */
+  caller: string
   /** Where the caller reaches this gateway, without a slash at the end. */
   ownUrl: string
 }
@@ -57,8 +60,8 @@ export interface Answer<Body = unknown> {
   status?: number
   headers?: Record<string, string>
   body?: Body
-  /** JSON text that is sent as it is. */
-  json?: string
+  /** JSON text that is sent as it is; a stream is sent as fast as the caller reads it. */
+  json?: string | Buffer | Readable
 }
 
 /** One entry of the route table: all that admission, validation, the OpenAPI document and the tests know of it. */

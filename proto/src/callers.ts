@@ -89,6 +89,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'deactivate',
       'checkActivation',
       'getRevocations',
+      'getRevocationsPart',
       'getSigningKeys',
       'migrateLegacyKey',
     ),

@@ -131,6 +131,7 @@ function requestOf({ services, publicUrl }: Gate, request: FastifyRequest): Requ
     query: {},
     body: {},
     sentBody: undefined,
+    caller: callerAt(request.ip),
     ownUrl: (publicUrl ?? `${request.protocol}://${request.host}`).replace(/\/$/, ''),
     header: (name) => {
       const value = request.headers[name]

@@ -161,14 +161,18 @@ const revokedIds = newIds(revokedLicences, 'lic')
 for (let at = 0; at < revokedIds.length; at += 10_000) await givenLicences(revokedIds.slice(at, at + 10_000))
 await sql`update licences set status = 'revoked' where id = any(${revokedIds}::text[])`
 const poll = (since?: bigint, ifNoneMatch = '') =>
-  revocationLists(deps)({ applicationId, ifNoneMatch, ...(since !== undefined && { since }) } as Parameters<
-    ReturnType<typeof revocationLists>
-  >[0])
+  revocationLists(deps).get({
+    applicationId,
+    ifNoneMatch,
+    ...(since !== undefined && { since }),
+  } as Parameters<ReturnType<typeof revocationLists>['get']>[0])
 const list = await poll()
-console.log(`list of ${list.revoked!.length}: signature ${list.signature!.length} bytes`)
+console.log(`list of ${list.version}: ${list.parts} parts`)
 const known = revocationLists(deps)
 const ask = (since?: bigint, ifNoneMatch = '') =>
-  known({ applicationId, ifNoneMatch, ...(since !== undefined && { since }) } as Parameters<typeof known>[0])
+  known.get({ applicationId, ifNoneMatch, ...(since !== undefined && { since }) } as Parameters<
+    typeof known.get
+  >[0])
 await compare(4, { 'the whole list, built': () => poll() })
 await compare(installations, {
   'unchanged polls': () => ask(undefined, list.etag),

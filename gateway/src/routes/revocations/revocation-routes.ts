@@ -3,6 +3,7 @@ import { id } from '../../fields/id.ts'
 import { matchesEntityTag, quoted } from '../../http/entity-tag.ts'
 import { keylessRoute } from '../../route.ts'
 import type { Answer, Route } from '../../route.ts'
+import { sendInParts } from './send-in-parts.ts'
 
 const tag = 'Installed products'
 
@@ -55,7 +56,7 @@ export const revocationRoutes: Route[] = [
     tag,
     summary: 'Get the revocation list',
     description:
-      'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version.',
+      'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version. An answer has at most 1,048,576 licences: if there are more, it is the list of an earlier `version`, and the next request continues from there. If too many long lists are being sent, the answer is 503 with `Retry-After`.',
     audience: 'product',
     query: z.object({ since: since.optional() }),
     answer: revocationsSchema,
@@ -66,6 +67,7 @@ export const revocationRoutes: Route[] = [
       params,
       query,
       header,
+      caller,
     }): Promise<Answer<z.output<typeof revocationsSchema>>> => {
       const ifNoneMatch = header('if-none-match')
       const list = await services.products.getRevocations({
@@ -75,10 +77,14 @@ export const revocationRoutes: Route[] = [
       })
       const headers = { etag: quoted(list.etag), 'cache-control': listCaching }
       if (list.notModified || matchesEntityTag(ifNoneMatch, list.etag)) return { status: 304, headers }
-      return {
-        headers,
-        body: { version: Number(list.version), revoked: list.revoked, signature: list.signature },
+      const first = Buffer.from(list.json.buffer, list.json.byteOffset, list.json.byteLength)
+      if (list.parts <= 1) return { headers, json: first }
+      const { app_id: applicationId } = params
+      const part = async (part: number) => {
+        const { json } = await services.products.getRevocationsPart({ applicationId, list: list.list, part })
+        return json
       }
+      return { headers, json: sendInParts({ caller, applicationId }, first, list.parts, part) }
     },
   }),
   keylessRoute({

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/products.proto.
  */
 export const file_licensing_v1_products: GenFile = /*@__PURE__*/
-  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSKAAQoPQWN0aXZhdGVSZXF1ZXN0EhMKC2xpY2VuY2Vfa2V5GAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQFCCAoGX25vbmNlIskBCgpUb2tlbkdyYW50EhUKDWFjdGl2YXRpb25faWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgV0b2tlbhgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1yZWZyZXNoX2FmdGVyGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjaGVja19pbnRlcnZhbF9zZWNvbmRzGAYgASgFIkwKEEFjdGl2YXRlUmVzcG9uc2USJwoFZ3JhbnQYASABKAsyGC5saWNlbnNpbmcudjEuVG9rZW5HcmFudBIPCgdjcmVhdGVkGAIgASgIIsEBChZBY3RpdmF0ZU9mZmxpbmVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLbGljZW5jZV9rZXkYAyABKAkSEwoLZmluZ2VycHJpbnQYBCABKAkSDAoEaG9zdBgFIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBiABKAkSDAoEZGF5cxgHIAEoBRISCgVub25jZRgIIAEoCUgAiAEBQggKBl9ub25jZSKTAQoXQWN0aXZhdGVPZmZsaW5lUmVzcG9uc2USFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGZpbGUYBCABKAkSDwoHY3JlYXRlZBgFIAEoCCKFAQoYUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSEgoFbm9uY2UYBSABKAlIAIgBAUIICgZfbm9uY2UiOQoRRGVhY3RpdmF0ZVJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSI+ChZDaGVja0FjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiewoVR2V0UmV2b2NhdGlvbnNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKBXNpbmNlGAIgASgDSACIAQESGgoNaWZfbm9uZV9tYXRjaBgDIAEoCUgBiAEBQggKBl9zaW5jZUIQCg5faWZfbm9uZV9tYXRjaCJmCgtSZXZvY2F0aW9ucxIPCgd2ZXJzaW9uGAEgASgDEg8KB3Jldm9rZWQYAiADKAkSEQoJc2lnbmF0dXJlGAMgASgJEgwKBGV0YWcYBCABKAkSFAoMbm90X21vZGlmaWVkGAUgASgIIi8KFUdldFNpZ25pbmdLZXlzUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSIgCgtTaWduaW5nS2V5cxIRCglqd2tzX2pzb24YASABKAkiRQoXTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoKbGVnYWN5X2tleRgCIAEoCSI7ChhNaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2USEgoKbGljZW5jZV9pZBgBIAEoCRILCgNrZXkYAiABKAky6gkKDlByb2R1Y3RTZXJ2aWNlEnoKCEFjdGl2YXRlEh0ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVxdWVzdBoeLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlc3BvbnNlIi+QAgKStRgodGhlIGxpY2VuY2Uga2V5IHNheXMgd2hvc2UgbGljZW5jZSBpdCBpcxJjCg9BY3RpdmF0ZU9mZmxpbmUSJC5saWNlbnNpbmcudjEuQWN0aXZhdGVPZmZsaW5lUmVxdWVzdBolLmxpY2Vuc2luZy52MS5BY3RpdmF0ZU9mZmxpbmVSZXNwb25zZSIDkAICEpIBChFSZWZyZXNoQWN0aXZhdGlvbhImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaGC5saWNlbnNpbmcudjEuVG9rZW5HcmFudCI7kAICkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjQEKDlJlY29yZENhbGxIb21lEiYubGljZW5zaW5nLnYxLlJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAICkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSfwoKRGVhY3RpdmF0ZRIfLmxpY2Vuc2luZy52MS5EZWFjdGl2YXRlUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI4krUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjAEKD0NoZWNrQWN0aXZhdGlvbhIkLmxpY2Vuc2luZy52MS5DaGVja0FjdGl2YXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgGStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKOAQoOR2V0UmV2b2NhdGlvbnMSIy5saWNlbnNpbmcudjEuR2V0UmV2b2NhdGlvbnNSZXF1ZXN0GhkubGljZW5zaW5nLnYxLlJldm9jYXRpb25zIjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SjgEKDkdldFNpZ25pbmdLZXlzEiMubGljZW5zaW5nLnYxLkdldFNpZ25pbmdLZXlzUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5TaWduaW5nS2V5cyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEp8BChBNaWdyYXRlTGVnYWN5S2V5EiUubGljZW5zaW5nLnYxLk1pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0GiYubGljZW5zaW5nLnYxLk1pZ3JhdGVMZWdhY3lLZXlSZXNwb25zZSI8kAICkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSJiCg9BY3RpdmF0ZVJlcXVlc3QSEwoLbGljZW5jZV9rZXkYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkiyQEKClRva2VuR3JhbnQSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEg0KBXRva2VuGAMgASgJEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXJlZnJlc2hfYWZ0ZXIYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh4KFmNoZWNrX2ludGVydmFsX3NlY29uZHMYBiABKAUiTAoQQWN0aXZhdGVSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50Eg8KB2NyZWF0ZWQYAiABKAgiowEKFkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtsaWNlbmNlX2tleRgDIAEoCRITCgtmaW5nZXJwcmludBgEIAEoCRIMCgRob3N0GAUgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgGIAEoCRIMCgRkYXlzGAcgASgFIpMBChdBY3RpdmF0ZU9mZmxpbmVSZXNwb25zZRIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZmlsZRgEIAEoCRIPCgdjcmVhdGVkGAUgASgIImcKGFJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJIjkKEURlYWN0aXZhdGVSZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiPgoWQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJInsKFUdldFJldm9jYXRpb25zUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgVzaW5jZRgCIAEoA0gAiAEBEhoKDWlmX25vbmVfbWF0Y2gYAyABKAlIAYgBAUIICgZfc2luY2VCEAoOX2lmX25vbmVfbWF0Y2girgEKC1Jldm9jYXRpb25zEg8KB3ZlcnNpb24YASABKAMSDAoEZXRhZxgEIAEoCRIUCgxub3RfbW9kaWZpZWQYBSABKAgSDAoEanNvbhgGIAEoDBINCgVwYXJ0cxgHIAEoBRItCgRsaXN0GAggASgLMh8ubGljZW5zaW5nLnYxLlNpZ25lZFJldm9jYXRpb25zSgQIAhADSgQIAxAEUgdyZXZva2VkUglzaWduYXR1cmUigAEKEVNpZ25lZFJldm9jYXRpb25zEhIKBXNpbmNlGAEgASgDSACIAQESDQoFc3RhcnQYAiABKAMSCwoDZW5kGAMgASgDEhEKCWlzc3VlZF9hdBgEIAEoAxILCgNraWQYBSABKAkSEQoJc2lnbmF0dXJlGAYgASgJQggKBl9zaW5jZSJwChlHZXRSZXZvY2F0aW9uc1BhcnRSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEi0KBGxpc3QYAiABKAsyHy5saWNlbnNpbmcudjEuU2lnbmVkUmV2b2NhdGlvbnMSDAoEcGFydBgDIAEoBSIfCg9SZXZvY2F0aW9uc1BhcnQSDAoEanNvbhgBIAEoDCIvChVHZXRTaWduaW5nS2V5c1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkiIAoLU2lnbmluZ0tleXMSEQoJandrc19qc29uGAEgASgJIkUKF01pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKCmxlZ2FjeV9rZXkYAiABKAkiOwoYTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlEhIKCmxpY2VuY2VfaWQYASABKAkSCwoDa2V5GAIgASgJMocLCg5Qcm9kdWN0U2VydmljZRJ6CghBY3RpdmF0ZRIdLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlcXVlc3QaHi5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXNwb25zZSIvkAICkrUYKHRoZSBsaWNlbmNlIGtleSBzYXlzIHdob3NlIGxpY2VuY2UgaXQgaXMSYwoPQWN0aXZhdGVPZmZsaW5lEiQubGljZW5zaW5nLnYxLkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QaJS5saWNlbnNpbmcudjEuQWN0aXZhdGVPZmZsaW5lUmVzcG9uc2UiA5ACAhKSAQoRUmVmcmVzaEFjdGl2YXRpb24SJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo0BCg5SZWNvcmRDYWxsSG9tZRImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACApK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEn8KCkRlYWN0aXZhdGUSHy5saWNlbnNpbmcudjEuRGVhY3RpdmF0ZVJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiOJK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEowBCg9DaGVja0FjdGl2YXRpb24SJC5saWNlbnNpbmcudjEuQ2hlY2tBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAIBkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjgEKDkdldFJldm9jYXRpb25zEiMubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9ucyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEpoBChJHZXRSZXZvY2F0aW9uc1BhcnQSJy5saWNlbnNpbmcudjEuR2V0UmV2b2NhdGlvbnNQYXJ0UmVxdWVzdBodLmxpY2Vuc2luZy52MS5SZXZvY2F0aW9uc1BhcnQiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKOAQoOR2V0U2lnbmluZ0tleXMSIy5saWNlbnNpbmcudjEuR2V0U2lnbmluZ0tleXNSZXF1ZXN0GhkubGljZW5zaW5nLnYxLlNpZ25pbmdLZXlzIjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SnwEKEE1pZ3JhdGVMZWdhY3lLZXkSJS5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QaJi5saWNlbnNpbmcudjEuTWlncmF0ZUxlZ2FjeUtleVJlc3BvbnNlIjyQAgKStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb25iBnByb3RvMw", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.ActivateRequest
@@ -38,13 +38,6 @@ export type ActivateRequest = Message<"licensing.v1.ActivateRequest"> & {
    * @generated from field: string product_version = 4;
    */
   productVersion: string;
-
-  /**
-   * The token repeats it, which shows that it was issued after the product made it up.
-   *
-   * @generated from field: optional string nonce = 5;
-   */
-  nonce?: string | undefined;
 };
 
 /**
@@ -158,11 +151,6 @@ export type ActivateOfflineRequest = Message<"licensing.v1.ActivateOfflineReques
    * @generated from field: int32 days = 7;
    */
   days: number;
-
-  /**
-   * @generated from field: optional string nonce = 8;
-   */
-  nonce?: string | undefined;
 };
 
 /**
@@ -236,13 +224,6 @@ export type RefreshActivationRequest = Message<"licensing.v1.RefreshActivationRe
    * @generated from field: string product_version = 4;
    */
   productVersion: string;
-
-  /**
-   * Repeated by the new token; a call-home has none.
-   *
-   * @generated from field: optional string nonce = 5;
-   */
-  nonce?: string | undefined;
 };
 
 /**
@@ -337,18 +318,6 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
   version: bigint;
 
   /**
-   * @generated from field: repeated string revoked = 2;
-   */
-  revoked: string[];
-
-  /**
-   * Compact JWS over {app_id, version, since, revoked, iat, exp}.
-   *
-   * @generated from field: string signature = 3;
-   */
-  signature: string;
-
-  /**
    * @generated from field: string etag = 4;
    */
   etag: string;
@@ -357,6 +326,27 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
    * @generated from field: bool not_modified = 5;
    */
   notModified: boolean;
+
+  /**
+   * The JSON text {version, revoked, signature}, or its first part; absent where it is not modified.
+   *
+   * @generated from field: bytes json = 6;
+   */
+  json: Uint8Array;
+
+  /**
+   * Of how many parts the text is: it may have 80 MB.
+   *
+   * @generated from field: int32 parts = 7;
+   */
+  parts: number;
+
+  /**
+   * What the text is made of beside licences: any replica makes the same parts of it.
+   *
+   * @generated from field: licensing.v1.SignedRevocations list = 8;
+   */
+  list?: SignedRevocations | undefined;
 };
 
 /**
@@ -365,6 +355,101 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
  */
 export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
   messageDesc(file_licensing_v1_products, 9);
+
+/**
+ * A list of which only the signature and the numbers are at hand. Its signed part has the licences from `start` to
+ * `end`, its field `revoked` those from `since` to `end`.
+ *
+ * @generated from message licensing.v1.SignedRevocations
+ */
+export type SignedRevocations = Message<"licensing.v1.SignedRevocations"> & {
+  /**
+   * Absent: all licences were asked for.
+   *
+   * @generated from field: optional int64 since = 1;
+   */
+  since?: bigint | undefined;
+
+  /**
+   * @generated from field: int64 start = 2;
+   */
+  start: bigint;
+
+  /**
+   * @generated from field: int64 end = 3;
+   */
+  end: bigint;
+
+  /**
+   * Seconds since the epoch.
+   *
+   * @generated from field: int64 issued_at = 4;
+   */
+  issuedAt: bigint;
+
+  /**
+   * @generated from field: string kid = 5;
+   */
+  kid: string;
+
+  /**
+   * @generated from field: string signature = 6;
+   */
+  signature: string;
+};
+
+/**
+ * Describes the message licensing.v1.SignedRevocations.
+ * Use `create(SignedRevocationsSchema)` to create a new message.
+ */
+export const SignedRevocationsSchema: GenMessage<SignedRevocations> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 10);
+
+/**
+ * @generated from message licensing.v1.GetRevocationsPartRequest
+ */
+export type GetRevocationsPartRequest = Message<"licensing.v1.GetRevocationsPartRequest"> & {
+  /**
+   * @generated from field: string application_id = 1;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: licensing.v1.SignedRevocations list = 2;
+   */
+  list?: SignedRevocations | undefined;
+
+  /**
+   * From 1: the first part is in Revocations.
+   *
+   * @generated from field: int32 part = 3;
+   */
+  part: number;
+};
+
+/**
+ * Describes the message licensing.v1.GetRevocationsPartRequest.
+ * Use `create(GetRevocationsPartRequestSchema)` to create a new message.
+ */
+export const GetRevocationsPartRequestSchema: GenMessage<GetRevocationsPartRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 11);
+
+/**
+ * @generated from message licensing.v1.RevocationsPart
+ */
+export type RevocationsPart = Message<"licensing.v1.RevocationsPart"> & {
+  /**
+   * @generated from field: bytes json = 1;
+   */
+  json: Uint8Array;
+};
+
+/**
+ * Describes the message licensing.v1.RevocationsPart.
+ * Use `create(RevocationsPartSchema)` to create a new message.
+ */
+export const RevocationsPartSchema: GenMessage<RevocationsPart> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 12);
 
 /**
  * @generated from message licensing.v1.GetSigningKeysRequest
@@ -381,7 +466,7 @@ export type GetSigningKeysRequest = Message<"licensing.v1.GetSigningKeysRequest"
  * Use `create(GetSigningKeysRequestSchema)` to create a new message.
  */
 export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 10);
+  messageDesc(file_licensing_v1_products, 13);
 
 /**
  * @generated from message licensing.v1.SigningKeys
@@ -400,7 +485,7 @@ export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
  * Use `create(SigningKeysSchema)` to create a new message.
  */
 export const SigningKeysSchema: GenMessage<SigningKeys> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 11);
+  messageDesc(file_licensing_v1_products, 14);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyRequest
@@ -422,7 +507,7 @@ export type MigrateLegacyKeyRequest = Message<"licensing.v1.MigrateLegacyKeyRequ
  * Use `create(MigrateLegacyKeyRequestSchema)` to create a new message.
  */
 export const MigrateLegacyKeyRequestSchema: GenMessage<MigrateLegacyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 12);
+  messageDesc(file_licensing_v1_products, 15);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyResponse
@@ -444,7 +529,7 @@ export type MigrateLegacyKeyResponse = Message<"licensing.v1.MigrateLegacyKeyRes
  * Use `create(MigrateLegacyKeyResponseSchema)` to create a new message.
  */
 export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 13);
+  messageDesc(file_licensing_v1_products, 16);
 
 /**
  * Installed products: called with a licence key or an activation's token. ActivateOffline is the vendor's, for a product
@@ -510,6 +595,16 @@ export const ProductService: GenService<{
     methodKind: "unary";
     input: typeof GetRevocationsRequestSchema;
     output: typeof RevocationsSchema;
+  },
+  /**
+   * A further part of a long answer of GetRevocations.
+   *
+   * @generated from rpc licensing.v1.ProductService.GetRevocationsPart
+   */
+  getRevocationsPart: {
+    methodKind: "unary";
+    input: typeof GetRevocationsPartRequestSchema;
+    output: typeof RevocationsPartSchema;
   },
   /**
    * @generated from rpc licensing.v1.ProductService.GetSigningKeys

@@ -3,7 +3,7 @@ import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenPlan, raceRounds, refusal, verbOn } from '../testing/makers.ts'
 import { bought, happen } from '../testing/purchases.ts'
-import { keysOf, startProducts } from './testing/products.ts'
+import { keysOf, revocationsOf, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
 let harness: ProductsHarness
@@ -19,7 +19,7 @@ afterEach(() => {
 const withOwnApplication = (): ProductsHarness => ({ ...harness, applicationId: newId('app') })
 
 const listOf = (own: ProductsHarness, since?: bigint, ifNoneMatch = '') =>
-  harness.products.getRevocations({
+  revocationsOf(harness.products, {
     applicationId: own.applicationId,
     ifNoneMatch,
     ...(since !== undefined && { since }),
@@ -214,7 +214,7 @@ test('both replicas tag the same list the same', async () => {
   const plan = await givenPlan(own)
   await givenRevoked(own, plan.id)
   const { etag, revoked } = await listOf(own)
-  const theirs = await other.getRevocations({ applicationId: own.applicationId, ifNoneMatch: '' })
+  const theirs = await revocationsOf(other, { applicationId: own.applicationId, ifNoneMatch: '' })
   expect(theirs).toMatchObject({ etag, revoked })
 })
 
@@ -232,7 +232,7 @@ test('while 50 licences are revoked at once, a client that follows version by ve
     const follow = async (products: typeof other): Promise<string[]> => {
       const seen: string[] = []
       for (let since = start, last = false; ;) {
-        const { version, revoked } = await products.getRevocations({
+        const { version, revoked } = await revocationsOf(products, {
           applicationId: own.applicationId,
           since,
           ifNoneMatch: '',

@@ -16,6 +16,7 @@ import { refreshActivation } from './refresh-activation.ts'
 export function productService(deps: ProductDependencies) {
   const givePlace = placeGiver(deps)
   const repeatable = createRepeatable(deps)
+  const lists = revocationLists(deps)
   return implement(ProductService, {
     activate: (request) => activate(deps, givePlace, request),
     activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
@@ -31,7 +32,8 @@ export function productService(deps: ProductDependencies) {
       await authenticate(deps, request)
       return {}
     },
-    getRevocations: revocationLists(deps),
+    getRevocations: (request) => lists.get(request),
+    getRevocationsPart: (request) => lists.part(request),
     getSigningKeys: (request) => getSigningKeys(deps, request),
     migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
   })

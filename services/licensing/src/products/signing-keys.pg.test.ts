@@ -8,7 +8,14 @@ import { givenLicence, givenPlan, raceRounds, refusal } from '../testing/makers.
 import { reEncryptSigningKeys, rotateSigningKeys } from './rotate-signing-keys.ts'
 import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
-import { callOf, givenActivation, keysOf, startProducts, verified } from './testing/products.ts'
+import {
+  callOf,
+  givenActivation,
+  keysOf,
+  revocationsOf,
+  startProducts,
+  verified,
+} from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
 let harness: ProductsHarness
@@ -178,10 +185,10 @@ test('rotations at once leave one latest key each, of the application named or o
 test('a rotation changes the list’s tag, and a list signed before still verifies', async () => {
   const { own } = await givenInstalled()
   const { applicationId } = own
-  const before = await own.products.getRevocations({ applicationId })
+  const before = await revocationsOf(own.products, { applicationId })
   await rotate(own)
   await eventually(async () => {
-    const after = await own.products.getRevocations({ applicationId, ifNoneMatch: before.etag })
+    const after = await revocationsOf(own.products, { applicationId, ifNoneMatch: before.etag })
     expect(after.notModified).toBe(false)
     expect(kidOf(after.signature)).not.toBe(kidOf(before.signature))
   })

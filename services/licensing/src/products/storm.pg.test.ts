@@ -19,7 +19,7 @@ import {
 } from '../testing/makers.ts'
 import { bought, happen } from '../testing/purchases.ts'
 import { untilAvailable } from '../testing/races.ts'
-import { activate, callOf, givenActivation, startProducts } from './testing/products.ts'
+import { activate, callOf, givenActivation, revocationsOf, startProducts } from './testing/products.ts'
 import type { ProductsHarness } from './testing/products.ts'
 
 let harness: ProductsHarness
@@ -122,7 +122,7 @@ async function archiveAndRestore(plan: PlanCopy): Promise<void> {
 
 async function expectAllListed(licences: Licence[]): Promise<void> {
   const { applicationId } = harness
-  const { revoked, version } = await harness.products.getRevocations({ applicationId })
+  const { revoked, version } = await revocationsOf(harness.products, { applicationId })
   expect(version).toBe(BigInt(revoked.length))
   const listed = new Set(revoked)
   expect(listed.size).toBe(revoked.length)

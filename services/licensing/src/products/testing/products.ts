@@ -58,6 +58,31 @@ export async function keysOf(products: Products, applicationId: string): Promise
   return JSON.parse(jwksJson) as JSONWebKeySet
 }
 
+/** A whole answer with revoked licences, of all its parts. */
+export async function revocationsOf(
+  products: Products,
+  request: Parameters<Products['getRevocations']>[0],
+): Promise<RevocationsAnswer> {
+  const { version, etag, notModified, json, parts, list } = await products.getRevocations(request)
+  const texts = [json]
+  for (let part = 1; part < parts; part += 1) {
+    const { applicationId } = request
+    texts.push((await products.getRevocationsPart({ applicationId, list, part })).json)
+  }
+  const text = Buffer.concat(texts).toString() || '{"revoked":[],"signature":""}'
+  const { revoked, signature } = JSON.parse(text) as Pick<RevocationsAnswer, 'revoked' | 'signature'>
+  return { version, etag, notModified, parts, revoked, signature }
+}
+
+interface RevocationsAnswer {
+  version: bigint
+  etag: string
+  notModified: boolean
+  parts: number
+  revoked: string[]
+  signature: string
+}
+
 /** A token's claims, verified as a product does it. */
 export async function verified(
   { products, applicationId, clock }: ProductsHarness,
