@@ -1,0 +1,111 @@
+import { connect } from '@licensing/database/connect'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { connect as connectTo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { givenVendor } from './vendor.ts'
+
+// As on Kubernetes: deploy/kubernetes/base/{gateway,licensing}/deployment.yaml.
+const memoryLimitMiB = 384
+
+let stack: Stack
+beforeAll(async () => {
+  const environment = {
+    TRUST_PROXY: '1',
+    PRODUCT_RATE_PER_MINUTE: '100000',
+    RATE_LIMIT_PER_MINUTE: '100000',
+  }
+  stack = await startStack({ environment })
+})
+afterAll(() => stack[Symbol.asyncDispose]())
+
+/** Applications with lists of these sizes. */
+async function givenLists(sizes: number[]): Promise<string[]> {
+  const sql = connect(stack.databaseUrls.licensing, { name: 'test', max: 2, statementTimeoutMs: 300_000 })
+  const paths: string[] = []
+  for (const size of sizes) {
+    const { app, appId } = await givenVendor(stack)
+    await sql`
+      insert into revocations (application_id, version, licence_id)
+      select ${appId}, n, 'lic_' || lpad(n::text, 26, '0') from generate_series(1, ${size}::int) as n`
+    paths.push(`${app}/revocations`)
+  }
+  await sql.end()
+  return paths
+}
+
+async function peakMiB(service: 'gateway' | 'licensing'): Promise<number> {
+  const [process] = stack.processes[service]
+  const status = await readFile(`/proc/${process!.pid}/status`, 'utf8')
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)![1]) / 1024
+}
+
+interface Outcome {
+  status: number
+  bytes: number
+  retryAfter: string | null
+}
+
+async function poll(path: string, caller: string): Promise<Outcome> {
+  const response = await fetch(`${stack.gatewayUrl}${path}`, { headers: { 'x-forwarded-for': caller } })
+  let bytes = 0
+  for await (const chunk of response.body!) bytes += (chunk as Uint8Array).length
+  return { status: response.status, bytes, retryAfter: response.headers.get('retry-after') }
+}
+
+/** A caller that asks for a list and reads nothing of the answer. */
+async function givenSilentCaller(path: string, caller: string) {
+  const { hostname, port } = new URL(stack.gatewayUrl)
+  const socket = connectTo(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${caller}\r\n\r\n`)
+  socket.pause()
+  return { [Symbol.dispose]: () => void socket.destroy() }
+}
+
+test('long lists of five applications, polled by many at once, fit the memory of gateway and licensing', async () => {
+  const sizes = [1_000_000, 160_000, 160_000, 160_000, 160_000]
+  const paths = await givenLists(sizes)
+  using silent = new DisposableStack()
+  for (let caller = 0; caller < 8; caller += 1) {
+    silent.use(await givenSilentCaller(paths[0]!, `10.1.0.${caller}`))
+  }
+  const outcomes: Outcome[] = []
+  for (let round = 0; round < 3; round += 1) {
+    const polls = paths.flatMap((path, at) =>
+      [undefined, 1, 20_000 * (round + 1), 90_000 + round, sizes[at]! - 1].map((since, caller) =>
+        poll(since === undefined ? path : `${path}?since=${since}`, `10.0.${at}.${caller}`),
+      ),
+    )
+    outcomes.push(...(await Promise.all(polls)))
+    // Others are served meanwhile and afterwards.
+    expect((await stack.api.get('/v1/apps')).status).toBe(200)
+  }
+  for (const { status, retryAfter } of outcomes) {
+    expect([200, 503]).toContain(status)
+    if (status === 503) expect(retryAfter).toMatch(/^[0-9]+$/)
+  }
+  const whole = await poll(paths[0]!, '10.2.0.1')
+  expect(whole.status).toBe(200)
+  expect(whole.bytes).toBeGreaterThan(76_000_000)
+  const answered = outcomes.filter(({ status }) => status === 200).length
+  const peaks = { gateway: await peakMiB('gateway'), licensing: await peakMiB('licensing') }
+  console.log(`${answered} of ${outcomes.length} answered; peak MiB: ${JSON.stringify(peaks)}`)
+  expect(answered).toBeGreaterThan(outcomes.length / 2)
+  expect(peaks.gateway).toBeLessThan(memoryLimitMiB)
+  expect(peaks.licensing).toBeLessThan(memoryLimitMiB)
+}, 600_000)
+
+test('one caller gets few long lists at a time, the others are unavailable; short lists are not affected', async () => {
+  const [path] = await givenLists([200_000])
+  const own = '10.3.0.1'
+  using silent = new DisposableStack()
+  for (let at = 0; at < 4; at += 1) silent.use(await givenSilentCaller(path!, own))
+  await expect
+    .poll(async () => (await poll(path!, own)).status, { timeout: 60_000, interval: 200 })
+    .toBe(503)
+  expect(await poll(`${path}?since=199990`, own)).toMatchObject({ status: 200 })
+  expect(await poll(path!, '10.3.0.2')).toMatchObject({ status: 200 })
+}, 120_000)
