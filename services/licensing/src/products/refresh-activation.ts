@@ -13,7 +13,9 @@ export async function refreshActivation(
   deps: ProductDependencies,
   request: RefreshActivationRequest,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
-import { checkInstallation, checkNonce } from './check-installation.ts'
+  checkNonce(request.nonce)
+  const found = await authenticate(deps, request)
+  const { host } = checkInstallation(request)
   const now = deps.now()
   const takenOver = isDue(found, now) && (await deps.takeOver(found.id))
   const licence = takenOver ? await authenticate(deps, request) : found
