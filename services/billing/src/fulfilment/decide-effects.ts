@@ -1,6 +1,6 @@
 import { addMonths } from '../calendar.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
-import { laneOf } from './decide-reversals.ts'
+import { refundEffect } from './decide-reversals.ts'
 import type { ReversedPayment } from './decide-reversals.ts'
 import { ask, hasCome } from './decision.ts'
 import type { History, NewEffect, Subject } from './decision.ts'
@@ -108,27 +108,27 @@ function failures({ history, invoices, rules }: Subject): Consequence[] {
 
 /** Refunds, chargebacks and inquiries of one payment. */
 function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
-  const { refunds, disputes } = view
-  const rows = subject.history.refunds
+  const { refunds, parts, disputes } = view
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && runsOn(subject, view, dispute.openedAt))
     .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt))
   const given = refunds.map((refund) => {
-    const { id, ref, succeededAt: at } = refund
-    const kind = laneOf(view, refund, rows) === 'full_refund' ? 'given_back' : 'partly_refunded'
-    return effect(runsOn(subject, view, at) ? kind : null, `refund:${id}`, ref, at, { refund_id: id })
+    const { id, ref } = refund
+    const { lane, at } = parts.get(id)!
+    const kind = lane === 'full_refund' ? 'given_back' : 'partly_refunded'
+    return effect(runsOn(subject, view, at) ? kind : null, refundEffect(id), ref, at, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
     const kind = runsOn(subject, view, chargebackAt) ? 'given_back' : null
-    return [effect(kind, `refund:${id}`, ref, chargebackAt, { refund_id: id, charged_back: true })]
+    return [effect(kind, refundEffect(id), ref, chargebackAt, { refund_id: id, charged_back: true })]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
     inquiryClosedAt === undefined
       ? []
       : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt)],
   )
-  const processed = new Set(rows.filter((row) => row.processed).map((row) => row.id))
+  const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
   return [...inquiries, ...given, ...chargedBack, ...closed].filter(
     ({ refund_id: id }) => id === null || !processed.has(id),
   )

@@ -3,6 +3,7 @@ import type { FeeKind } from '@licensing/proto/closed-sets'
 import { creditWindowMs, periodOf } from '../fees/fee.ts'
 import type { CountedRefund, ReversedPayment } from './decide-reversals.ts'
 import type { LedgerEntry, Subject } from './decision.ts'
+import { stepsOf } from './refund-steps.ts'
 
 /** The fee of a payment, and what its refunds do to it. */
 export function decideFees(subject: Subject, view: ReversedPayment): void {
@@ -52,22 +53,14 @@ export interface FeeChange {
   at: number
 }
 
-interface Step {
-  refund: CountedRefund
-  by: 1 | -1
-  at: number
-}
-
 /**
  * Each time that the refunds come to the whole amount in time, the fee is credited; each time that one fails and takes
  * that back, the credit is reversed.
  */
 export function feeChanges(refunds: CountedRefund[], total: number, chargedAt: number): FeeChange[] {
   const changes: FeeChange[] = []
-  let standing = 0
   let credited = false
-  for (const { refund, by, at } of inOrder(refunds, total)) {
-    standing += by * refund.amount
+  for (const { refund, by, at, standing } of stepsOf(refunds, total)) {
     if (!credited && by === 1 && standing >= total && refund.createdAt - chargedAt <= creditWindowMs) {
       credited = true
       changes.push({ kind: 'credit', cause: refund.ref, at: refund.createdAt })
@@ -77,41 +70,6 @@ export function feeChanges(refunds: CountedRefund[], total: number, chargedAt: n
     }
   }
   return changes
-}
-
-/**
- * Successes and failures by the processor's clock. It counts in seconds: within one, no more is refunded than was
- * charged, so that what has to fail before another can succeed does.
- */
-function inOrder(refunds: CountedRefund[], total: number): Step[] {
-  const left: Step[] = refunds
-    .flatMap((refund): Step[] => {
-      const { succeededAt: succeeded } = refund
-      const success: Step = { refund, by: 1, at: succeeded }
-      if (refund.status !== 'failed') return [success]
-      return [success, { refund, by: -1, at: Math.max(succeeded, refund.failedAt ?? succeeded) }]
-    })
-    .sort(
-      (a, b) =>
-        a.at - b.at ||
-        Number(a.refund.status !== 'failed') - Number(b.refund.status !== 'failed') ||
-        b.by - a.by ||
-        (a.refund.ref < b.refund.ref ? -1 : 1),
-    )
-  const steps: Step[] = []
-  let standing = 0
-  while (left.length > 0) {
-    const tied = left.filter((step) => step.at === left[0]!.at)
-    const succeeded = (refund: CountedRefund) => steps.some((step) => step.refund === refund)
-    const next =
-      tied.find((step) => step.by === 1 && standing + step.refund.amount <= total) ??
-      tied.find((step) => step.by === -1 && succeeded(step.refund)) ??
-      tied[0]!
-    left.splice(left.indexOf(next), 1)
-    standing += next.by * next.refund.amount
-    steps.push(next)
-  }
-  return steps
 }
 
 type Key = Pick<FeeChange, 'kind' | 'cause'>

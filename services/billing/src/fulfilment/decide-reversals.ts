@@ -9,6 +9,8 @@ import { ask, differ, hasCome } from './decision.ts'
 import type { Subject } from './decision.ts'
 import { foldDisputes, foldRefunds, ofKind, sortedBy } from './fold.ts'
 import type { Charge, FoldedDispute, FoldedRefund } from './fold.ts'
+import { partsOf } from './refund-steps.ts'
+import type { Part } from './refund-steps.ts'
 import { timing } from './timing.ts'
 
 export type CountedRefund = FoldedRefund & { id: string; succeededAt: number }
@@ -18,6 +20,8 @@ export interface ReversedPayment extends PaymentView {
   total: number
   /** Those that count, in the order in which they came to be, each with its row. */
   refunds: CountedRefund[]
+  /** What each of them is, by its id. */
+  parts: Map<string, Part>
   /** A chargeback has a row. */
   disputes: (FoldedDispute & { id: string | undefined })[]
   /** All that is known of its refunds and disputes takes effect together, in its order, or waits. */
@@ -38,13 +42,17 @@ export function decideReversals(subject: Subject, view: PaymentView): ReversedPa
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
   const own = rowsOf(inOrder, rows)
   const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
+  // Another currency is never compared with the charge's.
+  const counted = refunds.filter(
+    (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
+  )
+  const total = charge?.amount ?? Number(payment.amount)
+  const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
   const reversed: ReversedPayment = {
     ...view,
-    total: charge?.amount ?? Number(payment.amount),
-    // Another currency is never compared with the charge's.
-    refunds: refunds.filter(
-      (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
-    ),
+    total,
+    refunds: counted,
+    parts: partsOf(counted, total, new Map(decided)),
     disputes: disputes.map((dispute) => ({
       ...dispute,
       id: listChargeback(subject, payment, dispute, rows),
@@ -53,6 +61,16 @@ export function decideReversals(subject: Subject, view: PaymentView): ReversedPa
   }
   for (const refund of refunds) listRefund(subject, reversed, refund, rows)
   return reversed
+}
+
+/** Whether its effect has been decided, so that its lane stays. */
+function isDecided({ history }: Subject, { id, processed }: RefundRow): boolean {
+  return processed || history.effects.has(refundEffect(id))
+}
+
+/** The key of the effect of a refund or a chargeback. */
+export function refundEffect(id: string): string {
+  return `refund:${id}`
 }
 
 /**
@@ -107,7 +125,11 @@ function withInferred(
   const standing = rows.filter((row) => isInferred(row) && !taken.has(row))
   // Those without a row of their own, as far as the inferred ones go.
   let coveredLeft = standing.reduce((sum, row) => sum + Number(row.amount), 0)
-  const isCovered = ({ ref, amount }: FoldedRefund) => !own.has(ref) && (coveredLeft -= amount) >= 0
+  const isCovered = ({ ref, amount }: FoldedRefund) => {
+    if (own.has(ref) || amount > coveredLeft) return false
+    coveredLeft -= amount
+    return true
+  }
   const known = [
     ...reported.filter((refund) => !isCovered(refund)),
     ...standing.map((row) => inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime())),
@@ -179,7 +201,7 @@ function listRefund(
   const alerted = isOtherCurrency || refund.status === 'failed'
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
   const occurred_at = new Date(refund.createdAt)
-  const lane = laneOf(view, refund, rows)
+  const lane = view.parts.get(refund.id)?.lane ?? laneOfUncounted(view, refund)
   list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
@@ -198,9 +220,9 @@ function listChargeback(
   return id
 }
 
-/** Lists it as it now stands. Its lane is that in which it was processed, and what was alerted stays so. */
+/** Lists it as it now stands. Its lane stays once it has been decided, and what was alerted stays so. */
 function list(
-  { decision }: Subject,
+  subject: Subject,
   payment: PaymentRow,
   { ref, amount, currency, status }: FoldedRefund | FoldedDispute,
   row: RefundRow | undefined,
@@ -213,30 +235,23 @@ function list(
     amount: BigInt(amount),
     currency,
     status,
-    lane: row?.processed ? row.lane : now.lane,
+    lane: row && isDecided(subject, row) ? row.lane : now.lane,
     processed: row?.processed ?? false,
     alerted: now.alerted || (row?.alerted ?? false),
   }
-  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) decision.refunds.push(next)
+  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
 }
 
 /**
- * Partials that add up to the whole amount end as a full refund: the one that completes it. One that is pending will
- * come after all others; one that ended without having succeeded is seen as it was when it was made.
+ * The lane of a refund that does not count. One that is pending will come after all others; one that ended without having
+ * succeeded is seen as it was when it was made.
  */
-export function laneOf(
-  { refunds, total }: ReversedPayment,
-  refund: FoldedRefund & { id: string },
-  rows: RefundRow[],
-): RefundLane {
-  const at = refund.succeededAt ?? (refund.status === 'pending' ? Infinity : refund.createdAt)
-  const place = refunds.findIndex((other) => other.id === refund.id)
-  const earlier = refunds.filter((other, index) => {
-    if (other.id === refund.id) return false
-    if (other.status === 'failed' && (other.failedAt ?? -Infinity) <= at) return false
-    if (place < 0) return other.succeededAt <= at
-    return index < place || rows.some((row) => row.id === other.id && row.processed)
-  })
+function laneOfUncounted({ refunds, total }: ReversedPayment, refund: FoldedRefund): RefundLane {
+  const at = refund.status === 'pending' ? Infinity : refund.createdAt
+  const earlier = refunds.filter(
+    ({ status, failedAt, succeededAt }) =>
+      succeededAt <= at && (status !== 'failed' || (failedAt ?? -Infinity) > at),
+  )
   return sumOf(earlier) + refund.amount >= total ? 'full_refund' : 'partial_refund'
 }
 
