@@ -5,6 +5,7 @@ import type { ReversedPayment } from './decide-reversals.ts'
 import { ask, hasCome } from './decision.ts'
 import type { History, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './fold.ts'
+import type { Invoice } from './fold.ts'
 import { timing } from './timing.ts'
 
 /** What licensing is sent, in the order of the processor's clock. */
@@ -89,44 +90,67 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
   return 'unknown'
 }
 
+// The processor's clock counts seconds. Within a second, effects stand in the order of the paid cycles that they are of, so
+// that a refund of one cycle comes before the payment of the next: each cycle is a millisecond later. An end comes last.
+const mostCycles = 998
+const endOfSecond = 999
+
+/** How many paid cycles of a subscription there were with this invoice; null: the first, which the checkout pays. */
+function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
+  const earlier = invoices.filter((each) => {
+    if (invoice === null || each.reason !== 'cycle') return false
+    return invoice.reason === 'cycle' ? endOf(each) <= endOf(invoice) : each.paidAt <= invoice.paidAt
+  })
+  return Math.min(earlier.length, mostCycles)
+}
+
+const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
+
 /** Every invoice that is paid later: a renewal moves the end, and the plan follows the price. */
-function renewals({ history, invoices, rules }: Subject): Consequence[] {
-  return invoices.flatMap(({ invoiceRef, reason, periodEnd, priceRef, paidAt }) => {
+function renewals(subject: Subject): Consequence[] {
+  const { history, invoices, rules } = subject
+  return invoices.flatMap((invoice) => {
+    const { invoiceRef, reason, periodEnd, priceRef } = invoice
     if (reason === 'first' || periodEnd === undefined) return []
     const ends_at = new Date(periodEnd + rules.graceMs)
     const plan_id = history.planOfPrice.get(priceRef ?? '') ?? null
-    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, paidAt, { ends_at, plan_id })]
+    const at = invoice.paidAt + cyclesWith(subject, invoice)
+    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id })]
   })
 }
 
-function failures({ history, invoices, rules }: Subject): Consequence[] {
+function failures(subject: Subject): Consequence[] {
+  const { history, invoices, rules } = subject
   const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
-  return streak
-    ? [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, streak.at)]
-    : []
+  if (!streak) return []
+  const at = streak.at + cyclesWith(subject, invoices.at(-1) ?? null)
+  return [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
 function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
   const { refunds, parts, disputes } = view
+  const cycle = cyclesWith(subject, view.invoice)
   const inquiries = disputes
     .filter((dispute) => dispute.inquiry && runsOn(subject, view, dispute.openedAt))
-    .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt))
+    .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt + cycle))
   const given = refunds.map((refund) => {
     const { id, ref } = refund
     const { lane, at } = parts.get(id)!
     const kind = lane === 'full_refund' ? 'given_back' : 'partly_refunded'
-    return effect(runsOn(subject, view, at) ? kind : null, refundEffect(id), ref, at, { refund_id: id })
+    const isCurrent = runsOn(subject, view, at)
+    return effect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
     const kind = runsOn(subject, view, chargebackAt) ? 'given_back' : null
-    return [effect(kind, refundEffect(id), ref, chargebackAt, { refund_id: id, charged_back: true })]
+    const more = { refund_id: id, charged_back: true }
+    return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, more)]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
     inquiryClosedAt === undefined
       ? []
-      : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt)],
+      : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
   )
   const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
   return [...inquiries, ...given, ...chargedBack, ...closed].filter(
@@ -137,7 +161,6 @@ function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
 /** Whether the purchase ran on this payment at that time: it was its latest paid cycle, and is no proration. */
 function runsOn({ invoices }: Subject, { invoice }: ReversedPayment, at: number): boolean {
   if (invoice?.reason === 'proration') return false
-  const endOf = (each: { periodEnd: number | undefined; paidAt: number }) => each.periodEnd ?? each.paidAt
   return !invoices.some(
     (other) =>
       other.reason === 'cycle' && other.paidAt <= at && (invoice === null || endOf(other) > endOf(invoice)),
@@ -150,5 +173,6 @@ function end(subject: Subject): Consequence[] {
   if (!ended || history.effects.has('cancelled')) return []
   const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
   if (paymentsFailed && !hasCome(subject, recordedMs + timing.othersArrive)) return []
-  return [effect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, endedAt)]
+  const at = endedAt + endOfSecond
+  return [effect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, at)]
 }

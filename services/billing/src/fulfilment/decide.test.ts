@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../processors/facts.ts'
 import { decide } from './decide.ts'
-import type { Question } from './decision.ts'
+import type { EffectKind, Question } from './decision.ts'
 import {
   charged,
   day,
@@ -172,12 +172,42 @@ describe('a purchase', () => {
     expect(recorded(chargeback)).toContain('nothing du_1')
   })
 
+  const invoiceFailed = (invoiceRef: string, at: number) =>
+    ({ kind: 'invoice_failed', invoiceRef, subscriptionRef: 'sub_1', attempt: 1, at }) as const
+  // Licensing's order of what has the same time.
+  const rankOf = ({ kind }: { kind: EffectKind | null }) =>
+    ['renewed', 'payments_failed', 'partly_refunded'].indexOf(kind ?? '')
+
   test('is suspended by three failures in a row and goes on when it is paid, each once', () => {
-    const failed = (attempt: number, at: number) =>
-      ({ kind: 'invoice_failed', invoiceRef: 'in_2', subscriptionRef: 'sub_1', attempt, at }) as const
+    const failed = (attempt: number, at: number) => ({ ...invoiceFailed('in_2', at), attempt })
     const facts = [began, first, charged, failed(1, start + 30 * day), failed(3, start + 35 * day)]
     const recorded = record(givenHistory(subscribed), [...facts, failed(3, start + 35 * day)])
     expect(effectsOf(recorded)).toEqual(['landed', 'payments_failed in_2'])
+  })
+
+  test('within one second, a refund of one cycle comes before the payment of the next, and a failure before its payment', () => {
+    const at = start + 30 * day
+    const partial = refund('re_1', at, { amount: 100 })
+    const next = invoice('in_2', at)
+    const paysNext = [
+      paidBy('in_2', 'pi_2'),
+      { ...charged, chargeRef: 'ch_2', paymentRef: 'pi_2', chargedAt: at },
+    ]
+    const ofNext = refund('re_2', at, { chargeRef: 'ch_2', paymentRef: 'pi_2', amount: 100 })
+    const failed = { ...invoiceFailed('in_2', at), attempt: 3 }
+    const ended = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: at, paymentsFailed: false }
+    for (const facts of permutations([partial, next, failed, ofNext])) {
+      const known = [began, first, charged, ...paysNext, ...facts, ended] as Fact[]
+      const { decisions } = record(givenHistory(subscribed), known)
+      const sent = decisions
+        .flatMap((decision) => decision.effects)
+        .filter(({ kind }) => kind !== null && kind !== 'landed')
+        .toSorted((one, other) => one.at.getTime() - other.at.getTime() || rankOf(one) - rankOf(other))
+        .map(({ kind, cause }) => `${kind} ${cause}`)
+      const order = ['payments_failed in_2', 'partly_refunded re_1', 'renewed in_2', 'partly_refunded re_2']
+      expect([...order, 'cancelled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
+      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partly_refunded re_2', 'cancelled sub_1'])
+    }
   })
 
   test('whose charge is learned to be earlier is put in its order', () => {
