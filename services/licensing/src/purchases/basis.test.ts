@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { basisOf } from './basis.ts'
-import type { Purchase } from './purchase.ts'
+import type { Fact, Purchase } from './purchase.ts'
 
 const day = (n: number) => new Date(Date.UTC(2026, 0, n))
 
@@ -29,4 +29,54 @@ test('an end that passes after a cancellation calls for nothing more', () => {
       calls: 'downgraded',
     })
   }
+})
+
+test('a customer who buys and is refunded in the second in which an issued licence ended is revoked, known then or later', () => {
+  const second = (ms: number) => new Date(day(10).getTime() + ms)
+  const issued: Purchase = {
+    ...cancelled,
+    purchase_ref: 'lic',
+    ordered_at: null,
+    ends_at: second(700),
+    landed_ends_at: second(700),
+    fell_at: null,
+  }
+  // Before and after the issued one in the order of names, with an end of its own in the same second or with none.
+  for (const purchase_ref of ['cs', 'sale']) {
+    for (const ends_at of [null, second(0), day(20)]) {
+      for (const refundedAfter of [0, 1_000]) {
+        const bought: Purchase = {
+          ...cancelled,
+          purchase_ref,
+          ordered_at: second(0),
+          ends_at,
+          landed_ends_at: ends_at,
+          fell_at: second(refundedAfter),
+          given_back: true,
+        }
+        const none: Fact[] = []
+        for (const now of [second(refundedAfter + 300), day(30)]) {
+          expect(basisOf([issued, bought], none, null, now.getTime())).toMatchObject({
+            current: { purchase_ref },
+            stands: false,
+            calls: 'revoked',
+          })
+        }
+      }
+    }
+  }
+  // What ends in a later second than the refund takes over until then.
+  const later = { ...issued, ends_at: second(2_700), landed_ends_at: second(2_700) }
+  const refunded = {
+    ...cancelled,
+    ordered_at: second(0),
+    ends_at: null,
+    fell_at: second(0),
+    given_back: true,
+  }
+  expect(basisOf([later, refunded], [], null, second(1_000).getTime())).toMatchObject({
+    current: { purchase_ref: 'lic' },
+    stands: true,
+    calls: 'active',
+  })
 })

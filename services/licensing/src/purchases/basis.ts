@@ -23,9 +23,13 @@ const kinds = [
   'inquiryOpened',
   'partlyRefunded',
   'inquiryClosed',
+  'ended',
   'fell',
   'reactivated',
 ] as const
+
+/** The tick of the processor's clock, in milliseconds. */
+const tick = 1_000
 
 interface Moment {
   /** Of the vendor's, there is none. */
@@ -55,7 +59,7 @@ export function basisOf(
   if (reactivatedAt) {
     moments.push({ purchase: undefined, kind: 'reactivated', at: reactivatedAt.getTime(), cause: '' })
   }
-  for (const { purchase, kind, at } of moments.sort(inOrder)) {
+  for (const { purchase, kind } of moments.sort(inOrder)) {
     if (!purchase) {
       if (calls === 'payment_failed' || calls === 'dispute_inquiry') calls = 'active'
       inDispute = undefined
@@ -71,14 +75,13 @@ export function basisOf(
         if (calls !== 'dispute_inquiry' || !stood) calls = 'active'
         break
       }
+      case 'ended':
       case 'fell': {
         standing.delete(purchase)
         if (current !== purchase) break
         current = latestOf(standing) ?? purchase
         if (current !== purchase) calls = 'active'
-        else if (purchase.fell_at && at >= purchase.fell_at.getTime()) {
-          calls = purchase.given_back ? 'revoked' : 'expired'
-        }
+        else if (kind === 'fell') calls = purchase.given_back ? 'revoked' : 'expired'
         break
       }
       case 'inquiryClosed': {
@@ -98,7 +101,10 @@ export function basisOf(
   return { current: current!, stands: standing.has(current!), calls }
 }
 
-function afterFact(calls: Calls, kind: Exclude<Moment['kind'], 'landed' | 'fell' | 'inquiryClosed'>): Calls {
+function afterFact(
+  calls: Calls,
+  kind: Exclude<Moment['kind'], 'landed' | 'ended' | 'fell' | 'inquiryClosed'>,
+): Calls {
   switch (kind) {
     case 'renewed':
       return calls === 'payment_failed' || calls === 'downgraded' ? 'active' : calls
@@ -125,9 +131,9 @@ function momentsOf(purchases: readonly Purchase[], facts: readonly Fact[], now: 
   for (const purchase of purchases) {
     const ordered = orderOf(purchase)
     moments.push({ purchase, kind: 'landed', at: ordered, cause: '' })
-    for (const end of endsOf(purchase, now)) {
+    for (const { kind, at } of endsOf(purchase, now)) {
       // An order that is known only roughly may be later than what followed it.
-      moments.push({ purchase, kind: 'fell', at: Math.max(end, ordered), cause: '' })
+      moments.push({ purchase, kind, at: Math.max(at, ordered), cause: '' })
     }
   }
   for (const { purchase_ref, kind, cause, at } of facts) {
@@ -138,14 +144,22 @@ function momentsOf(purchases: readonly Purchase[], facts: readonly Fact[], now: 
   return moments
 }
 
-/** When a purchase ceased to stand: with its own end, where that came first, and when it was given back or cancelled. */
-function endsOf({ fell_at, ends_at }: Purchase, now: number): number[] {
+/**
+ * When a purchase ceased to stand: with its own end, if that came first, and when it was given back or cancelled. An end
+ * counts from the beginning of its second: the processor's clock cannot say which refund of that second came after it.
+ */
+function endsOf({ fell_at, ends_at }: Purchase, now: number): { kind: 'ended' | 'fell'; at: number }[] {
   const fell = fell_at?.getTime() ?? Number.POSITIVE_INFINITY
-  const end = ends_at?.getTime() ?? Number.POSITIVE_INFINITY
-  return [...(end <= now && end < fell ? [end] : []), ...(fell_at ? [fell] : [])]
+  const end = ends_at ? Math.floor(ends_at.getTime() / tick) * tick : Number.POSITIVE_INFINITY
+  return [
+    ...(end <= now && end < fell ? [{ kind: 'ended' as const, at: end }] : []),
+    ...(fell_at ? [{ kind: 'fell' as const, at: fell }] : []),
+  ]
 }
 
-function isCalling(kind: string): kind is Exclude<Moment['kind'], 'landed' | 'fell' | 'reactivated'> {
+function isCalling(
+  kind: string,
+): kind is Exclude<Moment['kind'], 'landed' | 'ended' | 'fell' | 'reactivated'> {
   return kinds.some((one) => one === kind)
 }
 
@@ -153,8 +167,8 @@ function inOrder(one: Moment, other: Moment): number {
   if (one.at !== other.at) return one.at < other.at ? -1 : 1
   const rank = kinds.indexOf(one.kind) - kinds.indexOf(other.kind)
   if (rank !== 0) return rank
-  const [a, b] = [nameOf(one), nameOf(other)]
-  return a < b ? -1 : Number(a > b)
+  if (one.purchase && other.purchase && one.purchase !== other.purchase) {
+    return isLater(one.purchase, other.purchase) ? 1 : -1
+  }
+  return one.cause < other.cause ? -1 : Number(one.cause > other.cause)
 }
-
-const nameOf = ({ purchase, cause }: Moment) => `${purchase?.purchase_ref} ${cause}`

@@ -133,6 +133,24 @@ test('what a licence was issued with is its first purchase, and takes over', asy
   expect(await shown(licence)).toEqual({ plan: issuedOn.id, status: 'active', end })
 })
 
+test('a licence that was issued until a time ends revoked after a purchase and its refund in that second, swept in between or not', async () => {
+  for (const swept of [true, false]) {
+    const { id: planId } = await givenPlan(harness)
+    const externalRef = unique('buyer')
+    const expiresOn = new Date(Date.now() + 50)
+    const licence = await givenLicence(harness, { planId, externalRef, expiresOn })
+    await eventually(() => expect(Date.now()).toBeGreaterThan(expiresOn.getTime() + 5))
+    if (swept) await sweepExpiries(harness.deps)
+    expect(await statusOf(harness, licence)).toBe(swept ? 'expired' : 'active')
+    // As the processor reports it.
+    const second = new Date(Math.floor(expiresOn.getTime() / 1000) * 1000)
+    const bought = await buy(harness, { planId, externalRef, orderedAt: second })
+    expect(bought.licence).toMatchObject({ id: licence.id, status: 'active' })
+    await apply(harness, bought, { case: 'givenBack', value: { chargedBack: false } }, second)
+    expect(await statusOf(harness, licence)).toBe('revoked')
+  }
+})
+
 test('a takeover on the same plan reactivates what had been downgraded or suspended by payments, and says so', async () => {
   for (const lead of ['partlyRefunded', 'paymentsFailed', 'inquiryOpened'] as const) {
     const plan = await givenPlan(harness)
