@@ -1,12 +1,13 @@
 import type { BillingDependencies } from '../dependencies.ts'
 import type { Fact } from '../processors/facts.ts'
 import type { PaymentProcessor } from '../processors/processor.ts'
+import { readNewest } from '../processor-events/missed-events.ts'
 import { writeAnswers } from './decision-queries.ts'
 import type { AnsweredQuestion } from './decision-queries.ts'
 import type { QuestionKind } from './decision.ts'
 import { recordFacts } from './record-facts.ts'
-import { markDue } from './record-queries.ts'
-import type { NewFact } from './record-queries.ts'
+import { insertEvents, markDue } from './record-queries.ts'
+import type { NewFact, NewInboxEvent } from './record-queries.ts'
 import { ShareOut } from './share-out.ts'
 import { mostSilences, pauseAfter, timing } from './timing.ts'
 import { lease, listOwners, queues } from './waiting-queries.ts'
@@ -19,6 +20,8 @@ const mostOfAccount = 8
 interface Answer {
   answered: AnsweredQuestion
   facts: NewFact[]
+  /** Events that the processor lists and that have not arrived. */
+  events: NewInboxEvent[]
 }
 
 /** Asks the processor what its events did not say: many questions at a time, shared out by account. */
@@ -90,25 +93,32 @@ export class ProcessorAsker {
     const facts = answers.flatMap((answer) => answer.facts)
     const answered = answers.map((answer) => answer.answered)
     const purchases = answered.map((answer) => answer.purchase_ref)
+    const events = answers.flatMap((answer) => answer.events)
     await outbox.transaction(async (tx) => {
+      await insertEvents(tx, events)
       await recordFacts(tx, facts)
       await writeAnswers(tx, answered)
       await markDue(tx, purchases)
     })
+    if (events.length > 0) wake('record')
     wake('decide')
   }
 
   async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<Answer> {
     const about = { purchase_ref, kind, ref }
     try {
+      if (kind === 'events') {
+        const events = await readNewest(this.#deps, merchant)
+        return { answered: { ...about, found: true, next_at: null }, facts: [], events }
+      }
       const found = await factsFor(this.#deps.processor, kind, ref, merchant)
       const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
-      return { answered: { ...about, found: found !== undefined, next_at: null }, facts }
+      return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
     } catch (error) {
       const level = attempts === mostSilences ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
       const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
-      return { answered: { ...about, found: null, next_at: again }, facts: [] }
+      return { answered: { ...about, found: null, next_at: again }, facts: [], events: [] }
     }
   }
 }
@@ -116,7 +126,7 @@ export class ProcessorAsker {
 /** Undefined where there is no such thing. */
 async function factsFor(
   processor: PaymentProcessor,
-  kind: QuestionKind,
+  kind: Exclude<QuestionKind, 'events'>,
   ref: string,
   merchant: string,
 ): Promise<Fact[] | undefined> {

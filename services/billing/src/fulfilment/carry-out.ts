@@ -9,6 +9,7 @@ import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purc
 import type { BillingDependencies } from '../dependencies.ts'
 import type { EffectKind } from './decision.ts'
 import {
+  findHeldRevocations,
   findWaitingEffects,
   isSale,
   lockFulfilments,
@@ -45,8 +46,10 @@ async function carryOut(
   quietly = false,
 ): Promise<CarriedEffect[]> {
   const refs = claimed.map((each) => each.purchase_ref)
-  const effects = await findWaitingEffects(deps.sql, refs)
-  const carried: CarriedEffect[] = []
+  const waiting = await findWaitingEffects(deps.sql, refs)
+  const held = await heldBack(deps, refs, waiting)
+  const effects = waiting.filter((effect) => !held.includes(effect))
+  const carried: CarriedEffect[] = held.map((effect) => ({ effect, outcome: { held: true } }))
   // An effect that did not take stops later ones of its own purchase, and no others.
   const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
@@ -62,6 +65,24 @@ async function carryOut(
   }
   await record(deps, claimed, carried, quietly)
   return carried
+}
+
+/**
+ * Revocations that must not be sent yet, and what follows them. This is checked right before they are sent, so that
+ * neither an outage nor a restart makes billing forget what it knows.
+ */
+async function heldBack(
+  { sql }: BillingDependencies,
+  refs: string[],
+  effects: EffectRow[],
+): Promise<EffectRow[]> {
+  if (!effects.some((effect) => effect.kind === 'given_back')) return []
+  const revocations = await findHeldRevocations(sql, refs)
+  const heldFrom = new Map<string, bigint>()
+  for (const { purchase_ref: ref, position } of effects) {
+    if (revocations.has(position) && !heldFrom.has(ref)) heldFrom.set(ref, position)
+  }
+  return effects.filter(({ purchase_ref: ref, position }) => position >= (heldFrom.get(ref) ?? Infinity))
 }
 
 /** A batch that cannot be recorded is recorded one by one. */
@@ -118,7 +139,7 @@ export async function provisionNow(
 ): Promise<void> {
   const carried = await carryOut(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
   for (const { effect, outcome } of carried) {
-    if (effect.kind !== 'landed' || 'applied' in outcome) continue
+    if (effect.kind !== 'landed' || 'applied' in outcome || 'held' in outcome) continue
     if ('refused' in outcome) throw outcome.refused
     throw outcome.failed instanceof ServiceError
       ? outcome.failed

@@ -19,7 +19,7 @@ export function decideEffects(subject: Subject, payments: ReversedPayment[]): vo
   const consequences = [
     ...renewals(subject),
     ...failures(subject),
-    ...payments.filter((view) => view.settled).flatMap((view) => ofReversals(subject, view)),
+    ...payments.flatMap((view) => reversals(subject, view)),
     ...end(subject),
   ]
     .filter((effect) => !known.has(effect.effect_key))
@@ -127,7 +127,28 @@ function failures(subject: Subject): Consequence[] {
   return [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
 }
 
-/** Refunds, chargebacks and inquiries of one payment. */
+/** What refunds, chargebacks and inquiries of one payment lead to, all of it together. */
+function reversals(subject: Subject, view: ReversedPayment): Consequence[] {
+  if (!view.settled) return []
+  const consequences = ofReversals(subject, view)
+  const revocation = consequences.find(
+    ({ kind, effect_key }) => kind === 'given_back' && !subject.history.effects.has(effect_key),
+  )
+  return revocation && !mayRevoke(subject, revocation) ? [] : consequences
+}
+
+/**
+ * A revocation is permanent. Before it, events that come together with it have a moment to arrive, and those that the
+ * processor lists and that have not arrived are read: one may be of a purchase that keeps the licence. A processor that
+ * does not answer delays it by a second.
+ */
+function mayRevoke(subject: Subject, { cause }: Consequence): boolean {
+  const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
+  const { waiting } = ask(subject, 'events', cause, knownMs)
+  const haveArrived = hasCome(subject, knownMs + timing.othersArrive)
+  return haveArrived && (!waiting || hasCome(subject, knownMs + timing.lookAtEvents))
+}
+
 function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
   const { refunds, parts, disputes } = view
   const cycle = cyclesWith(subject, view.invoice)

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Fact } from '../processors/facts.ts'
 import { decide } from './decide.ts'
 import type { EffectKind, Question } from './decision.ts'
+import type { RecordedFact } from './fold.ts'
 import {
   charged,
   day,
@@ -290,12 +291,42 @@ describe('a purchase', () => {
   test('of which a refund was reported waits for others that may have come before', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
-    const soon = decide(history, new Date(start + second), rules)
+    const at = (seconds: number, questions: Question[] = []) =>
+      decide({ ...history, questions }, new Date(start + seconds * second), rules)
+    const soon = at(1)
     expect(soon.effects.map((effect) => effect.kind)).toEqual(['landed'])
     expect(soon.next).toEqual(new Date(start + 2 * second))
     expect(soon.questions).toMatchObject([{ kind: 'records' }])
-    const later = decide(history, new Date(start + 2 * second), rules)
-    expect(later.effects.map((effect) => effect.kind)).toEqual(['landed', 'given_back'])
+    // A revocation waits for a look at the processor's events too, and not for long.
+    const waiting = at(2)
+    expect(waiting.effects.map((effect) => effect.kind)).toEqual(['landed'])
+    expect(waiting.next).toEqual(new Date(start + 3 * second))
+    expect(waiting.questions).toMatchObject([{ kind: 'records' }, { kind: 'events', ref: 're_1' }])
+    const looked: Question = { kind: 'events', ref: 're_1', attempts: 1, found: true }
+    for (const later of [at(2, [looked]), at(3)]) {
+      expect(later.effects.map((effect) => effect.kind)).toEqual(['landed', 'given_back'])
+    }
+  })
+
+  test('of which everything is known waits for its revocation alone', () => {
+    const known = [charged, { ...charged, refunded: 4900 }]
+    const facts = [paid, ...known, refund('re_1', start)].map((fact) => recorded(fact, start))
+    const kindsAt = (facts: RecordedFact[], seconds: number) => {
+      const history = { ...givenHistory(), facts }
+      const { questions } = decide(history, new Date(start), rules)
+      const answered = questions.map(({ kind, ref }) => ({ kind, ref, attempts: 1, found: true }))
+      const { effects } = decide(
+        { ...history, questions: answered },
+        new Date(start + seconds * second),
+        rules,
+      )
+      return effects.map((effect) => effect.kind)
+    }
+    expect(kindsAt(facts, 1)).toEqual(['landed'])
+    expect(kindsAt([...facts, recorded(dispute('du_1', start), start)], 1)).toEqual(['landed'])
+    const partial = recorded(refund('re_1', start, { amount: 100 }), start)
+    const part = [...facts.slice(0, 2), recorded({ ...charged, refunded: 100 }, start), partial]
+    expect(kindsAt(part, 1)).toEqual(['landed', 'partly_refunded'])
   })
 
   test('is decided once: the same history again adds nothing', () => {

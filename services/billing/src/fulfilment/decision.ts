@@ -25,7 +25,7 @@ export interface History {
 
 export type LedgerEntry = Omit<NewFeeEntry, 'account_id' | 'application_id'>
 
-export const questionKinds = ['charge', 'invoice', 'subscription', 'records'] as const
+export const questionKinds = ['charge', 'invoice', 'subscription', 'records', 'events'] as const
 
 export type QuestionKind = (typeof questionKinds)[number]
 

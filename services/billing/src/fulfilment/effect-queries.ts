@@ -2,8 +2,9 @@ import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { RefundLane } from '@licensing/proto/closed-sets'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '../row-queries.ts'
+import { paymentStates } from '../checkout-sessions/session-queries.ts'
 import type { Effect } from './decision.ts'
-import { pauseAfter, timing } from './timing.ts'
+import { mostHolds, pauseAfter, timing } from './timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -12,12 +13,44 @@ export interface EffectRow extends Effect {
   application_id: string
 }
 
+/** In the order of each purchase; those that land come before what happens to others. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
       ends_at, charged_back, refund_id
     from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
-    order by purchase_ref, position`
+    order by kind is distinct from 'landed', purchase_ref, position`
+}
+
+/**
+ * Positions of revocations that what is known may prevent: an event of the merchant that had arrived when the revocation
+ * was decided and is not recorded, or a purchase of the same customer that was paid, or about which something is to be
+ * decided, and that has not landed.
+ */
+export async function findHeldRevocations(sql: Sql, purchaseRefs: string[]): Promise<Set<bigint>> {
+  const rows = await sql<{ position: bigint }[]>`
+    select e.position
+    from purchase_effects e
+    join fulfilments f on f.purchase_ref = e.purchase_ref and f.attempts < ${mostHolds}
+    join checkout_sessions s on s.id = e.purchase_ref
+    where e.purchase_ref = any(${purchaseRefs}) and e.kind = 'given_back' and e.state = 'waiting' and (
+      exists (
+        select 1 from processor_events i
+        where i.merchant = s.merchant and i.handled_at is null and not i.parked and i.attempts = 0
+          and i.received_at <= e.decided_at
+      )
+      or exists (
+        select 1 from checkout_sessions o left join fulfilments w on w.purchase_ref = o.id
+        where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.id
+          and o.status = 'open' and (o.payment_state = ${paymentStates.paid} or w.due_at is not null)
+      )
+      or exists (
+        select 1 from purchase_effects l
+        where l.application_id = s.application_id and l.external_ref = s.external_ref
+          and l.kind = 'landed' and l.state = 'waiting' and l.purchase_ref <> s.id
+      )
+    )`
+  return new Set(rows.map((row) => row.position))
 }
 
 /** Locks purchases in their order, before anything of them is written. */

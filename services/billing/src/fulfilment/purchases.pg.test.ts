@@ -1,6 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { changePlan, newPlan } from '../testing/catalog-stand-in.ts'
 import { deliver, eventsAt } from '../testing/charge-story.ts'
 import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
@@ -12,11 +11,11 @@ import {
   licencesOf,
   paymentsOf,
   refundsOf,
-  scope,
   sentTypes,
 } from '../testing/shop.ts'
 import type { Sold } from '../testing/shop.ts'
-import type { Vendor } from '../testing/vendor.ts'
+import { anotherPlan } from '../testing/vendor.ts'
+import type { Mode, Vendor } from '../testing/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -28,15 +27,8 @@ const day = 24 * 3_600
 const monthly = { price: { amount: 2980n, currency: 'jpy', mode: 'subscription' } }
 
 /** Another plan of the vendor's, at a price of its own. */
-async function givenPlan(vendor: Vendor, amount: bigint, mode = 'payment'): Promise<Vendor> {
-  const plan = newPlan(vendor)
-  await changePlan(harness.catalog, harness.licensingAddress, plan)
-  const priceId = `price_${plan.id.slice(-26)}`
-  const currency = mode === 'payment' ? 'usd' : 'jpy'
-  const price = { planId: plan.id, priceId, amount, currency, mode }
-  await harness.billing.setPrice({ ...scope(vendor), price })
-  return { ...vendor, planId: plan.id, priceId }
-}
+const givenPlan = (vendor: Vendor, amount: bigint, mode: Mode = 'payment') =>
+  anotherPlan(harness, vendor, { amount, mode, currency: mode === 'payment' ? 'usd' : 'jpy' })
 
 async function givenSubscribed(
   vendor: Vendor,

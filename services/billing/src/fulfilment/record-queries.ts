@@ -12,11 +12,31 @@ export interface NewInboxEvent {
 
 /** @returns false where the event is there already */
 export async function insertEvent(sql: Sql, event: NewInboxEvent): Promise<boolean> {
-  const inserted = await sql`
-    insert into processor_events (processor, event_id, merchant, type, body)
-    values (${event.processor}, ${event.eventId}, ${event.merchant}, ${event.type}, ${Buffer.from(event.body)})
-    on conflict (processor, event_id) do nothing`
-  return inserted.count === 1
+  return (await insertEvents(sql, [event])) === 1
+}
+
+/** In this order. @returns how many were not there already */
+export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<number> {
+  let inserted = 0
+  for (let from = 0; from < events.length; from += insertedTogether) {
+    const rows = events.slice(from, from + insertedTogether).map(({ eventId: event_id, body, ...event }) => {
+      return { ...event, event_id, body: Buffer.from(body) }
+    })
+    const result = await sql`
+      insert into processor_events ${sql(rows, 'processor', 'event_id', 'merchant', 'type', 'body')}
+      on conflict (processor, event_id) do nothing`
+    inserted += result.count
+  }
+  return inserted
+}
+
+const insertedTogether = 500
+
+/** Which of these events are in the inbox, or have been. */
+export async function findKnownEvents(sql: Sql, processor: string, eventIds: string[]): Promise<Set<string>> {
+  const rows = await sql<{ event_id: string }[]>`
+    select event_id from processor_events where processor = ${processor} and event_id = any(${eventIds})`
+  return new Set(rows.map((row) => row.event_id))
 }
 
 /** Done, but for those that are parked. The bodies go: they hold customers' data, and the processor has them. */

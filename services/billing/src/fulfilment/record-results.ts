@@ -17,6 +17,7 @@ import {
   writeCarried,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
+import { mostHolds } from './timing.ts'
 import type { DueFulfilment } from './waiting-queries.ts'
 
 /** A purchase that is being carried out. */
@@ -27,6 +28,7 @@ export type Outcome =
   | { applied: { licenceId: string | undefined; status: string | undefined } }
   | { refused: ServiceError }
   | { failed: unknown }
+  | { held: true }
 
 export interface CarriedEffect {
   effect: EffectRow
@@ -54,13 +56,14 @@ export async function recordResults(
   const refunded = await refundsProcessed(tx, applied)
   await append(tx, ...succeeded, ...(quietly ? [] : failures), ...refunded)
   await alertLostRenewals(tx, applied)
-  const failed = new Set(
-    carried.filter(({ outcome }) => 'failed' in outcome).map(({ effect }) => effect.purchase_ref),
-  )
-  const tried = claimed.map(({ purchase_ref, attempts }) => ({
-    purchase_ref,
-    attempts: failed.has(purchase_ref) ? attempts + 1 : 0,
-  }))
+  const purchasesOf = (outcome: 'failed' | 'held') =>
+    new Set(carried.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
+  const [failed, held] = [purchasesOf('failed'), purchasesOf('held')]
+  const tried = claimed.map(({ purchase_ref, attempts }) => {
+    // While licensing is unavailable, holds are not used up: when it is back, what is known must still count.
+    if (failed.has(purchase_ref)) return { purchase_ref, attempts: Math.min(attempts, mostHolds / 2) + 1 }
+    return { purchase_ref, attempts: held.has(purchase_ref) ? attempts + 1 : 0 }
+  })
   await writeCarried(tx, tried)
 }
 

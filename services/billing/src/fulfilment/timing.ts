@@ -7,6 +7,8 @@ const day = 24 * hour
 export const timing = {
   /** What comes out of order comes within moments: a refund, a dispute or an end waits this long for what came before. */
   othersArrive: 2 * second,
+  /** A revocation waits at most this long for a look at the processor's list of events. */
+  lookAtEvents: 3 * second,
   /** Longest wait of a refund for others that the charge's total shows and no event has reported. */
   missingRefund: 30 * second,
   /** A charge, an invoice or a period has this long to be reported by an event before the processor is asked. */
@@ -39,6 +41,12 @@ export const timing = {
 
 /** How often the processor may fail to answer before what can be decided without its answer is. */
 export const mostSilences = 3
+
+/**
+ * How often a revocation is put off, with the pauses of `retryEffect`, while what may prevent it is known and not carried
+ * out: some five minutes. Time in which billing does not run does not count.
+ */
+export const mostHolds = 60
 
 export type Pauses = { first: number; longest: number }
 

@@ -3,9 +3,10 @@ import { alertOnce } from '../alerts/alert-vendor.ts'
 import { closeAlerts } from '../alerts/open-alert-queries.ts'
 import { accountsOf } from '../connections/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
-import { insertEvent } from '../fulfilment/record-queries.ts'
 import { timing } from '../fulfilment/timing.ts'
 import { startRounds } from '../start-rounds.ts'
+import { insertEvents } from '../fulfilment/record-queries.ts'
+import { readMissed } from './missed-events.ts'
 import { claimMerchant, recordReconciled, recordUnread } from './reconcile-queries.ts'
 import type { DueMerchant } from './reconcile-queries.ts'
 
@@ -29,24 +30,28 @@ export function startReconciliation(deps: BillingDependencies, intervalMs: numbe
   })
 }
 
-/** Nothing counts as compared before the whole list has been read. */
+/**
+ * Nothing counts as compared before the whole list has been read, and nothing of it is recorded before: what is decided
+ * from a part of it may be wrong, and cannot be undone.
+ */
 export async function reconcile(
   deps: BillingDependencies,
   { merchant, reconciled_to: from }: DueMerchant,
 ): Promise<void> {
-  const { sql, processor, wake, log } = deps
+  const { sql, outbox, wake, log } = deps
   const started = new Date()
   const hasGap = started.getTime() - from.getTime() > timing.listed
   if (hasGap) await alertGap(deps, merchant, from)
-  let missed = 0
-  for await (const event of processor.listEvents(merchant, new Date(from.getTime() - timing.listedLate))) {
-    const { eventId, type, body } = event
-    if (!processor.understands(type)) continue
-    if (!(await insertEvent(sql, { processor: processor.name, eventId, merchant, type, body }))) continue
-    missed += 1
-    wake('record')
+  const since = new Date(from.getTime() - timing.listedLate)
+  for (let isAll = false; !isAll;) {
+    const missed = await readMissed(deps, merchant, since)
+    await outbox.transaction((tx) => insertEvents(tx, missed.events))
+    if (missed.events.length > 0) {
+      log.info({ merchant, missed: missed.events.length }, 'read events that had not arrived')
+      wake('record')
+    }
+    isAll = missed.isAll
   }
-  if (missed > 0) log.info({ merchant, missed }, 'read events that had not arrived')
   await recordReconciled(sql, merchant, started)
   if (hasGap) await closeAlerts(sql, await accountsOf(sql, merchant), kind)
 }

@@ -63,6 +63,8 @@ export interface ChargeRecords {
 export interface ListedEvent {
   eventId: string
   type: string
+  /** By the processor's clock. */
+  createdAt: number
   body: Buffer
 }
 
@@ -112,8 +114,8 @@ export interface PaymentProcessor {
    * @throws where the charge's fee does not exist yet
    */
   refundFee(chargeRef: string, amountMinor: bigint, idempotencyKey: string): Promise<void>
-  /** Events since then, newest first. */
-  listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent>
+  /** Pages of the events since then, newest first. */
+  listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
   /** What the platform's webhook endpoint needs. */
   webhookNeeds(): { apiVersion: string; eventTypes: string[] }
   /** Creates the platform's webhook endpoint. @returns its id and its secret, which is shown here alone */

@@ -88,6 +88,7 @@ interface ListedEvent {
   id: string
   account?: string
   type: string
+  data: { object: { id: string } }
 }
 
 /** The vendor's events as the processor made them, in their order. */

@@ -47,6 +47,22 @@ export async function givenVendor(
   return { ...vendor, planId: plan.id }
 }
 
+export type Mode = 'payment' | 'subscription'
+
+/** Another plan of the vendor's, at a price of its own. */
+export async function anotherPlan(
+  { billing, catalog, licensingAddress }: Services,
+  vendor: Vendor,
+  price: { amount: bigint; mode: Mode; currency: string },
+): Promise<Vendor> {
+  const plan = newPlan(vendor)
+  await changePlan(catalog, licensingAddress, plan)
+  const priceId = `price_${plan.id.slice(-26)}`
+  const { accountId, applicationId } = vendor
+  await billing.setPrice({ accountId, applicationId, price: { planId: plan.id, priceId, ...price } })
+  return { ...vendor, planId: plan.id, priceId }
+}
+
 export async function changeStatus(
   { catalog, licensingAddress }: Pick<Services, 'catalog' | 'licensingAddress'>,
   planId: string,
