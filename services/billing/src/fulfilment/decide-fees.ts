@@ -1,9 +1,10 @@
 import { newId } from '@licensing/database/ids'
 import type { FeeKind } from '@licensing/proto/closed-sets'
 import { creditWindowMs, periodOf } from '../fees/fee.ts'
-import type { CountedRefund, ReversedPayment } from './decide-reversals.ts'
+import type { ReversedPayment } from './decide-reversals.ts'
 import type { LedgerEntry, Subject } from './decision.ts'
 import { stepsOf } from './refund-steps.ts'
+import type { CountedRefund } from './refund-steps.ts'
 
 /** The fee of a payment, and what its refunds do to it. */
 export function decideFees(subject: Subject, view: ReversedPayment): void {

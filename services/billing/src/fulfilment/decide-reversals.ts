@@ -10,10 +10,8 @@ import type { Subject } from './decision.ts'
 import { foldDisputes, foldRefunds, ofKind, sortedBy } from './fold.ts'
 import type { Charge, FoldedDispute, FoldedRefund } from './fold.ts'
 import { partsOf } from './refund-steps.ts'
-import type { Part } from './refund-steps.ts'
+import type { CountedRefund, Part } from './refund-steps.ts'
 import { timing } from './timing.ts'
-
-export type CountedRefund = FoldedRefund & { id: string; succeededAt: number }
 
 export interface ReversedPayment extends PaymentView {
   /** What was charged: a tax or a discount makes it another amount than the price. */

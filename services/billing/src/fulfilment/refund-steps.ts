@@ -1,5 +1,8 @@
 import type { RefundLane } from '@licensing/proto/closed-sets'
-import type { CountedRefund } from './decide-reversals.ts'
+import type { FoldedRefund } from './fold.ts'
+
+/** A refund that succeeded, with the id of its row. */
+export type CountedRefund = FoldedRefund & { id: string; succeededAt: number }
 
 interface Step {
   refund: CountedRefund

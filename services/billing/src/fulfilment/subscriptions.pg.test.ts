@@ -1,7 +1,9 @@
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deliver, eventsAt } from '../testing/charge-story.ts'
 import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
+import { quiet } from '../testing/outcome.ts'
 import type { Vendor } from '../testing/vendor.ts'
 import {
   checkoutRefOf,
@@ -72,6 +74,30 @@ describe('a subscription', () => {
       expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded']),
     )
   })
+
+  test.each(['the refund', 'the renewal'])(
+    'is active after a partial refund of its first cycle in the second in which the next is paid; %s is known first',
+    async (first) => {
+      const { vendor, subscription, licenceId, charge } = await givenSubscribed()
+      await handled(harness)
+      const account = vendor.connectedAccount
+      await harness.simulator.control('delivery-rules', { action: 'drop', account })
+      const before = (await eventsAt(harness, vendor)).length
+      await act('renew', subscription)
+      const renewal = (await eventsAt(harness, vendor)).slice(before)
+      const paid = renewal.find((event) => event.type === 'invoice.paid')!
+      const { status_transitions: times } = paid.data.object as { status_transitions?: { paid_at: number } }
+      await harness.simulator.control('refund', { charge, amount: 100, created: times!.paid_at })
+      const refund = (await eventsAt(harness, vendor)).slice(before + renewal.length)
+      const groups = first === 'the refund' ? [refund, renewal] : [renewal, refund]
+      for (const group of groups) {
+        for (const event of group) await deliver(harness, vendor, event)
+        await quiet(harness, vendor)
+      }
+      expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+      expect(await refundsOf(harness, vendor)).toMatchObject([{ lane: 'partial_refund' }])
+    },
+  )
 
   test('that renews moves the expiry, costs its fee and sends no event', async () => {
     const subscribed = await givenSubscribed()

@@ -1,6 +1,7 @@
 import { eventually } from '@licensing/test-support/poll'
 import { Stripe } from 'stripe'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { eventsAt } from '../testing/charge-story.ts'
 import { startHarness } from '../testing/harness.ts'
 import { webhookSecret } from '../testing/surroundings.ts'
 import type { Harness } from '../testing/harness.ts'
@@ -291,6 +292,47 @@ test('what never arrived is read from the processor’s own list, with the same 
   await reconcile(harness.deps, { merchant, reconciled_to: new Date() })
   await handled(harness)
   expect(await ledgerOf(harness, vendor)).toHaveLength(2)
+})
+
+test('what the processor lists is put into the inbox oldest first, all of it or nothing', async () => {
+  const vendor = await harness.givenVendor()
+  const { connectedAccount: account } = vendor
+  const merchant = `stripe:${account}`
+  await harness.simulator.control('delivery-rules', { action: 'drop', account })
+  const session = await openCheckout(harness, vendor)
+  const charge = session.url.split('/').at(-1)
+  await pay(harness, session)
+  // More events than a page of the list has.
+  for (let part = 0; part < 40; part += 1) await harness.simulator.control('refund', { charge, amount: 100 })
+  const inboxed = async () => {
+    const rows = await harness.sql<{ event_id: string; type: string }[]>`
+      select event_id, type from processor_events where merchant = ${merchant} order by position`
+    return rows.map((row) => row.event_id)
+  }
+  const { processor } = harness.deps
+  const secondPageFails = {
+    ...processor,
+    async *listEvents(...about: Parameters<typeof processor.listEvents>) {
+      for await (const page of processor.listEvents(...about)) {
+        yield page
+        throw new Error('the second page cannot be read')
+      }
+    },
+  }
+  const failing = reconcile(
+    { ...harness.deps, processor: secondPageFails },
+    { merchant, reconciled_to: new Date() },
+  )
+  await expect(failing).rejects.toThrow('second page')
+  expect(await inboxed()).toEqual([])
+  await reconcile(harness.deps, { merchant, reconciled_to: new Date() })
+  const listed = (await eventsAt(harness, vendor)).filter(({ type }) =>
+    harness.deps.processor.understands(type),
+  )
+  expect(listed.length).toBeGreaterThan(100)
+  expect(await inboxed()).toEqual(listed.map((event) => event.id))
+  await fetch(`${harness.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' })
+  await handled(harness)
 })
 
 test('a list of events that cannot be read does not count as compared, and is read as soon as it can be', async () => {
