@@ -16,15 +16,21 @@ export function decideEffects(subject: Subject, payments: ReversedPayment[]): vo
   const orderedAt = main.charged_at ?? main.paid_at
   const first = known.has('landed') ? reordered(history, orderedAt) : landed(subject, main, orderedAt)
   if (!first && !known.has('landed')) return
-  const consequences = [
-    ...renewals(subject),
-    ...failures(subject),
-    ...payments.flatMap((view) => reversals(subject, view)),
-    ...end(subject),
-  ]
+  const unsettled = new Set<Consequence>()
+  const reversals = payments.flatMap((view) => {
+    const own = ofReversals(subject, view)
+    if (!view.settled) for (const each of own) unsettled.add(each)
+    return own
+  })
+  const consequences = [...renewals(subject), ...failures(subject), ...reversals, ...end(subject)]
     .filter((effect) => !known.has(effect.effect_key))
     // Within a second they stand in the order in which they can follow one another, which is the one they are in.
     .sort((a, b) => a.at.getTime() - b.at.getTime())
+  // What waits stops what came after it, or a refund and an end would lead to other events for the vendor than in their order.
+  const waits = (each: Consequence) =>
+    unsettled.has(each) || (each.kind === 'given_back' && !mayRevoke(subject, each))
+  const firstWaiting = consequences.findIndex(waits)
+  if (firstWaiting >= 0) consequences.splice(firstWaiting)
   decision.effects = [...(first ? [first] : []), ...consequences].map((effect) => ({
     ...effect,
     ordered_at: orderedAt,
@@ -127,16 +133,6 @@ function failures(subject: Subject): Consequence[] {
   return [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
 }
 
-/** What refunds, chargebacks and inquiries of one payment lead to, all of it together. */
-function reversals(subject: Subject, view: ReversedPayment): Consequence[] {
-  if (!view.settled) return []
-  const consequences = ofReversals(subject, view)
-  const revocation = consequences.find(
-    ({ kind, effect_key }) => kind === 'given_back' && !subject.history.effects.has(effect_key),
-  )
-  return revocation && !mayRevoke(subject, revocation) ? [] : consequences
-}
-
 /**
  * A revocation is permanent. Before it, events that come together with it have a moment to arrive, and those that the
  * processor lists and that have not arrived are read: one may be of a purchase that keeps the licence. A processor that
@@ -149,6 +145,7 @@ function mayRevoke(subject: Subject, { cause }: Consequence): boolean {
   return haveArrived && (!waiting || hasCome(subject, knownMs + timing.lookAtEvents))
 }
 
+/** Refunds, chargebacks and inquiries of one payment. */
 function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
   const { refunds, parts, disputes } = view
   const cycle = cyclesWith(subject, view.invoice)

@@ -141,7 +141,7 @@ describe('a customer has one licence, which rests on the purchase that stands:',
     })
   })
 
-  test('with events of licensing’s outage in between, and a sale that another shop reports', async () => {
+  test('the second sale is reported after the revocation was decided, while licensing is unavailable', async () => {
     const story: Story = { bought: ['payment', 'payment'], givenBack: [0], by: 'refund' }
     const happened = await happen(story)
     const { vendor, sales, reversals } = happened
@@ -150,7 +150,7 @@ describe('a customer has one licence, which rests on the purchase that stands:',
     const revoked = () =>
       harness.sql`select 1 from purchase_effects where account_id = ${vendor.accountId} and kind = 'given_back'`
     await eventually(async () => expect(await revoked()).toHaveLength(1))
-    // After the moment in which other events may arrive, but before anything was carried out.
+    // Nothing has been carried out yet.
     await arrive(happened, [sales[1]!])
     await harness.licensingProcess.start()
     await expectOneLicence(happened, story)
