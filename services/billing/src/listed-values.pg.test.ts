@@ -8,7 +8,7 @@ import { listedValues } from '@licensing/test-support/listed-values'
 import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { effectStates, questionKinds } from './fulfilment/decision.ts'
-import type { EffectState } from './fulfilment/decision.ts'
+import type { EffectKind, EffectState } from './fulfilment/decision.ts'
 import { billingMigrations } from './migrations.ts'
 import { chargeStates } from './payments/payment-queries.ts'
 
@@ -37,6 +37,8 @@ test('the values that the database’s definitions list are those of the closed 
       prices_mode_check: closedSets.priceMode.toSorted(),
       processor_questions_kind_check: questionKinds.toSorted(),
       purchase_effects_state_check: effectStates.toSorted(),
+      // An index of purchases that have not landed.
+      purchase_effects_landing: ['landed' satisfies EffectKind, 'waiting' satisfies EffectState],
       // An index of all the others.
       purchase_effects_waiting: ['done' satisfies EffectState],
       refunds_lane_check: closedSets.refundLane.toSorted(),

@@ -303,7 +303,7 @@ test('what the processor lists is put into the inbox oldest first, all of it or 
   const charge = session.url.split('/').at(-1)
   await pay(harness, session)
   // More events than a page of the list has.
-  for (let part = 0; part < 40; part += 1) await harness.simulator.control('refund', { charge, amount: 100 })
+  for (let part = 0; part < 60; part += 1) await harness.simulator.control('refund', { charge, amount: 50 })
   const inboxed = async () => {
     const rows = await harness.sql<{ event_id: string; type: string }[]>`
       select event_id, type from processor_events where merchant = ${merchant} order by position`
