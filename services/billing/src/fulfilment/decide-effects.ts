@@ -1,11 +1,13 @@
 import { addMonths } from '../calendar.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
+import type { SubscriptionItem } from '../processors/facts.ts'
 import { refundEffect } from './decide-reversals.ts'
 import type { ReversedPayment } from './decide-reversals.ts'
 import { ask, hasCome } from './decision.ts'
 import type { History, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './fold.ts'
 import type { Invoice } from './fold.ts'
+import { PurchasedItem } from './purchased-item.ts'
 import { timing } from './timing.ts'
 
 /** What licensing is sent, in the order of the processor's clock. */
@@ -88,8 +90,7 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
     return session.period_months === null ? null : addMonths(new Date(paidAt), session.period_months)
   }
   const reported =
-    invoices.find((invoice) => invoice.reason === 'first')?.periodEnd ??
-    ofKind(history.facts, 'subscription').at(0)?.periodEnd
+    invoices.find((invoice) => invoice.reason === 'first')?.periodEnd ?? soldItemOf(subject)?.periodEnd
   if (reported !== undefined) return new Date(reported + rules.graceMs)
   const subscriptionRef = checkout.subscriptionRef ?? session.subscription_ref
   if (subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
@@ -112,12 +113,22 @@ function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
 
 const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
 
-/** Every invoice that is paid later: a renewal moves the end, and the plan follows the price. */
+function soldItemOf({ history: { facts, session, planOfPrice } }: Subject): SubscriptionItem | undefined {
+  const [subscription] = ofKind(facts, 'subscription')
+  return subscription && new PurchasedItem(session.price_id, planOfPrice).soldAmong(subscription.items)
+}
+
+/**
+ * Every invoice that is paid later: a renewal moves the end, and the plan follows the price. If it is not known which
+ * line is for the purchase, the renewal waits for the processor's answer, however long that takes.
+ */
 function renewals(subject: Subject): Consequence[] {
   const { history, invoices, rules } = subject
   return invoices.flatMap((invoice) => {
-    const { invoiceRef, reason, periodEnd, priceRef } = invoice
-    if (reason === 'first' || periodEnd === undefined) return []
+    const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
+    if (reason === 'first') return []
+    if (!isRead) ask(subject, 'invoice', invoiceRef, recordedMs)
+    if (periodEnd === undefined) return []
     const ends_at = new Date(periodEnd + rules.graceMs)
     const plan_id = history.planOfPrice.get(priceRef ?? '') ?? null
     const at = invoice.paidAt + cyclesWith(subject, invoice)

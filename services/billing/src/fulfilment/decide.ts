@@ -8,6 +8,7 @@ import { nothingDecided } from './decision.ts'
 import type { Decision, History, Rules, Subject } from './decision.ts'
 import { foldCheckout, foldInvoices } from './fold.ts'
 import type { Checkout } from './fold.ts'
+import { PurchasedItem } from './purchased-item.ts'
 
 /**
  * What follows from all that is known of a checkout and has not been decided yet. A pure function: the same facts lead
@@ -23,7 +24,8 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
     if (status && session.status === 'open') decision.session.status = status
     return decision
   }
-  const invoices = foldInvoices(history.facts, checkout.invoiceRef)
+  const item = new PurchasedItem(session.price_id, history.planOfPrice)
+  const invoices = foldInvoices(history.facts, checkout.invoiceRef, item)
   const subject: Subject = { history, checkout, paidAt: checkout.paidAt, invoices, now, rules, decision }
   const payments = decidePayments(subject)
   const reversed = payments.map((payment) => decideReversals(subject, payment))

@@ -66,17 +66,17 @@ async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Questio
     where purchase_ref = any(${ids})`
 }
 
-/** Plans that the prices of renewals are mapped to, by application. */
+/** Plans that the prices of subscriptions' items are mapped to, by application. */
 async function findPlansOfPrices(
   sql: Sql,
   sessions: SessionRow[],
   facts: RecordedFact[],
 ): Promise<Map<string, { price_id: string; plan_id: string }[]>> {
-  const priceRefs = facts.flatMap(({ fact }) =>
-    fact.kind === 'invoice_paid' && fact.reason !== 'first' && fact.priceRef !== undefined
-      ? [fact.priceRef]
-      : [],
-  )
+  const items = facts.flatMap(({ fact }) => {
+    if (fact.kind === 'subscription') return fact.items
+    return fact.kind === 'invoice_paid' ? [...(fact.lines ?? []), ...(fact.items ?? [])] : []
+  })
+  const priceRefs = [...new Set(items.map((item) => item.priceRef).filter((ref) => ref !== undefined))]
   if (priceRefs.length === 0) return new Map()
   const rows = await sql<{ application_id: string; price_id: string; plan_id: string }[]>`
     select application_id, price_id, plan_id from prices

@@ -153,6 +153,8 @@ export function ask(
     return { waiting, found: asked.found === true }
   }
   const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
-  decision.questions.push({ kind, ref, next_at })
+  if (!decision.questions.some((each) => each.kind === kind && each.ref === ref)) {
+    decision.questions.push({ kind, ref, next_at })
+  }
   return { waiting: true, found: false }
 }

@@ -1,5 +1,6 @@
 import type { RefundStatus } from '@licensing/proto/closed-sets'
 import type { CheckoutFact, DisputeFact, Fact, Links } from '../processors/facts.ts'
+import type { PurchasedItem } from './purchased-item.ts'
 
 // Facts merged so that neither their order nor their repetition matters.
 
@@ -13,7 +14,14 @@ type Known<Kind extends Fact['kind']> = Extract<Fact, { kind: Kind }> & { record
 
 export type Charge = Known<'charge'>
 
-export type Invoice = Known<'invoice_paid'>
+/** An invoice as far as it is of the purchase. */
+export interface Invoice extends Known<'invoice_paid'> {
+  /** Whether it is known which of its lines, if any, is for the purchase. */
+  isRead: boolean
+  periodEnd: number | undefined
+  /** The price that the purchase renews at. */
+  priceRef: string | undefined
+}
 
 export interface Checkout extends Links {
   state: CheckoutFact['state'] | undefined
@@ -171,22 +179,39 @@ export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedD
   return sortedBy(disputes, 'openedAt', 'ref')
 }
 
-/** Paid invoices in the order in which they were paid. */
-export function foldInvoices(facts: RecordedFact[], firstRef: string | undefined): Invoice[] {
+/**
+ * Paid invoices in the order in which they were paid.
+ *
+ * @param item what the purchase is for
+ */
+export function foldInvoices(
+  facts: RecordedFact[],
+  firstRef: string | undefined,
+  item: PurchasedItem,
+): Invoice[] {
   const invoices = groupsBy(ofKind(facts, 'invoice_paid'), (fact) => fact.invoiceRef).map((group) => {
     const [one] = group
     const isFirst = group.some((fact) => fact.reason === 'first') || one.invoiceRef === firstRef
-    const ends = known(group, (fact) => fact.periodEnd)
     return {
       ...one,
       reason: isFirst ? ('first' as const) : one.reason,
-      periodEnd: ends.length > 0 ? Math.max(...ends) : undefined,
-      priceRef: known(group, (fact) => fact.priceRef).at(0),
+      lines: known(group, (fact) => fact.lines).at(0),
+      items: known(group, (fact) => fact.items).at(0),
       paidAt: Math.min(...group.map((fact) => fact.paidAt)),
       recordedMs: firstRecorded(group),
     }
   })
-  return sortedBy(invoices, 'paidAt', 'invoiceRef')
+  return sortedBy(invoices, 'paidAt', 'invoiceRef').map((invoice) => {
+    const line = item.next(invoice)
+    return {
+      ...invoice,
+      // An invoice for other items alone is no cycle of the purchase.
+      reason: line === null && invoice.reason === 'cycle' ? ('proration' as const) : invoice.reason,
+      isRead: line !== undefined,
+      periodEnd: line?.periodEnd,
+      priceRef: line?.priceRef,
+    }
+  })
 }
 
 /**

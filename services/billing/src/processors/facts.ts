@@ -83,10 +83,22 @@ export interface InvoicePaidFact extends Links {
   reason: 'first' | 'cycle' | 'proration'
   amount: number
   currency: string
-  periodEnd: number | undefined
-  /** The price that the subscription renews at. */
-  priceRef: string | undefined
+  /** At most one of each item of the subscription; undefined where the event does not hold all of the invoice's lines. */
+  lines: ItemLine[] | undefined
+  /** The subscription's items when the processor was asked for the invoice; an event does not say them. */
+  items?: SubscriptionItem[] | undefined
   paidAt: number
+}
+
+/** How far an invoice pays an item of its subscription, and at which price. */
+export interface ItemLine {
+  itemRef: string
+  priceRef: string | undefined
+  periodEnd: number
+}
+
+export interface SubscriptionItem extends ItemLine {
+  createdAt: number
 }
 
 /** Which payment paid an invoice. */
@@ -109,7 +121,7 @@ export interface InvoiceFailedFact extends Links {
 export interface SubscriptionFact extends Links {
   kind: 'subscription'
   subscriptionRef: string
-  periodEnd: number
+  items: SubscriptionItem[]
 }
 
 export interface SubscriptionEndedFact extends Links {

@@ -4,6 +4,7 @@ import type {
   InvoicePaidFact,
   InvoicePaymentFact,
   SubscriptionFact,
+  SubscriptionItem,
 } from '../processors/facts.ts'
 import type { ChargeRecords } from '../processors/processor.ts'
 import { connectedAccountOf } from './client.ts'
@@ -12,6 +13,7 @@ import {
   readCharge,
   readDispute,
   readInvoicePayment,
+  readItems,
   readPaidInvoice,
   readRefund,
   readSubscription,
@@ -82,22 +84,47 @@ async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   return items
 }
 
+/** A paid invoice with all its lines and its subscription's present items, and the payment that paid it. */
 export async function findInvoice(
   stripe: Stripe,
   merchant: string,
   invoiceRef: string,
 ): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined> {
-  const invoice = await lookUp(() =>
-    stripe.invoices.retrieve(invoiceRef, { expand: ['payments'] }, on(merchant)),
-  )
+  const expand = ['payments', 'parent.subscription_details.subscription']
+  const invoice = await lookUp(() => stripe.invoices.retrieve(invoiceRef, { expand }, on(merchant)))
   if (!invoice) return undefined
   const payments =
     invoice.payments?.data ??
     (await allOf(stripe.invoicePayments.list({ invoice: invoiceRef, limit: pageSize }, on(merchant))))
   const paid = payments.flatMap((payment) => readInvoicePayment(shapeOf(payment, 'a payment')) ?? [])
-  const fact =
-    invoice.status === 'paid' ? readPaidInvoice(shapeOf(invoice, 'the invoice'), Date.now()) : undefined
+  const fact = invoice.status === 'paid' ? await wholeInvoice(stripe, merchant, invoice) : undefined
   return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
+}
+
+/** An invoice holds the first ten of its lines, and a subscription the first ten of its items. */
+async function wholeInvoice(
+  stripe: Stripe,
+  merchant: string,
+  invoice: Stripe.Invoice,
+): Promise<InvoicePaidFact | undefined> {
+  const { id, lines } = invoice
+  const subscription = invoice.parent?.subscription_details?.subscription
+  const [data, items] = await Promise.all([
+    lines.has_more ? allOf(stripe.invoices.listLineItems(id, { limit: pageSize }, on(merchant))) : lines.data,
+    typeof subscription === 'object' ? itemsOf(stripe, merchant, subscription) : undefined,
+  ])
+  return readPaidInvoice(shapeOf({ ...invoice, lines: { data } }, 'the invoice'), Date.now(), items)
+}
+
+async function itemsOf(
+  stripe: Stripe,
+  merchant: string,
+  { id, items }: Stripe.Subscription,
+): Promise<SubscriptionItem[]> {
+  const data = items.has_more
+    ? await allOf(stripe.subscriptionItems.list({ subscription: id, limit: pageSize }, on(merchant)))
+    : items.data
+  return readItems(data.map((item) => shapeOf(item, 'an item')))
 }
 
 export async function findSubscription(
@@ -106,5 +133,7 @@ export async function findSubscription(
   subscriptionRef: string,
 ): Promise<SubscriptionFact | undefined> {
   const subscription = await lookUp(() => stripe.subscriptions.retrieve(subscriptionRef, {}, on(merchant)))
-  return subscription && readSubscription(shapeOf(subscription, 'the subscription'))
+  if (!subscription) return undefined
+  const items = await itemsOf(stripe, merchant, subscription)
+  return { ...readSubscription(shapeOf(subscription, 'the subscription')), items }
 }

@@ -5,12 +5,15 @@ import type {
   InvoiceFailedFact,
   InvoicePaidFact,
   InvoicePaymentFact,
+  ItemLine,
   RefundFact,
   SubscriptionEndedFact,
   SubscriptionFact,
+  SubscriptionItem,
 } from '../processors/facts.ts'
 import { NotUnderstood } from '../processors/processor.ts'
 import {
+  hasMore,
   idIn,
   listIn,
   optionalShape,
@@ -162,12 +165,16 @@ function subscriptionOf(
   return subscriptionRef === undefined ? undefined : { subscriptionRef, sessionId: sessionIdIn(details) }
 }
 
-export function readPaidInvoice(object: Shape, at: number): InvoicePaidFact | undefined {
+/** @param items the subscription's, as the processor has them now */
+export function readPaidInvoice(
+  object: Shape,
+  at: number,
+  items?: SubscriptionItem[],
+): InvoicePaidFact | undefined {
   const subscription = subscriptionOf(object)
   if (!subscription) return undefined
   const transitions = optionalShape(object['status_transitions'])
   const paidAt = transitions && optionalWhole(transitions, 'paid_at')
-  const running = runningLine(listIn(object, 'lines'))
   return {
     kind: 'invoice_paid',
     invoiceRef: textIn(object, 'id'),
@@ -175,35 +182,50 @@ export function readPaidInvoice(object: Shape, at: number): InvoicePaidFact | un
     reason: wordIn(object, 'billing_reason', billingReasons),
     amount: wholeIn(object, 'amount_paid'),
     currency: textIn(object, 'currency'),
-    periodEnd: running?.periodEnd,
-    priceRef: running?.priceRef,
+    lines: hasMore(object, 'lines') ? undefined : itemLines(listIn(object, 'lines')),
+    items,
     paidAt: paidAt === undefined ? at : paidAt * 1000,
   }
 }
 
+type ReadLine = ItemLine & { begins: number; isProration: boolean }
+
 /**
- * The line of what the subscription goes on with: the one that ends last. Credits for what it no longer runs on do not
- * count, and of two that end together one that is no proration goes first.
+ * What an invoice charges for each item of the subscription. Invoice items are none of the subscription's, though they
+ * have a period and a price. Credits are for a time that the item no longer runs on.
  */
-function runningLine(lines: Shape[]): { periodEnd: number; priceRef: string | undefined } | undefined {
-  const read = lines.flatMap((line) => {
-    const period = optionalShape(line['period'])
-    const end = period && optionalWhole(period, 'end')
-    if (end === undefined || wholeIn(line, 'amount') < 0) return []
+function itemLines(lines: Shape[]): ItemLine[] {
+  const read = lines.flatMap((line): ReadLine[] => {
     const details = optionalShape(optionalShape(line['parent'])?.['subscription_item_details'])
+    if (!details || isCredit(line, details)) return []
+    const period = shapeOf(line['period'], 'period')
     const price = optionalShape(optionalShape(line['pricing'])?.['price_details'])
     return [
       {
-        periodEnd: end * 1000,
+        itemRef: textIn(details, 'subscription_item'),
         priceRef: price && idIn(price, 'price'),
-        proration: details?.['proration'] === true,
+        periodEnd: timeIn(period, 'end'),
+        begins: timeIn(period, 'start'),
+        isProration: details['proration'] === true,
       },
     ]
   })
-  return read.reduce<(typeof read)[number] | undefined>((best, line) => {
-    if (!best || line.periodEnd > best.periodEnd) return line
-    return line.periodEnd === best.periodEnd && best.proration && !line.proration ? line : best
-  }, undefined)
+  return [...Map.groupBy(read, (line) => line.itemRef).values()].map((own) => {
+    const { itemRef, priceRef, periodEnd } = own.reduce((best, line) => (goesOn(line, best) ? line : best))
+    return { itemRef, priceRef, periodEnd }
+  })
+}
+
+function isCredit(line: Shape, details: Shape): boolean {
+  const credited = optionalShape(details['proration_details'])?.['credited_items']
+  return wholeIn(line, 'amount') < 0 || optionalShape(credited) !== undefined
+}
+
+/** Whether an item goes on with this line after the other: with a period after prorations, and with the latest of them. */
+function goesOn(line: ReadLine, other: ReadLine): boolean {
+  if (line.periodEnd !== other.periodEnd) return line.periodEnd > other.periodEnd
+  if (line.isProration !== other.isProration) return other.isProration
+  return line.begins > other.begins
 }
 
 /** Undefined for a first invoice: nothing has been sold yet that could be suspended. */
@@ -229,17 +251,22 @@ export function readInvoicePayment(object: Shape): InvoicePaymentFact | undefine
   return { kind: 'invoice_payment', invoiceRef, paymentRef }
 }
 
-export function readSubscription(object: Shape): SubscriptionFact | undefined {
-  const ends = listIn(object, 'items').map((item) => optionalWhole(item, 'current_period_end') ?? 0)
-  const end = Math.max(0, ...ends)
-  return end === 0
-    ? undefined
-    : {
-        kind: 'subscription',
-        subscriptionRef: textIn(object, 'id'),
-        sessionId: sessionIdIn(object),
-        periodEnd: end * 1000,
-      }
+export function readSubscription(object: Shape): SubscriptionFact {
+  return {
+    kind: 'subscription',
+    subscriptionRef: textIn(object, 'id'),
+    sessionId: sessionIdIn(object),
+    items: readItems(listIn(object, 'items')),
+  }
+}
+
+export function readItems(items: Shape[]): SubscriptionItem[] {
+  return items.map((item) => ({
+    itemRef: textIn(item, 'id'),
+    priceRef: idIn(item, 'price'),
+    periodEnd: timeIn(item, 'current_period_end'),
+    createdAt: timeIn(item, 'created'),
+  }))
 }
 
 export function readEndedSubscription(object: Shape, at: number): SubscriptionEndedFact {

@@ -62,3 +62,8 @@ export function listIn(object: Shape, field: string): Shape[] {
   if (!Array.isArray(list['data'])) throw new NotUnderstood(`${field} is not a list`)
   return list['data'].map((item) => shapeOf(item, field))
 }
+
+/** Whether a list goes on after the page that an object holds. */
+export function hasMore(object: Shape, field: string): boolean {
+  return optionalShape(object[field])?.['has_more'] === true
+}

@@ -126,7 +126,11 @@ export function dispute(disputeRef: string, at: number, change: Partial<DisputeF
 export function invoice(
   invoiceRef: string,
   at: number,
-  change: Partial<InvoicePaidFact> = {},
+  {
+    periodEnd = at + 30 * day,
+    priceRef = 'price_1',
+    ...change
+  }: Partial<InvoicePaidFact> & { periodEnd?: number; priceRef?: string } = {},
 ): InvoicePaidFact {
   return {
     kind: 'invoice_paid',
@@ -135,8 +139,7 @@ export function invoice(
     reason: 'cycle',
     amount: 4900,
     currency: 'usd',
-    periodEnd: at + 30 * day,
-    priceRef: undefined,
+    lines: [{ itemRef: 'si_1', priceRef, periodEnd }],
     paidAt: at,
     ...change,
   }
