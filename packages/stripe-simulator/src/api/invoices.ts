@@ -1,11 +1,17 @@
 import { findOwned } from '../flows/find.ts'
 import type { Call } from './call.ts'
-import { invoiceList, invoicePaymentList, noParameters } from './parameters.ts'
+import { invoiceLineList, invoiceList, invoicePaymentList, noParameters } from './parameters.ts'
 import { page } from './page.ts'
 
 export function getInvoice({ world, account, id, params }: Call): object {
   params.accept(noParameters)
   return findOwned(world.invoices, 'invoice', account, id)
+}
+
+export function listInvoiceLines({ world, account, id, params }: Call): object {
+  params.accept(invoiceLineList)
+  const { lines } = findOwned(world.invoices, 'invoice', account, id)
+  return page(lines.url, params, lines.data)
 }
 
 export function listInvoices({ world, account, params }: Call): object {

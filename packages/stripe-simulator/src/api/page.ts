@@ -3,7 +3,7 @@ import type { Params } from '../http/params.ts'
 import type { List } from '../objects/wire.ts'
 
 /** One page of a list that is sorted newest first, with Stripe's cursors and `created` filter. */
-export function page<T extends { id: string; created: number }>(
+export function page<T extends { id: string; created?: number }>(
   url: string,
   params: Params,
   everything: T[],
@@ -32,7 +32,7 @@ export function page<T extends { id: string; created: number }>(
   }
 }
 
-function createdFilter(params: Params): (object: { created: number }) => boolean {
+function createdFilter(params: Params): (object: { created?: number }) => boolean {
   if (!params.has('created')) return () => true
   if (params.raw('created') === undefined) {
     const at = params.integer('created')
@@ -41,7 +41,7 @@ function createdFilter(params: Params): (object: { created: number }) => boolean
   const range = params.object('created')?.only('gt', 'gte', 'lt', 'lte')
   const [gt, gte] = [range?.integer('gt'), range?.integer('gte')]
   const [lt, lte] = [range?.integer('lt'), range?.integer('lte')]
-  return ({ created }) =>
+  return ({ created = 0 }) =>
     (gt === undefined || created > gt) &&
     (gte === undefined || created >= gte) &&
     (lt === undefined || created < lt) &&

@@ -62,6 +62,12 @@ export const invoiceList: Parameters<Stripe.InvoiceListParams> = {
   subscription: true,
 }
 
+export const invoiceLineList: Parameters<Stripe.InvoiceListLineItemsParams> = {
+  ending_before: true,
+  limit: true,
+  starting_after: true,
+}
+
 export const invoicePaymentList: Parameters<Stripe.InvoicePaymentListParams> = {
   created: true,
   ending_before: true,
@@ -157,6 +163,13 @@ export const subscriptionList: Parameters<Stripe.SubscriptionListParams> = {
   starting_after: true,
   status: true,
   test_clock: false,
+}
+
+export const subscriptionItemList: Parameters<Stripe.SubscriptionItemListParams> = {
+  ending_before: true,
+  limit: true,
+  starting_after: true,
+  subscription: true,
 }
 
 export const subscriptionUpdate: Parameters<Stripe.SubscriptionUpdateParams> = {

@@ -15,13 +15,20 @@ import {
 } from './checkout-sessions.ts'
 import { getDispute, listDisputes } from './disputes.ts'
 import { eventHandlers } from './events.ts'
-import { getInvoice, getInvoicePayment, listInvoicePayments, listInvoices } from './invoices.ts'
+import {
+  getInvoice,
+  getInvoicePayment,
+  listInvoiceLines,
+  listInvoicePayments,
+  listInvoices,
+} from './invoices.ts'
 import { getCharge, getPaymentIntent, listCharges, listPaymentIntents } from './payments.ts'
 import { createPrice, getPrice, listPrices } from './prices.ts'
 import { createRefund, getRefund, listRefunds } from './refunds.ts'
 import {
   cancelSubscription,
   getSubscription,
+  listSubscriptionItems,
   listSubscriptions,
   updateSubscriptionCancel,
 } from './subscriptions.ts'
@@ -58,6 +65,7 @@ export function apiRoutes(undelivered: (eventId: string) => boolean): Route[] {
     ['GET', '/v1/invoice_payments/:id', getInvoicePayment],
     ['GET', '/v1/invoices', listInvoices],
     ['GET', '/v1/invoices/:id', getInvoice],
+    ['GET', '/v1/invoices/:id/lines', listInvoiceLines],
     ['GET', '/v1/payment_intents', listPaymentIntents],
     ['GET', '/v1/payment_intents/:id', getPaymentIntent],
     ['GET', '/v1/prices', listPrices],
@@ -66,6 +74,7 @@ export function apiRoutes(undelivered: (eventId: string) => boolean): Route[] {
     ['GET', '/v1/refunds', listRefunds],
     ['POST', '/v1/refunds', createRefund],
     ['GET', '/v1/refunds/:id', getRefund],
+    ['GET', '/v1/subscription_items', listSubscriptionItems],
     ['GET', '/v1/subscriptions', listSubscriptions],
     ['GET', '/v1/subscriptions/:id', getSubscription],
     ['POST', '/v1/subscriptions/:id', updateSubscriptionCancel],

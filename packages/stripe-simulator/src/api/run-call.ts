@@ -3,6 +3,7 @@ import { parseForm } from '../http/form.ts'
 import type { Answer } from '../http/idempotency.ts'
 import { Params } from '../http/params.ts'
 import { StripeError, isValidationError } from '../http/stripe-error.ts'
+import { asEmbedded } from '../objects/embedded.ts'
 import type { Cause } from '../objects/event.ts'
 import type { Owner } from '../world/collection.ts'
 import { withLivemode } from '../world/livemode.ts'
@@ -29,7 +30,7 @@ export function runCall(
     const params = new Params(values)
     const result = world.emitter.causedBy(cause, () => handler({ world, account, id, params }))
     const expanded = expand(world, account, result, new Params({ paths }).strings('paths'))
-    const answer = withLivemode(world.settings.of(account).livemode, expanded)
+    const answer = withLivemode(world.settings.of(account).livemode, asEmbedded(expanded))
     return { answer: { status: 200, body: JSON.stringify(answer, null, 2) }, savable: true }
   } catch (error) {
     return errorResult(error, log)

@@ -4,12 +4,24 @@ import { endSubscription } from '../flows/subscription-status.ts'
 import { noSuch } from '../http/stripe-error.ts'
 import type { Subscription } from '../objects/wire.ts'
 import type { Call } from './call.ts'
-import { noParameters, subscriptionCancel, subscriptionList, subscriptionUpdate } from './parameters.ts'
+import {
+  noParameters,
+  subscriptionCancel,
+  subscriptionItemList,
+  subscriptionList,
+  subscriptionUpdate,
+} from './parameters.ts'
 import { page } from './page.ts'
 
 export function getSubscription({ world, account, id, params }: Call): object {
   params.accept(noParameters)
   return findOwned(world.subscriptions, 'subscription', account, id)
+}
+
+export function listSubscriptionItems({ world, account, params }: Call): object {
+  const subscription = params.accept(subscriptionItemList).required('subscription')
+  const { items } = findOwned(world.subscriptions, 'subscription', account, subscription)
+  return page(items.url, params, items.data)
 }
 
 export function listSubscriptions({ world, account, params }: Call): object {

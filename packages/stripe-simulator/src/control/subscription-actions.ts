@@ -1,13 +1,19 @@
 import { cancelAtPeriodEnd, undoCancel } from '../flows/cancel-subscription.ts'
+import { addInvoiceItems, addItem, removeItem, startTrial } from '../flows/change-items.ts'
 import { changePrice, prorations } from '../flows/change-price.ts'
-import { findLiveSubscription } from '../flows/find.ts'
+import { payInvoice } from '../flows/attempt-invoice.ts'
+import { subscriptionOf } from '../flows/collect-invoice.ts'
+import { findAnywhere, findLiveSubscription } from '../flows/find.ts'
 import { failInvoice, renewSubscription } from '../flows/renew-subscription.ts'
 import { stateOf } from '../flows/subscription-state.ts'
-import { endSubscription } from '../flows/subscription-status.ts'
+import { endSubscription, updateSubscription } from '../flows/subscription-status.ts'
 import type { Params } from '../http/params.ts'
+import { impossible } from '../http/stripe-error.ts'
 import { finalActions } from '../objects/subscription-state.ts'
 import type { World } from '../world/world.ts'
 import type { Action } from './action.ts'
+
+const pauseBehaviors = ['keep_as_draft', 'mark_uncollectible', 'void'] as const
 
 const endReasons = ['cancellation_requested', 'payment_failed', 'payment_disputed'] as const
 
@@ -34,12 +40,57 @@ export const subscriptionActions: Record<string, Action> = {
     return object
   },
   'change-price': (world, params) => {
-    params.only('subscription', 'price', 'quantity', 'proration')
+    params.only('subscription', 'item', 'price', 'quantity', 'proration')
     return changePrice(world, params.required('subscription'), {
+      item: params.string('item'),
       price: params.required('price'),
       quantity: params.integer('quantity', 1),
       proration: params.oneOf('proration', prorations) ?? 'always_invoice',
     })
+  },
+  'add-item': (world, params) => {
+    params.only('subscription', 'price', 'quantity', 'proration')
+    return addItem(world, params.required('subscription'), {
+      price: params.required('price'),
+      quantity: params.integer('quantity', 1) ?? 1,
+      proration: params.oneOf('proration', prorations) ?? 'always_invoice',
+    })
+  },
+  'remove-item': (world, params) => {
+    params.only('subscription', 'item', 'proration')
+    const proration = params.oneOf('proration', prorations) ?? 'always_invoice'
+    return removeItem(world, params.required('subscription'), params.required('item'), proration)
+  },
+  'invoice-item': (world, params) => {
+    params.only('subscription', 'amount', 'price', 'start', 'end', 'count')
+    const [start, end] = [params.integer('start'), params.integer('end')]
+    return addInvoiceItems(world, params.required('subscription'), {
+      amount: params.integer('amount') ?? 100,
+      price: params.string('price'),
+      period: { ...(start !== undefined && { start }), ...(end !== undefined && { end }) },
+      count: params.integer('count', 1) ?? 1,
+    })
+  },
+  'pause-collection': (world, params) => {
+    params.only('subscription', 'behavior')
+    const { account, object } = findLiveSubscription(world, params.required('subscription'))
+    const behavior = params.oneOf('behavior', pauseBehaviors)
+    const pause = behavior === undefined ? null : { behavior, resumes_at: null }
+    updateSubscription(world, account, object, { pause_collection: pause })
+    return object
+  },
+  'pay-invoice': (world, params) => {
+    const id = params.only('invoice').required('invoice')
+    const { account, object: invoice } = findAnywhere(world.invoices, 'invoice', id)
+    const { object: subscription } = findLiveSubscription(world, subscriptionOf(invoice))
+    if (invoice.status !== 'draft' && invoice.status !== 'open')
+      throw impossible(`${id} is ${invoice.status}`)
+    payInvoice(world, account, subscription, invoice)
+    return invoice
+  },
+  trial: (world, params) => {
+    params.only('subscription', 'until')
+    return startTrial(world, params.required('subscription'), params.requiredInteger('until'))
   },
   cancel,
 }

@@ -20,17 +20,47 @@ export type Failure = {
   afterFinal: FinalAction
 }
 
-/** The latest invoice of a subscription while nobody has paid it: a draft, or open. */
+/** The latest invoice of a subscription while nobody has paid it: a draft, or open. A kept draft is left alone. */
 export function unpaidInvoice(world: World, account: Owner, subscription: Subscription): Invoice | undefined {
   const latest = world.invoices.find(account, subscription.latest_invoice ?? '')
+  if (latest?.status === 'draft' && !latest.auto_advance) return undefined
   return latest?.status === 'open' || latest?.status === 'draft' ? latest : undefined
 }
 
 export function payInvoice(world: World, account: Owner, subscription: Subscription, invoice: Invoice): void {
   submit(world, account, invoice)
   settleInvoice(world, account, invoice, 'succeeded')
-  if (subscription.status !== 'active') {
+  const isTrialing = (subscription.trial_end ?? 0) > world.clock.now()
+  if (subscription.status !== 'active' && !isTrialing) {
     updateSubscription(world, account, subscription, { status: 'active' })
+  }
+}
+
+/** While collection is paused, an invoice is not collected; otherwise `collect` does it. */
+export function unlessPaused(
+  world: World,
+  account: Owner,
+  { pause_collection: pause }: Subscription,
+  invoice: Invoice,
+  collect: () => void,
+): void {
+  if (pause === null) return collect()
+  if (pause.behavior === 'keep_as_draft') {
+    invoice.auto_advance = false
+    invoice.automatically_finalizes_at = null
+    return
+  }
+  finalizeInvoice(world, account, invoice)
+  const now = world.clock.now()
+  invoice.auto_advance = false
+  if (pause.behavior === 'void') {
+    invoice.status = 'void'
+    invoice.status_transitions.voided_at = now
+    world.emitter.emit(account, 'invoice.voided', invoice)
+  } else {
+    invoice.status = 'uncollectible'
+    invoice.status_transitions.marked_uncollectible_at = now
+    world.emitter.emit(account, 'invoice.marked_uncollectible', invoice)
   }
 }
 

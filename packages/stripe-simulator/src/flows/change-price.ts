@@ -8,7 +8,7 @@ import type { InvoiceLine, Price, Subscription, SubscriptionItem } from '../obje
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 import { declineInvoice, payInvoice } from './attempt-invoice.ts'
-import { currentPeriod } from './close-period.ts'
+import { periodOf } from './close-period.ts'
 import { draftInvoice } from './collect-invoice.ts'
 import { findLiveSubscription, findOwned } from './find.ts'
 import { stateOf } from './subscription-state.ts'
@@ -16,44 +16,75 @@ import { stateOf } from './subscription-state.ts'
 /** `always_invoice` settles at once, `create_prorations` with the next invoice, `none` never. */
 export const prorations = ['always_invoice', 'create_prorations', 'none'] as const
 
+export type Proration = (typeof prorations)[number]
+
 export type PriceChange = {
+  /** The first one, where none is named. */
+  item: string | undefined
   price: string
   quantity: number | undefined
-  proration: (typeof prorations)[number]
+  proration: Proration
 }
 
-type Changing = {
+export type Changing = {
   subscription: Subscription
   item: SubscriptionItem
   /** The one in which the change falls. */
   period: Period
   at: number
-  /** Another interval begins a period of its own at once. */
+  /** It begins a period of its own at once. */
   newPeriod: boolean
 }
 
 /** The customer goes over to another price in the middle of a period, as in the customer portal. */
 export function changePrice(world: World, subscriptionId: string, change: PriceChange): Subscription {
   const { account, object: subscription } = findLiveSubscription(world, subscriptionId)
-  const [item] = subscription.items.data
-  if (item === undefined) throw new Error(`subscription ${subscriptionId} has no item`)
-  const price = findOwned(world.prices, 'price', account, change.price)
-  if (price.recurring === null || price.currency !== subscription.currency) {
-    throw impossible(`${price.id} is no recurring price in ${subscription.currency}`)
-  }
-  const { items, latest_invoice, billing_cycle_anchor } = structuredClone(subscription)
+  const item = findItem(subscription, change.item)
+  const price = findRecurringPrice(world, account, subscription, change.price)
+  const before = structuredClone(subscription)
   const changing = {
     subscription,
     item,
-    period: currentPeriod(subscription),
+    period: periodOf(item),
     at: world.clock.now(),
+    // Another interval begins a period of its own.
     newPeriod: !sameInterval(item.price, price),
   }
   const credit = creditLine(changing, creditedItems(world, account, subscription, item))
   putPrice(changing, price, change.quantity)
   const lines = [credit, chargeLine(changing)]
+  return settleChange(world, account, changing, change.proration, lines, before)
+}
 
-  const invoice = settleLines(world, account, changing, change.proration, lines)
+export function findItem({ id, items }: Subscription, itemId: string | undefined): SubscriptionItem {
+  const item = itemId === undefined ? items.data[0] : items.data.find((each) => each.id === itemId)
+  if (item === undefined) throw impossible(`${id} has no item ${itemId ?? ''}`)
+  return item
+}
+
+export function findRecurringPrice(
+  world: World,
+  account: Owner,
+  subscription: Subscription,
+  id: string,
+): Price {
+  const price = findOwned(world.prices, 'price', account, id)
+  if (price.recurring !== null && price.currency === subscription.currency) return price
+  throw impossible(`${price.id} is no recurring price in ${subscription.currency}`)
+}
+
+/** Invoices the lines of a change now or later, and tells it. `before`: the subscription as it was. */
+export function settleChange(
+  world: World,
+  account: Owner,
+  changing: Changing,
+  proration: Proration,
+  lines: InvoiceLine[],
+  before: Subscription,
+): Subscription {
+  const { subscription } = changing
+  const invoice = settleLines(world, account, changing, proration, lines)
+  const { items, latest_invoice, billing_cycle_anchor } = before
   world.emitter.emit(account, 'customer.subscription.updated', subscription, {
     items,
     ...(invoice && { latest_invoice }),
@@ -71,7 +102,7 @@ function settleLines(
   world: World,
   account: Owner,
   { subscription, period, at, newPeriod }: Changing,
-  proration: PriceChange['proration'],
+  proration: Proration,
   lines: InvoiceLine[],
 ) {
   if (proration !== 'always_invoice' && !newPeriod) {
@@ -83,13 +114,13 @@ function settleLines(
     reason: 'subscription_update',
     subscription,
     email: 'buyer@example.com',
-    lines: proration === 'none' ? lines.slice(1) : lines,
+    lines: proration === 'none' ? lines.filter((line) => line.amount >= 0) : lines,
     closes: { start: period.start, end: at },
     finalizesAt: null,
   })
 }
 
-function sameInterval({ recurring: one }: Price, { recurring: other }: Price): boolean {
+export function sameInterval({ recurring: one }: Price, { recurring: other }: Price): boolean {
   return one?.interval === other?.interval && one?.interval_count === other?.interval_count
 }
 
@@ -108,7 +139,7 @@ function putPrice(
   item.current_period_end = period.end
 }
 
-function creditLine(changing: Changing, credited: CreditedItems | null): InvoiceLine {
+export function creditLine(changing: Changing, credited: CreditedItems | null): InvoiceLine {
   const { subscription, item, period, at } = changing
   const amount = -shareLeft(changing, (item.price.unit_amount ?? 0) * (item.quantity ?? 1))
   const description = `Unused time on ${nameOf(item.price)}`
@@ -117,7 +148,7 @@ function creditLine(changing: Changing, credited: CreditedItems | null): Invoice
   return newLine({ subscription, item, price: structuredClone(item.price), period: rest, proration })
 }
 
-function chargeLine(changing: Changing): InvoiceLine {
+export function chargeLine(changing: Changing): InvoiceLine {
   const { subscription, item, at, newPeriod } = changing
   const { price } = item
   const period = { start: at, end: item.current_period_end }
@@ -135,7 +166,7 @@ function shareLeft({ period, at }: Changing, amount: number): number {
 }
 
 /** The line that paid for the present period. */
-function creditedItems(
+export function creditedItems(
   world: World,
   account: Owner,
   subscription: Subscription,

@@ -14,11 +14,12 @@ export type Attempt = { count: number; next: number | null }
 export function draftInvoice(
   world: World,
   account: Owner,
-  wanted: Omit<NewInvoice, 'created' | 'startingBalance'>,
+  wanted: Omit<NewInvoice, 'created' | 'startingBalance' | 'taxPercent'>,
 ): Invoice {
   const { subscription } = wanted
   const startingBalance = stateOf(world, account, subscription.id).balance
-  const invoice = newInvoice({ ...wanted, created: world.clock.now(), startingBalance })
+  const { taxPercent } = world.settings.of(account)
+  const invoice = newInvoice({ ...wanted, created: world.clock.now(), startingBalance, taxPercent })
   world.invoices.add(account, invoice)
   subscription.latest_invoice = invoice.id
   world.emitter.emit(account, 'invoice.created', invoice)

@@ -1,5 +1,6 @@
 import { impossible } from '../http/stripe-error.ts'
 import { customerDetails } from '../objects/checkout-session.ts'
+import { taxOn } from '../objects/tax.ts'
 import type { CheckoutSession, PaymentIntent } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -19,6 +20,7 @@ export function paySession(world: World, sessionId: string, paying: Paying): Che
   const { account, object: session } = findAnywhere(world.sessions, 'checkout session', sessionId)
   if (awaitsPayment(session)) return settleSession(world, account, session, 'succeeded')
   refuseUnlessOpen(session)
+  addUp(session, session.mode === 'payment' ? paying.discount : 0, world.settings.of(account).taxPercent)
   if (session.mode === 'subscription') startSubscription(world, account, session, paying)
   else payOnce(world, account, session, paying)
   session.status = 'complete'
@@ -46,7 +48,6 @@ export function awaitsPayment(session: CheckoutSession): boolean {
 }
 
 function payOnce(world: World, account: Owner, session: CheckoutSession, paying: Paying): void {
-  applyDiscount(session, paying.discount)
   if (session.amount_total === 0) {
     session.payment_status = 'no_payment_required'
     return
@@ -78,14 +79,12 @@ function intentOfSession(world: World, account: Owner, session: CheckoutSession)
   return intent
 }
 
-function applyDiscount(session: CheckoutSession, discount: number): void {
+function addUp(session: CheckoutSession, discount: number, taxPercent: number): void {
   const subtotal = session.amount_subtotal ?? 0
-  session.amount_total = Math.max(0, subtotal - discount)
-  session.total_details = {
-    amount_discount: subtotal - session.amount_total,
-    amount_shipping: 0,
-    amount_tax: 0,
-  }
+  const taxable = Math.max(0, subtotal - discount)
+  const tax = taxOn(taxable, taxPercent)
+  session.amount_total = taxable + tax
+  session.total_details = { amount_discount: subtotal - taxable, amount_shipping: 0, amount_tax: tax }
 }
 
 function refuseUnlessOpen(session: CheckoutSession): void {

@@ -2,7 +2,7 @@ import { impossible } from '../http/stripe-error.ts'
 import type { Invoice, Subscription } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { declineInvoice, payInvoice, unpaidInvoice } from './attempt-invoice.ts'
+import { declineInvoice, payInvoice, unlessPaused, unpaidInvoice } from './attempt-invoice.ts'
 import type { Failure } from './attempt-invoice.ts'
 import { closePeriod, currentPeriod, draftSeconds } from './close-period.ts'
 import { findLiveSubscription } from './find.ts'
@@ -61,7 +61,7 @@ function attempt(
   // An invoice is made when its period ends; one that is made too late for that has its hour as a draft all the same.
   const drafted = fixed === null ? Math.max(periodEnd, at - draftSeconds) : Math.min(periodEnd, at)
   const invoice = owed ?? clock.during(drafted, () => closePeriod(world, account, subscription))
-  clock.during(at, () => collect(invoice))
+  clock.during(at, () => unlessPaused(world, account, subscription, invoice, () => collect(invoice)))
   clock.moveCustomer(subscription.customer, at)
   return invoice
 }

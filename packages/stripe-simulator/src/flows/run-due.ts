@@ -1,6 +1,6 @@
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { declineInvoice, payInvoice } from './attempt-invoice.ts'
+import { declineInvoice, payInvoice, unlessPaused } from './attempt-invoice.ts'
 import { finishCapture } from './capture-charge.ts'
 import { closePeriod, currentPeriod } from './close-period.ts'
 import { subscriptionOf } from './collect-invoice.ts'
@@ -91,9 +91,9 @@ function attemptByTime(world: World, account: Owner, subscriptionId: string, inv
   const invoice = world.invoices.find(account, invoiceId)
   if (subscription === undefined || invoice === undefined) return
   const { cardDeclines, afterFinal } = stateOf(world, account, subscriptionId)
-  if (!cardDeclines) payInvoice(world, account, subscription, invoice)
-  else {
+  unlessPaused(world, account, subscription, invoice, () => {
+    if (!cardDeclines) return payInvoice(world, account, subscription, invoice)
     const failure = { attempt: undefined, manual: false, final: undefined, afterFinal }
     declineInvoice(world, account, subscription, invoice, failure)
-  }
+  })
 }

@@ -21,22 +21,40 @@ export type NewLine = {
   proration?: Proration
 }
 
+export type NewInvoiceItem = {
+  subscription: Subscription
+  amount: number
+  description: string
+  period: Period
+  price: Price | null
+}
+
+/** What a vendor adds to the next invoice, with a period of its own: no item of the subscription. */
+export function newInvoiceItemLine({ subscription, price, ...wanted }: NewInvoiceItem): InvoiceLine {
+  return {
+    ...emptyLine(subscription, wanted),
+    parent: {
+      invoice_item_details: {
+        invoice_item: newId('ii'),
+        proration: false,
+        proration_details: { credited_items: null },
+        subscription: subscription.id,
+      },
+      subscription_item_details: null,
+      type: 'invoice_item_details',
+    },
+    pricing: price && pricingOf(price),
+  }
+}
+
 /** A line that is on no invoice yet: `onInvoice` puts it there. */
 export function newLine({ subscription, item, price, period, proration }: NewLine): InvoiceLine {
   const quantity = item.quantity ?? 1
   const amount = proration?.amount ?? (price.unit_amount ?? 0) * quantity
+  const description = proration?.description ?? `${quantity} x ${nameOf(price)}`
   return {
-    id: newId('il'),
-    object: 'line_item',
-    amount,
-    currency: subscription.currency,
-    description: proration?.description ?? `${quantity} x ${nameOf(price)}`,
-    discount_amounts: [],
+    ...emptyLine(subscription, { amount, description, period }),
     discountable: proration === undefined,
-    discounts: [],
-    invoice: null,
-    livemode: false,
-    metadata: { ...subscription.metadata },
     parent: {
       invoice_item_details: null,
       subscription_item_details: {
@@ -48,18 +66,45 @@ export function newLine({ subscription, item, price, period, proration }: NewLin
       },
       type: 'subscription_item_details',
     },
-    period: { end: period.end, start: period.start },
-    pretax_credit_amounts: [],
-    pricing: {
-      price_details: { price: price.id, product: price.product },
-      type: 'price_details',
-      unit_amount_decimal: price.unit_amount_decimal,
-    },
+    pricing: pricingOf(price),
     quantity,
     quantity_decimal: String(quantity),
+  }
+}
+
+function emptyLine(
+  subscription: Subscription,
+  { amount, description, period }: Pick<NewInvoiceItem, 'amount' | 'description' | 'period'>,
+): InvoiceLine {
+  return {
+    id: newId('il'),
+    object: 'line_item',
+    amount,
+    currency: subscription.currency,
+    description,
+    discount_amounts: [],
+    discountable: true,
+    discounts: [],
+    invoice: null,
+    livemode: false,
+    metadata: { ...subscription.metadata },
+    parent: null,
+    period: { end: period.end, start: period.start },
+    pretax_credit_amounts: [],
+    pricing: null,
+    quantity: 1,
+    quantity_decimal: '1',
     subscription: subscription.id,
     subtotal: amount,
     taxes: [],
+  }
+}
+
+function pricingOf(price: Price): NonNullable<InvoiceLine['pricing']> {
+  return {
+    price_details: { price: price.id, product: price.product },
+    type: 'price_details',
+    unit_amount_decimal: price.unit_amount_decimal,
   }
 }
 

@@ -1,6 +1,7 @@
 import { newId, platformApplication } from '../world/ids.ts'
 import type { Period } from './billing-period.ts'
 import { onInvoice } from './invoice-line.ts'
+import { taxOn } from './tax.ts'
 import { listOf } from './wire.ts'
 import type { Invoice, InvoiceLine, Subscription } from './wire.ts'
 
@@ -16,6 +17,7 @@ export type NewInvoice = {
   closes: Period
   /** The customer's balance before it: negative is credit. */
   startingBalance: number
+  taxPercent: number
   /** When time finalizes the draft; null where it is finalized at once. */
   finalizesAt: number | null
 }
@@ -25,7 +27,9 @@ export function newInvoice(wanted: NewInvoice): Invoice {
   const { created, subscription, startingBalance } = wanted
   const id = newId('in')
   const lines = onInvoice(id, wanted.lines)
-  const total = lines.reduce((sum, line) => sum + line.amount, 0)
+  const subtotal = lines.reduce((sum, line) => sum + line.amount, 0)
+  const tax = taxOn(subtotal, wanted.taxPercent)
+  const total = subtotal + tax
   const due = Math.max(0, total + startingBalance)
   return {
     id,
@@ -102,14 +106,25 @@ export function newInvoice(wanted: NewInvoice): Invoice {
       paid_at: null,
       voided_at: null,
     },
-    subtotal: total,
-    subtotal_excluding_tax: total,
+    subtotal,
+    subtotal_excluding_tax: subtotal,
     test_clock: null,
     total,
     total_discount_amounts: [],
-    total_excluding_tax: total,
+    total_excluding_tax: subtotal,
     total_pretax_credit_amounts: [],
-    total_taxes: [],
+    total_taxes: tax > 0 ? [totalTax(tax, subtotal)] : [],
     webhooks_delivered_at: null,
+  }
+}
+
+function totalTax(amount: number, taxable: number): NonNullable<Invoice['total_taxes']>[number] {
+  return {
+    amount,
+    tax_behavior: 'exclusive',
+    tax_rate_details: { tax_rate: newId('txr') },
+    taxability_reason: 'standard_rated',
+    taxable_amount: taxable,
+    type: 'tax_rate_details',
   }
 }

@@ -83,7 +83,7 @@ export function newSubscription(wanted: NewSubscription): Subscription {
   }
 }
 
-function newItem(
+export function newItem(
   subscription: string,
   created: number,
   { price, quantity, period }: NewSubscription['items'][number],

@@ -62,10 +62,12 @@ export type ObjectOf = {
   invoice: Invoice
   invoice_payment: InvoicePayment
   item: LineItem
+  line_item: InvoiceLine
   list: List<unknown>
   payment_intent: PaymentIntent
   price: Price
   refund: Refund
   subscription: Subscription
+  subscription_item: SubscriptionItem
   webhook_endpoint: WebhookEndpoint
 }

@@ -19,21 +19,25 @@ export async function readAnswers(world: World): Promise<Members[]> {
   const fees = await ofPlatform('application_fees?limit=100')
   const lines = sessions.data.map(({ id }) => ofVendor(`checkout/sessions/${id}/line_items`))
   const feeRefunds = fees.data.map(({ id }) => ofPlatform(`application_fees/${id}/refunds`))
+  const invoices = await ofVendor('invoices?limit=100&expand[0]=data.payments')
+  const subscriptions = await ofVendor('subscriptions?limit=100&status=all')
+  const invoiceLines = invoices.data.map(({ id }) => ofVendor(`invoices/${id}/lines?limit=100`))
+  const items = subscriptions.data.map(({ id }) => ofVendor(`subscription_items?subscription=${id}`))
   const others = await Promise.all([
     ...lines,
+    ...invoiceLines,
+    ...items,
     ...feeRefunds,
     ofVendor('charges?limit=100'),
     ofVendor('disputes?limit=100'),
-    ofVendor('invoices?limit=100&expand[0]=data.payments'),
     ofVendor('invoice_payments?limit=100'),
     ofVendor('payment_intents?limit=100'),
     ofVendor('prices?limit=100'),
     ofVendor('refunds?limit=100'),
-    ofVendor('subscriptions?limit=100&status=all'),
     ofPlatform('webhook_endpoints?limit=100'),
     ofPlatform(`accounts/${vendor}`),
   ])
-  return [sessions, fees, ...others]
+  return [sessions, fees, invoices, subscriptions, ...others]
 }
 
 async function get<Body>(world: World, path: string, account?: string): Promise<Body> {

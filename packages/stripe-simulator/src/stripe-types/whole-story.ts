@@ -19,6 +19,7 @@ export async function tellWholeStory(world: World): Promise<void> {
   await tellDisputes(world)
   await tellSubscriptions(world)
   await tellPriceChanges(world)
+  await tellItems(world)
   await world.stripe.webhookEndpoints.create({
     url: 'http://127.0.0.1:9/',
     enabled_events: ['invoice.paid'],
@@ -101,4 +102,30 @@ async function tellPriceChanges(world: World): Promise<void> {
   await simulator.control('change-price', { subscription, price: dear, proration: 'create_prorations' })
   await simulator.control('renew', { subscription })
   await simulator.control('change-price', { subscription, price: yearly })
+}
+
+async function tellItems(world: World): Promise<void> {
+  const { simulator } = world
+  const price = await givenPrice(simulator, { amount: 1000, recurring: 'month' })
+  const extra = await givenPrice(simulator, { amount: 500, recurring: 'month' })
+  const yearly = await givenPrice(simulator, { amount: 20_000, recurring: 'year' })
+  const { subscription } = await givenSubscription(world, { price, ...subscribing })
+  await simulator.control('clock', { subscription, advance_seconds: 15 * 86_400 })
+  await simulator.control('add-item', { subscription, price: yearly })
+  const { items } = await simulator.control<{ items: { data: { id: string }[] } }>('add-item', {
+    subscription,
+    price: extra,
+  })
+  await simulator.control('remove-item', { subscription, item: items.data.at(-1)?.id })
+  await simulator.control('invoice-item', { subscription, price: extra, count: 12 })
+  await simulator.control('renew', { subscription })
+  for (const behavior of ['keep_as_draft', 'mark_uncollectible', 'void']) {
+    await simulator.control('pause-collection', { subscription, behavior })
+    await simulator.control('renew', { subscription })
+  }
+  await simulator.control('pause-collection', { subscription })
+  await simulator.control('settings', { account: vendor, tax_percent: 19 })
+  const trialing = await givenSubscription(world, { price, ...subscribing })
+  await simulator.control('trial', { subscription: trialing.subscription, until: 1_803_000_000 })
+  await simulator.control('settings', { account: vendor, tax_percent: 0 })
 }

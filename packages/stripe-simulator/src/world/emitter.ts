@@ -1,4 +1,5 @@
 import { asOfVersion } from '../objects/api-version.ts'
+import { asEmbedded } from '../objects/embedded.ts'
 import type { Cause, EventObjects, EventType, SimulatedEvent } from '../objects/event.ts'
 import type { Clock } from './clock.ts'
 import type { Collection, Owner } from './collection.ts'
@@ -53,7 +54,7 @@ export class Emitter {
       api_version: apiVersion,
       created: this.#clock.now(),
       data: withLivemode(livemode, {
-        object: asOfVersion(apiVersion, object),
+        object: asOfVersion(apiVersion, asEmbedded(object)),
         ...(previousAttributes !== undefined && { previous_attributes: previousAttributes }),
       }),
       livemode,

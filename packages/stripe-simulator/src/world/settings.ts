@@ -11,6 +11,8 @@ export type AccountSettings = {
   apiVersion: string
   /** Whether events and answers say that they are about real money. */
   livemode: boolean
+  /** Sales tax that is added to what customers pay, in percent. */
+  taxPercent: number
 }
 
 const usual: AccountSettings = {
@@ -18,6 +20,7 @@ const usual: AccountSettings = {
   captureSeconds: 3600,
   apiVersion,
   livemode: false,
+  taxPercent: 0,
 }
 
 const everyone = '*'

@@ -1,0 +1,126 @@
+import type { Stripe } from 'stripe'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  asVendor,
+  eventsOf,
+  givenPrice,
+  givenSession,
+  givenSubscription,
+  startWorld,
+  vendor,
+} from './test-support.ts'
+import type { World } from './test-support.ts'
+
+const started = Date.UTC(2027, 0, 1) / 1000
+const [february, march] = [Date.UTC(2027, 1, 1) / 1000, Date.UTC(2027, 2, 1) / 1000]
+const half = (started + february) / 2
+
+let world: World
+let monthly: string
+let extra: string
+let yearly: string
+beforeAll(async () => {
+  world = await startWorld()
+  await world.simulator.control('clock', { now: started })
+  monthly = await givenPrice(world.simulator, { amount: 1000, recurring: 'month' })
+  extra = await givenPrice(world.simulator, { amount: 500, recurring: 'month' })
+  yearly = await givenPrice(world.simulator, { amount: 20_000, recurring: 'year' })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const act = <Result extends object>(name: string, how: object): Promise<Result> =>
+  world.simulator.control(name, how) as Promise<Result>
+
+const latestInvoice = async (subscription: string): Promise<Stripe.Invoice> =>
+  (await world.stripe.invoices.list({ subscription }, asVendor)).data[0]!
+
+const linesOf = ({ lines }: Pick<Stripe.Invoice, 'lines'>) =>
+  lines.data.map(({ amount, pricing, period }) => [pricing?.price_details?.price, amount, period.end])
+
+test('an invoice holds ten lines, in an answer and in an event, and its own list has all of them', async () => {
+  const { subscription } = await givenSubscription(world, { price: monthly })
+  await act('invoice-item', { subscription, count: 12, price: extra })
+  await act('renew', { subscription })
+  const invoice = await latestInvoice(subscription)
+  expect(invoice.lines).toMatchObject({ has_more: true })
+  expect(invoice.lines.data).toHaveLength(10)
+  expect(invoice.lines.data.every((line) => line.parent?.type === 'invoice_item_details')).toBe(true)
+  await world.simulator.settled()
+  const paid = eventsOf(world.receiver, 'invoice.paid').at(-1)!.data.object as Stripe.Invoice
+  expect(paid).toMatchObject({ id: invoice.id, lines: { has_more: true } })
+  expect(paid.lines.data).toHaveLength(10)
+  const all: Stripe.InvoiceLineItem[] = []
+  for await (const line of world.stripe.invoices.listLineItems(invoice.id, { limit: 5 }, asVendor))
+    all.push(line)
+  expect(all).toHaveLength(13)
+  expect(all.at(-1)).toMatchObject({ amount: 1000, period: { start: february, end: march } })
+})
+
+test('an item that is added is charged for the rest of the period, and one that is removed is credited', async () => {
+  const { subscription } = await givenSubscription(world, { price: monthly })
+  const { items } = await act<Stripe.Subscription>('add-item', { subscription, price: extra, created: half })
+  expect(linesOf(await latestInvoice(subscription))).toEqual([[extra, 250, february]])
+  await act('remove-item', { subscription, item: items.data[1]!.id, created: half })
+  expect(linesOf(await latestInvoice(subscription))).toEqual([[extra, -250, february]])
+  const left = await world.stripe.subscriptionItems.list({ subscription }, asVendor)
+  expect(left.data.map(({ price }) => price.id)).toEqual([monthly])
+})
+
+test('an item with another interval has periods of its own, and is on no other renewal', async () => {
+  const { subscription } = await givenSubscription(world, { price: monthly })
+  await act('add-item', { subscription, price: yearly, created: half })
+  const nextYear = Date.UTC(2028, 0, 16, 12) / 1000
+  expect(linesOf(await latestInvoice(subscription))).toEqual([[yearly, 20_000, nextYear]])
+  await act('renew', { subscription })
+  expect(linesOf(await latestInvoice(subscription))).toEqual([[monthly, 1000, march]])
+})
+
+test('a trial makes an invoice of nothing until its end, and the subscription renews from there', async () => {
+  const { subscription } = await givenSubscription(world, { price: monthly })
+  await act('trial', { subscription, until: march, created: half })
+  const trial = await latestInvoice(subscription)
+  expect(trial).toMatchObject({ amount_paid: 0, status: 'paid' })
+  expect(linesOf(trial)).toEqual([
+    [monthly, -500, february],
+    [monthly, 0, march],
+  ])
+  expect(await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)).toMatchObject({
+    status: 'trialing',
+  })
+  await act('renew', { subscription })
+  expect(linesOf(await latestInvoice(subscription))).toEqual([[monthly, 1000, Date.UTC(2027, 3, 1) / 1000]])
+  expect(await world.stripe.subscriptions.retrieve(subscription, {}, asVendor)).toMatchObject({
+    status: 'active',
+  })
+})
+
+test.each([
+  ['keep_as_draft', 'draft'],
+  ['mark_uncollectible', 'uncollectible'],
+  ['void', 'void'],
+] as const)('while collection is paused with %s, a renewal’s invoice is %s', async (behavior, status) => {
+  const { subscription } = await givenSubscription(world, { price: monthly })
+  await act('pause-collection', { subscription, behavior })
+  await act('renew', { subscription })
+  const kept = await latestInvoice(subscription)
+  expect(kept).toMatchObject({ status, amount_paid: 0 })
+  await act('pause-collection', { subscription })
+  await act('renew', { subscription })
+  expect(await latestInvoice(subscription)).toMatchObject({ status: 'paid', amount_paid: 1000 })
+  if (status !== 'draft') return
+  expect(await act('pay-invoice', { invoice: kept.id })).toMatchObject({ status: 'paid' })
+})
+
+test('a tax is added to what is paid at a checkout and to each invoice', async () => {
+  await act('settings', { account: vendor, tax_percent: 19 })
+  const { id } = await givenSession(world, { price: await givenPrice(world.simulator) })
+  expect(await act('pay', { session: id })).toMatchObject({
+    amount_subtotal: 4900,
+    amount_total: 5831,
+    total_details: { amount_tax: 931 },
+  })
+  const { subscription, session } = await givenSubscription(world, { price: monthly })
+  expect(session.amount_total).toBe(1190)
+  expect(await latestInvoice(subscription)).toMatchObject({ subtotal: 1000, total: 1190, amount_paid: 1190 })
+  await act('settings', { account: vendor, tax_percent: 0 })
+})
