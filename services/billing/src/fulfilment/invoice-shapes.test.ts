@@ -5,11 +5,13 @@ import { foldInvoices } from './fold.ts'
 import { PurchasedItem } from './purchased-item.ts'
 import { recorded } from './testing/histories.ts'
 
-// Invoices as Stripe sends them. The checkout sold `licence`, as the item si_1; a plan is mapped to `licence` and `team`.
+// Invoices as Stripe sends them. The checkout sold `licence`, as the item si_1; a plan is mapped to each of
+// `licence`, `team` and `business`.
 
 const planOfPrice = new Map([
   ['licence', 'pln_licence'],
   ['team', 'pln_team'],
+  ['business', 'pln_business'],
 ])
 
 const [jan, mid, feb, mar, year, threeYears] = [
@@ -231,12 +233,12 @@ const shapes: [string, Shape[], string][] = [
     [
       create(line('si_2', 'team', feb), line('si_1', 'licence', feb)),
       asked(
-        cycle(line('si_2', 'team', mar, next), line('si_3', 'licence-2', mar, next)),
+        cycle(line('si_2', 'team', mar, next), line('si_3', 'business', mar, next)),
         item('si_2', 'team', mar),
-        item('si_3', 'licence-2', mar, mid),
+        item('si_3', 'business', mar, mid),
       ),
     ],
-    `team ${mar}`,
+    `business ${mar}`,
   ],
   [
     'an item swapped for one that no plan is mapped to, which is alone',

@@ -25,6 +25,7 @@ export function retell(name: string, { vendor, sessionId, suffix, beginsAt }: Re
     const text = readFileSync(new URL(file, folder), 'utf8')
       .replaceAll(/"chk_[A-Za-z0-9]+"/g, `"${sessionId}"`)
       .replaceAll(/"acct_[A-Za-z0-9]+"/g, `"${vendor.connectedAccount}"`)
+      .replaceAll(/"price_[A-Za-z0-9]+"/g, `"${vendor.priceId}"`)
       .replaceAll(/"((?:evt|cs_test|pi|ch|py|re|pyr|in|sub|du)_[A-Za-z0-9]+)"/g, `"$1${suffix}"`)
       .replaceAll(/\b179[0-9]{7}\b/g, (seconds) => String(Number(seconds) - recordedFrom + beginsAt))
     return JSON.parse(text) as object

@@ -1,0 +1,75 @@
+import { changePlan, newPlan } from './catalog-stand-in.ts'
+import { subscriptionGraceMs } from './harness.ts'
+import type { Harness } from './harness.ts'
+import { givenSold, licenceOf, scope } from './shop.ts'
+import type { Sold } from './shop.ts'
+import type { Vendor, VendorOptions } from './vendor.ts'
+
+export const monthly: VendorOptions = { price: { amount: 2980n, currency: 'jpy', mode: 'subscription' } }
+
+export type Subscribed = Sold & { vendor: Vendor; subscription: string }
+
+/** A customer who subscribed to the vendor's plan. */
+export async function givenSubscribed(
+  harness: Harness,
+  vendor: Vendor,
+  externalRef = 'cust-1001',
+): Promise<Subscribed> {
+  const sold = await givenSold(harness, vendor, { externalRef })
+  const [row] = await harness.sql<{ subscription_ref: string }[]>`
+    select subscription_ref from checkout_sessions where id = ${sold.session.id}`
+  return { ...sold, vendor, subscription: row!.subscription_ref }
+}
+
+/** Another plan of the vendor's, at a recurring price of its own. */
+export async function givenOtherPlan(
+  harness: Harness,
+  vendor: Vendor,
+  interval: 'month' | 'year' = 'month',
+): Promise<Vendor> {
+  const plan = newPlan(vendor)
+  await changePlan(harness.catalog, harness.licensingAddress, plan)
+  const priceId = await givenRecurringPrice(harness, vendor, interval)
+  const price = { planId: plan.id, priceId, amount: 4980n, currency: 'jpy', mode: 'subscription' }
+  await harness.billing.setPrice({ ...scope(vendor), price })
+  return { ...vendor, planId: plan.id, priceId }
+}
+
+let prices = 0
+
+/** A price at the processor that no plan is mapped to. */
+export async function givenRecurringPrice(
+  { simulator }: Harness,
+  vendor: Vendor,
+  interval: 'month' | 'year' = 'month',
+): Promise<string> {
+  const id = `price_other${(prices += 1)}`
+  const money = { unit_amount: 4980, currency: 'jpy', recurring: { interval } }
+  await simulator.control('set-price', { id, account: vendor.connectedAccount, ...money })
+  return id
+}
+
+interface SubscriptionAtProcessor {
+  items: { data: { id: string; price: { id: string }; current_period_end: number }[] }
+}
+
+export async function itemsOf(
+  { simulator }: Harness,
+  { subscription, vendor }: Subscribed,
+): Promise<SubscriptionAtProcessor['items']['data']> {
+  const answer = await fetch(`${simulator.url}/v1/subscriptions/${subscription}`, {
+    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
+  })
+  return ((await answer.json()) as SubscriptionAtProcessor).items.data
+}
+
+/** When an item's period ends, with the grace after it, Unix seconds. */
+export async function endWithGrace(harness: Harness, subscribed: Subscribed, item = 0): Promise<number> {
+  const items = await itemsOf(harness, subscribed)
+  return items[item]!.current_period_end + subscriptionGraceMs / 1000
+}
+
+export async function expiryOf(harness: Harness, { vendor, licenceId }: Subscribed): Promise<number> {
+  const { expiresOn } = await licenceOf(harness, vendor, licenceId)
+  return Number(expiresOn!.seconds)
+}
