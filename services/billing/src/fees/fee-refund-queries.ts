@@ -11,19 +11,26 @@ export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promi
   await insertRows(sql, 'fee_refunds', refunds, sql`on conflict do nothing`)
 }
 
-/** The credits of these payments were reversed: what has not been given back yet stays. */
+/**
+ * The credits of these payments were reversed: what has not been given back yet stays. If giving it back was attempted,
+ * the row is not done before it is known whether an attempt took effect.
+ */
 export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
   if (paymentIds.length === 0) return
   await sql`
-    update fee_refunds set canceled_at = now(), done_at = now()
-    where payment_id = any(${paymentIds}) and done_at is null`
+    update fee_refunds set canceled_at = now(), done_at = case when attempts = 0 then now() end
+    where payment_id = any(${paymentIds}) and done_at is null and canceled_at is null`
 }
 
 export interface DueFeeRefund {
   fee_entry_id: string
+  payment_id: string
+  session_id: string
   amount_minor: bigint
   attempts: number
   age_ms: number
+  /** How long ago it was canceled; null: it is owed. */
+  canceled_ms: number | null
   charge_ref: string | null
 }
 
@@ -40,12 +47,28 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
       select fee_entry_id from fee_refunds where done_at is null and next_at <= now()
       order by next_at limit 1 for update skip locked
     )
-    returning f.fee_entry_id, f.amount_minor, f.attempts, p.charge_ref,
-      (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms`
+    returning f.fee_entry_id, f.payment_id, p.session_id, f.amount_minor, f.attempts, p.charge_ref,
+      (extract(epoch from now() - p.paid_at) * 1000)::float8 as age_ms,
+      (extract(epoch from now() - f.canceled_at) * 1000)::float8 as canceled_ms`
   return refund
 }
 
-export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<void> {
+/** Asked right before it is given back. */
+export async function isOwed(sql: Sql, feeEntryId: string): Promise<boolean> {
+  const rows = await sql`
+    select from fee_refunds where fee_entry_id = ${feeEntryId} and canceled_at is null and done_at is null`
+  return rows.count > 0
+}
+
+/** It was given back. @returns false where it was canceled meanwhile */
+export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<boolean> {
+  const finished = await sql`
+    update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId} and canceled_at is null`
+  return finished.count > 0
+}
+
+/** There is nothing more to do about it, or nothing that can be done. */
+export async function closeFeeRefund(sql: Sql, feeEntryId: string): Promise<void> {
   await sql`update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId}`
 }
 

@@ -1,33 +1,102 @@
+import { newId } from '@licensing/database/ids'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies } from '../dependencies.ts'
-import { startRounds } from '../start-rounds.ts'
-import { claimFeeRefund, finishFeeRefund, postponeFeeRefund } from './fee-refund-queries.ts'
-import type { DueFeeRefund } from './fee-refund-queries.ts'
+import { lockFulfilments } from '../fulfilment/effect-queries.ts'
 import { pauseAfter, timing } from '../fulfilment/timing.ts'
+import type { ChargedFee } from '../processors/processor.ts'
+import { startRounds } from '../start-rounds.ts'
+import {
+  claimFeeRefund,
+  closeFeeRefund,
+  finishFeeRefund,
+  isOwed,
+  postponeFeeRefund,
+} from './fee-refund-queries.ts'
+import type { DueFeeRefund } from './fee-refund-queries.ts'
+import { givenBackCause } from './fee.ts'
+import { findChargeOfFee } from './ledger-queries.ts'
+import { postEntries } from './post-entries.ts'
 
 const pollMs = 1_000
 
-/** Gives credited fees back at the processor too. The ledger entry's id makes a repetition harmless there. */
+/**
+ * Gives credited fees back at the processor too. The refund that a credit follows from may fail meanwhile, which reverses
+ * the credit: then nothing is given back any more, and an attempt that took effect all the same is recorded.
+ */
 export function startFeeRefunds(deps: BillingDependencies): Loop {
   return startRounds('fee refunds', deps.log, pollMs, async () => {
     const refund = await claimFeeRefund(deps.sql)
     if (!refund) return pollMs
-    await giveBack(deps, refund)
+    await attempt(deps, refund)
     return 0
   })
 }
 
-async function giveBack({ sql, processor, log }: BillingDependencies, refund: DueFeeRefund): Promise<void> {
+async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {
+  const { sql, processor, log } = deps
+  const { fee_entry_id: entry, charge_ref: chargeRef } = refund
   try {
-    if (refund.charge_ref === null) throw new Error('its charge is not known yet')
-    await processor.refundFee(refund.charge_ref, refund.amount_minor, refund.fee_entry_id)
-    await finishFeeRefund(sql, refund.fee_entry_id)
+    if (chargeRef === null) {
+      if (refund.canceled_ms !== null) return await closeFeeRefund(sql, entry)
+      throw new Error('its charge is not known yet')
+    }
+    const fee = await processor.findFee(chargeRef)
+    if (refund.canceled_ms !== null) return await watch(deps, refund, refund.canceled_ms, fee)
+    // With asynchronous capture it comes up to an hour after the charge.
+    if (!fee) throw new Error(`charge ${chargeRef} has no application fee yet`)
+    await giveBack(deps, refund, fee)
   } catch (error) {
     if (refund.age_ms > timing.feeRefundGivenUp) {
-      log.error({ err: error, fee: refund.fee_entry_id }, 'fee not given back: given up')
-      return finishFeeRefund(sql, refund.fee_entry_id)
+      log.error({ err: error, fee: entry }, 'fee not given back: given up')
+      return closeFeeRefund(sql, entry)
     }
-    log.warn({ err: error, fee: refund.fee_entry_id }, 'fee not given back yet')
-    await postponeFeeRefund(sql, refund.fee_entry_id, pauseAfter(timing.retryFeeRefund, refund.attempts))
+    log.warn({ err: error, fee: entry }, 'fee not given back yet')
+    await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, refund.attempts))
   }
+}
+
+/** An attempt whose answer was lost may have given it back: then nothing is left, or its refund is there. */
+async function giveBack(
+  { sql, processor }: BillingDependencies,
+  { fee_entry_id: entry, amount_minor: amount }: DueFeeRefund,
+  { feeRef, leftMinor: left, refunds }: ChargedFee,
+): Promise<void> {
+  if (left > 0n && !refunds.some((refund) => refund.entryId === entry)) {
+    if (!(await isOwed(sql, entry))) return postponeFeeRefund(sql, entry, 0)
+    await processor.refundFee(feeRef, amount < left ? amount : left, entry)
+  }
+  if (!(await finishFeeRefund(sql, entry))) await postponeFeeRefund(sql, entry, 0)
+}
+
+/** A request that was under way when the refund was canceled may take effect a while later. */
+async function watch(
+  deps: BillingDependencies,
+  refund: DueFeeRefund,
+  canceledMs: number,
+  fee: ChargedFee | undefined,
+): Promise<void> {
+  const { sql } = deps
+  const { fee_entry_id: entry, attempts } = refund
+  const given = fee?.refunds.find(({ entryId }) => entryId === entry)
+  if (given) await recordGivenBack(deps, refund, given.at)
+  else if (canceledMs > timing.canceledFeeRefundWatched) await closeFeeRefund(sql, entry)
+  else await postponeFeeRefund(sql, entry, pauseAfter(timing.retryFeeRefund, attempts))
+}
+
+/**
+ * The fee was given back for a refund that had failed: the ledger says so. If another refund has earned a credit since,
+ * that one stands for it. The purchase is locked, because what is decided about it depends on the ledger.
+ */
+async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
+  const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund
+  await deps.outbox.transaction(async (tx) => {
+    await lockFulfilments(tx, [refund.session_id])
+    const charge = await findChargeOfFee(tx, paymentId)
+    await closeFeeRefund(tx, entry)
+    if (!charge || charge.standing_minor <= 0n) return
+    const { standing_minor: _, ...owner } = charge
+    const credit = { kind: 'credit' as const, cause: givenBackCause(entry), amount_minor: -amount }
+    await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
+  })
+  deps.log.warn({ fee: entry }, 'fee given back though its credit was reversed: credited again')
 }

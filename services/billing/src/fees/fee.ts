@@ -16,3 +16,14 @@ export function periodOf(at: Date): string {
 
 /** Full refunds within this time of the charge, inclusive, earn the fee back. */
 export const creditWindowMs = 7 * 24 * 60 * 60 * 1000
+
+const givenBack = 'given back:'
+
+/** The cause of a credit for a fee that was given back at the processor after its credit had been reversed. */
+export function givenBackCause(feeEntryId: string): string {
+  return `${givenBack}${feeEntryId}`
+}
+
+export function isGivenBackCause(cause: string): boolean {
+  return cause.startsWith(givenBack)
+}

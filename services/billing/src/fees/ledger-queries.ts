@@ -80,3 +80,19 @@ export async function latestChargedApplication(
     order by occurred_at desc, id desc limit 1`
   return row?.application_id
 }
+
+export interface ChargeOfFee extends Pick<
+  NewFeeEntry,
+  'account_id' | 'application_id' | 'currency' | 'period'
+> {
+  /** What credits and reversals have left of it. */
+  standing_minor: bigint
+}
+
+export async function findChargeOfFee(sql: Sql, paymentId: string): Promise<ChargeOfFee | undefined> {
+  const [charge] = await sql<ChargeOfFee[]>`
+    select account_id, application_id, currency, period,
+      (select sum(amount_minor)::bigint from fee_entries where payment_id = ${paymentId}) as standing_minor
+    from fee_entries where payment_id = ${paymentId} and kind = 'charge'`
+  return charge
+}

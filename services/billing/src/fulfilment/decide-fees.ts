@@ -1,6 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import type { FeeKind } from '@licensing/proto/closed-sets'
-import { creditWindowMs, periodOf } from '../fees/fee.ts'
+import { creditWindowMs, isGivenBackCause, periodOf } from '../fees/fee.ts'
 import type { ReversedPayment } from './decide-reversals.ts'
 import type { LedgerEntry, Subject } from './decision.ts'
 import { stepsOf } from './refund-steps.ts'
@@ -79,16 +79,19 @@ const sameAs = (one: Key) => (other: Key) => one.kind === other.kind && one.caus
 
 /**
  * What is to be posted so that the ledger has these changes. One that was posted for another cause, because the facts
- * came in another order, stands for the last of its kind that is missing, so that nothing is credited twice.
+ * came in another order, stands for the last of its kind that is missing, so that nothing is credited twice. A credit for
+ * a fee that was given back at the processor is never taken back: the processor has no such thing.
  */
 export function missingChanges(wanted: FeeChange[], posted: readonly Key[], now: number): FeeChange[] {
   const missing = wanted.filter((change) => !posted.some(sameAs(change)))
   const others = posted.filter((change) => !wanted.some(sameAs(change)))
+  let kept = 0
   for (const other of others) {
     const at = missing.findLastIndex((change) => change.kind === other.kind)
     if (at >= 0) missing.splice(at, 1)
+    else if (isGivenBackCause(other.cause)) kept += 1
   }
-  const difference = net([...posted, ...missing]) - net(wanted)
+  const difference = net([...posted, ...missing]) - net(wanted) - kept
   const last = others.at(-1)?.cause ?? ''
   if (difference > 0) missing.push({ kind: 'reversal', cause: `${last}:taken back`, at: now })
   if (difference < 0) missing.push({ kind: 'credit', cause: `${last}:given again`, at: now })

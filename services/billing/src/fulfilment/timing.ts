@@ -23,6 +23,8 @@ export const timing = {
   retryFeeRefund: { first: 2 * second, longest: hour },
   /** A charge has its application fee within an hour; one that has none by now never gets one. */
   feeRefundGivenUp: 30 * day,
+  /** A request that was under way when its fee refund was canceled has taken effect by then, or never does. */
+  canceledFeeRefundWatched: hour,
   /** A claim whose worker died is given to another after this; longer than the calls that it makes take. */
   claim: 20 * second,
   /** Other replicas' work is found by looking. */

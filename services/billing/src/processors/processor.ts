@@ -60,6 +60,15 @@ export interface ChargeRecords {
   disputes: DisputeFact[]
 }
 
+/** A fee as the processor has it. */
+export interface ChargedFee {
+  feeRef: string
+  /** What has not been given back of it. */
+  leftMinor: bigint
+  /** The ledger's entries for which it was given back; undefined for a refund that is not this service's. */
+  refunds: { entryId: string | undefined; at: Date }[]
+}
+
 export interface ListedEvent {
   eventId: string
   type: string
@@ -108,12 +117,14 @@ export interface PaymentProcessor {
     invoiceRef: string,
   ): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined>
   findSubscription(merchant: string, subscriptionRef: string): Promise<SubscriptionFact | undefined>
+  /** The platform's fee of a charge; it may come later than the charge. */
+  findFee(chargeRef: string): Promise<ChargedFee | undefined>
   /**
-   * Gives a fee back at the processor; done already is done.
+   * Gives a fee back, or part of it. No request is repeated: whether one whose answer was lost took effect, `findFee` says.
    *
-   * @throws where the charge's fee does not exist yet
+   * @param entryId the ledger's entry, which the fee's refunds name then
    */
-  refundFee(chargeRef: string, amountMinor: bigint, idempotencyKey: string): Promise<void>
+  refundFee(feeRef: string, amountMinor: bigint, entryId: string): Promise<void>
   /** Pages of the events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
   /** What the platform's webhook endpoint needs. */

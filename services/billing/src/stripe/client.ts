@@ -22,13 +22,24 @@ export function isLiveKey(secretKey: string | undefined): boolean {
 // What is asked beyond these waits: a processor that answers slowly takes no more of this process.
 const mostConnections = 64
 
-/** The official client, pointed at `apiBase`. It sends no telemetry, and only retries where it is asked to. */
-export function newStripeClient({ apiBase, secretKey }: StripeSettings): Stripe | undefined {
+/**
+ * The official client, pointed at `apiBase`. It sends no telemetry, and only retries where it is asked to, but for a
+ * request whose connection closed: that one the library repeats once.
+ *
+ * @param once not even that one
+ */
+export function newStripeClient(
+  { apiBase, secretKey }: StripeSettings,
+  { once = false } = {},
+): Stripe | undefined {
   if (!secretKey) return undefined
   const base = apiBase === undefined ? undefined : new URL(apiBase)
   const connections = { keepAlive: true, maxSockets: mostConnections }
+  const agent = base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections)
   return new Stripe(secretKey, {
-    httpAgent: base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections),
+    httpClient: once
+      ? withoutRepeats(Stripe.createNodeHttpClient(agent))
+      : Stripe.createNodeHttpClient(agent),
     telemetry: false,
     maxNetworkRetries: 0,
     timeout: 10_000,
@@ -38,6 +49,22 @@ export function newStripeClient({ apiBase, secretKey }: StripeSettings): Stripe 
       port: base.port || (base.protocol === 'http:' ? 80 : 443),
     }),
   })
+}
+
+type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>
+
+// The library tells a closed connection by the error's code.
+function withoutRepeats(client: HttpClient): HttpClient {
+  return {
+    getClientName: () => client.getClientName(),
+    async makeRequest(...request) {
+      try {
+        return await client.makeRequest(...request)
+      } catch (error) {
+        throw new Error('the payment processor gave no answer', { cause: error })
+      }
+    },
+  }
 }
 
 const prefix = 'stripe:'

@@ -78,7 +78,7 @@ export async function chargeRecords(
   }
 }
 
-async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
+export async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   const items: Item[] = []
   for await (const item of list) items.push(item)
   return items

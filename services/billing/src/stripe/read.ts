@@ -28,7 +28,7 @@ import type { Shape } from './shape.ts'
 
 // Stripe's objects read into our words, from events and from API calls alike.
 
-/** What a checkout, its payment and its subscription carry of ours. */
+/** What a checkout, its payment, its subscription and the refunds of its fee carry of ours. */
 export const metadataKeys = {
   sessionId: 'licensing_session_id',
   applicationId: 'application_id',
@@ -36,6 +36,7 @@ export const metadataKeys = {
   amount: 'licensing_amount',
   currency: 'licensing_currency',
   intervalCount: 'licensing_recurring_interval_count',
+  feeEntryId: 'licensing_fee_entry_id',
 } as const
 
 function sessionIdIn(object: Shape | undefined): string | undefined {

@@ -6,7 +6,7 @@ import { isLiveKey, merchantOf, newStripeClient } from './client.ts'
 import type { StripeSettings } from './client.ts'
 import { consentUrl, isConnected, redeemConsent } from './accounts.ts'
 import { isUsed, readEvent } from './events.ts'
-import { refundFee } from './fees.ts'
+import { findFee, refundFee } from './fees.ts'
 import { listEvents } from './list-events.ts'
 import { chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
 import { verifySignature } from './verify.ts'
@@ -14,8 +14,9 @@ import { createWebhook, webhookNeeds } from './webhook-endpoint.ts'
 
 /** Stripe behind the processor's port: nothing outside this folder knows its words. */
 export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
-  const client = newStripeClient(settings)
-  const connected = (): Stripe => {
+  const clients = { usual: newStripeClient(settings), once: newStripeClient(settings, { once: true }) }
+  const connected = (kind: keyof typeof clients = 'usual'): Stripe => {
+    const client = clients[kind]
     if (client) return client
     throw new ServiceError('unavailable', 'no payment processor is configured')
   }
@@ -33,7 +34,8 @@ export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
     chargeRecords: (merchant, chargeRef) => chargeRecords(connected(), merchant, chargeRef),
     findInvoice: (merchant, invoiceRef) => findInvoice(connected(), merchant, invoiceRef),
     findSubscription: (merchant, subscriptionRef) => findSubscription(connected(), merchant, subscriptionRef),
-    refundFee: (chargeRef, amountMinor, key) => refundFee(connected(), chargeRef, amountMinor, key),
+    findFee: (chargeRef) => findFee(connected(), chargeRef),
+    refundFee: (feeRef, amountMinor, entryId) => refundFee(connected('once'), feeRef, amountMinor, entryId),
     listEvents: (merchant, since) => listEvents(connected(), merchant, since),
     webhookNeeds,
     createWebhook: (url) => createWebhook(connected(), url),
