@@ -48,6 +48,14 @@ export function isDatabaseOutage(error: unknown): boolean {
   return code !== undefined && (connectionProblems.has(code) || outageStates.test(code))
 }
 
+// Data exceptions, limits of the server, and values that a column or a check refuses.
+const refusedValues = /^(22...|54...|23502|23514)$/
+
+/** Whether the database refuses a value, as it will each time. */
+export function isValueRefused(error: unknown): boolean {
+  return refusedValues.test(codeOf(error) ?? '')
+}
+
 /** The name of the constraint that a statement broke, or undefined where the error is another. */
 export function brokenConstraint(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('constraint_name' in error)) return undefined

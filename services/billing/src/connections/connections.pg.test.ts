@@ -47,6 +47,15 @@ describe('connecting', () => {
     expect(await connectedTo(vendor)).toBe('not_found')
   })
 
+  test('is refused if the processor refuses the account’s id, and not called unavailable', async () => {
+    const vendor = await shop.givenVendor({ connect: false })
+    await expect(connect(vendor, `acct_${'a'.repeat(250)}`)).rejects.toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/connected_account' }],
+    })
+    expect(await connectedTo(vendor)).toBe('not_found')
+  })
+
   test.each(['500', '403', 'reset'])(
     'is unavailable while the processor answers %s, and connects nothing',
     async (answer) => {

@@ -1,4 +1,5 @@
 import type { Transaction } from '@licensing/database/connect'
+import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
 import { accountsOf, markDisconnected } from '../connections/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -30,11 +31,11 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   const failures = event.attempts + 1
   const about = { err: error, event: event.event_id, type: event.type, attempts: failures }
   const reason = String(error).slice(0, 500)
-  if (failures < parkAfter) {
+  if (failures < parkAfter && !isValueRefused(error)) {
     deps.log.warn(about, 'processor event not recorded yet')
     return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
-  deps.log.error(about, 'processor event keeps failing: parked')
+  deps.log.error(about, 'processor event cannot be recorded: parked')
   await deps.outbox.transaction((tx) => park(tx, [{ event, reason }]))
 }
 

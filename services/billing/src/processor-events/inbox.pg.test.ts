@@ -184,6 +184,44 @@ describe('an event that is not understood', () => {
     })
   })
 
+  const sale = { id: 'cs_1', payment_status: 'paid', metadata: { licensing_session_id: 'cs_none' } }
+  test.each<[string, object]>([
+    ['the event', { ...refundIn('re_event'), created: 253_402_300_800 }],
+    ['a refund', refundIn('re_far', { created: 253_402_300_800 })],
+    ['a withdrawal of access', { type: 'account.application.deauthorized', created: 253_402_300_800 }],
+    ['a sale', { type: 'checkout.session.completed', created: 253_402_300_800, data: { object: sale } }],
+  ])('because the time of %s is in the year 10000 is parked at once, with an alert', async (_, change) => {
+    const vendor = await harness.givenVendor()
+    const event = eventOf(vendor, change)
+    await post(event)
+    await eventually(async () =>
+      expect(await unhandled(vendor)).toMatchObject([
+        { parked: true, attempts: 1, reason: 'created is not a time between the years 1970 and 3000' },
+      ]),
+    )
+    await eventually(() => expect(alerts(vendor)).toEqual(['processor_event_parked']))
+    await harness.operations.discardProcessorEvent({ eventId: event.id })
+  })
+
+  test('because the database refuses a value is parked at once, with an alert, and stops no other', async () => {
+    const vendor = await harness.givenVendor()
+    await harness.sql`alter table facts add constraint refused check (body ->> 'refundRef' <> 're_refused')`
+    const [refused, sound] = [refundIn('re_refused'), refundIn('re_sound')].map((each) =>
+      eventOf(vendor, each),
+    )
+    try {
+      await Promise.all([post(refused!), post(sound!)])
+      await eventually(async () =>
+        expect(await unhandled(vendor)).toMatchObject([{ eventId: refused!.id, parked: true, attempts: 1 }]),
+      )
+      await eventually(async () => expect(await stored(sound!.id)).toMatchObject([{ handled: true }]))
+      await eventually(() => expect(alerts(vendor)).toEqual(['processor_event_parked']))
+    } finally {
+      await harness.sql`alter table facts drop constraint refused`
+    }
+    await harness.operations.discardProcessorEvent({ eventId: refused!.id })
+  })
+
   test('raises one alert, however many of them there are, and the next when those are gone', async () => {
     const vendor = await harness.givenVendor()
     const strange = () => eventOf(vendor, refundIn(`re_${made}`, { status: 'rewound' }))

@@ -1,21 +1,24 @@
-import { ServiceError } from '@licensing/grpc/errors'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { Stripe } from 'stripe'
 import type { StripeSettings } from './client.ts'
-import { saysAbsent } from './failures.ts'
+import { answerTo, failureOf, messageOf } from './failures.ts'
 
 const timeoutMs = 5_000
 
-/** Whether the platform reaches an account. A key that lacks the right to ask is no answer. */
+/** Whether the platform reaches an account. */
 export async function isConnected(stripe: Stripe, connectedAccount: string): Promise<boolean> {
   try {
     const { id } = await stripe.accounts.retrieve(connectedAccount, {}, { timeout: timeoutMs })
     return id === connectedAccount
   } catch (error) {
-    // Stripe's answer for accounts of others and for none: 403, formerly 401, with this code.
-    if (saysAbsent(error) || codeOf(error) === 'account_invalid') return false
-    throw notAsked(error)
+    if (error instanceof Stripe.errors.StripeError && isNone(failureOf(error))) return false
+    throw answerTo(error, (refused) =>
+      invalid('/connected_account', `the payment processor refused this account: ${messageOf(refused)}`),
+    )
   }
 }
+
+const isNone = (failure: string) => failure === 'absent' || failure === 'account'
 
 export function consentUrl(
   { clientId, connectBase, apiBase }: StripeSettings,
@@ -47,21 +50,14 @@ export async function redeemConsent(
     const token = await stripe.oauth.token({ grant_type: 'authorization_code', code }, { timeout: timeoutMs })
     return { connectedAccount: token.stripe_user_id ?? '', live: token.livemode === true }
   } catch (error) {
-    if (error instanceof Stripe.errors.StripeInvalidGrantError) {
-      throw new ServiceError('bad_request', 'the payment processor no longer accepts this consent', {
-        cause: error,
-      })
-    }
-    throw notAsked(error)
+    throw answerTo(
+      error,
+      () =>
+        new ServiceError(
+          'bad_request',
+          'the payment processor does not accept this consent, or no longer: begin again',
+          { cause: error },
+        ),
+    )
   }
-}
-
-function notAsked(error: unknown): ServiceError {
-  return new ServiceError('unavailable', 'the payment processor is temporarily unavailable', {
-    cause: error,
-  })
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Stripe.errors.StripeError ? error.code : undefined
 }

@@ -17,6 +17,7 @@ import {
   idIn,
   listIn,
   optionalShape,
+  optionalTime,
   optionalWhole,
   shapeOf,
   textIn,
@@ -40,19 +41,18 @@ export const metadataKeys = {
 } as const
 
 function sessionIdIn(object: Shape | undefined): string | undefined {
-  const sessionId = optionalShape(object?.['metadata'])?.[metadataKeys.sessionId]
-  return typeof sessionId === 'string' ? sessionId : undefined
+  const metadata = optionalShape(object?.['metadata'])
+  return metadata && idIn(metadata, metadataKeys.sessionId)
 }
 
 export function readCheckout(object: Shape, state: CheckoutFact['state'], at: number): CheckoutFact {
-  const currency = object['currency']
   return {
     kind: 'checkout',
     checkoutRef: textIn(object, 'id'),
     sessionId: sessionIdIn(object),
     state,
     amount: optionalWhole(object, 'amount_total'),
-    currency: typeof currency === 'string' ? currency : undefined,
+    currency: idIn(object, 'currency'),
     paymentRef: idIn(object, 'payment_intent'),
     subscriptionRef: idIn(object, 'subscription'),
     invoiceRef: idIn(object, 'invoice'),
@@ -175,7 +175,7 @@ export function readPaidInvoice(
   const subscription = subscriptionOf(object)
   if (!subscription) return undefined
   const transitions = optionalShape(object['status_transitions'])
-  const paidAt = transitions && optionalWhole(transitions, 'paid_at')
+  const paidAt = transitions && optionalTime(transitions, 'paid_at')
   return {
     kind: 'invoice_paid',
     invoiceRef: textIn(object, 'id'),
@@ -185,7 +185,7 @@ export function readPaidInvoice(
     currency: textIn(object, 'currency'),
     lines: hasMore(object, 'lines') ? undefined : itemLines(listIn(object, 'lines')),
     items,
-    paidAt: paidAt === undefined ? at : paidAt * 1000,
+    paidAt: paidAt ?? at,
   }
 }
 
@@ -271,12 +271,11 @@ export function readItems(items: Shape[]): SubscriptionItem[] {
 }
 
 export function readEndedSubscription(object: Shape, at: number): SubscriptionEndedFact {
-  const endedAt = optionalWhole(object, 'ended_at')
   return {
     kind: 'subscription_ended',
     subscriptionRef: textIn(object, 'id'),
     sessionId: sessionIdIn(object),
-    endedAt: endedAt === undefined ? at : endedAt * 1000,
+    endedAt: optionalTime(object, 'ended_at') ?? at,
     paymentsFailed: optionalShape(object['cancellation_details'])?.['reason'] === 'payment_failed',
   }
 }

@@ -1,3 +1,4 @@
+import { problemOfText, textLimits } from '@licensing/proto/text'
 import { NotUnderstood } from '../processors/processor.ts'
 
 // What is read of an event is checked: a field that is missing or of another kind means another shape than the one
@@ -14,21 +15,23 @@ export function optionalShape(value: unknown): Shape | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Shape) : undefined
 }
 
+/** An id or a word: a text that can be stored and indexed. */
 export function textIn(object: Shape, field: string): string {
   const value = object[field]
-  if (typeof value === 'string' && value !== '') return value
-  throw new NotUnderstood(`${field} is not a text`)
+  if (typeof value !== 'string') throw new NotUnderstood(`${field} is not a text`)
+  const problem = problemOfText(value, textLimits.processorId)
+  if (problem === undefined) return value
+  throw new NotUnderstood(`${field} ${problem}`)
 }
 
 /** An id, or the object that it is of. */
 export function idIn(object: Shape, field: string): string | undefined {
   const value = object[field]
   if (value === null || value === undefined) return undefined
-  if (typeof value === 'string') return value
-  return textIn(shapeOf(value, field), 'id')
+  return typeof value === 'string' ? textIn(object, field) : textIn(shapeOf(value, field), 'id')
 }
 
-/** Minor units, counts and Unix times. */
+/** Minor units and counts. */
 export function wholeIn(object: Shape, field: string): number {
   const value = object[field]
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value
@@ -39,9 +42,18 @@ export function optionalWhole(object: Shape, field: string): number | undefined 
   return object[field] === null || object[field] === undefined ? undefined : wholeIn(object, field)
 }
 
+// A date with grace and months added still has a year of four digits, as texts of dates and PostgreSQL read it.
+const latestTime = Date.UTC(3000, 0)
+
 /** Unix seconds as milliseconds. */
 export function timeIn(object: Shape, field: string): number {
-  return wholeIn(object, field) * 1000
+  const ms = wholeIn(object, field) * 1000
+  if (ms >= 0 && ms < latestTime) return ms
+  throw new NotUnderstood(`${field} is not a time between the years 1970 and 3000`)
+}
+
+export function optionalTime(object: Shape, field: string): number | undefined {
+  return object[field] === null || object[field] === undefined ? undefined : timeIn(object, field)
 }
 
 /** A word of an enumeration; one that is not in the table is not guessed at. */
