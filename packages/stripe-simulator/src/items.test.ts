@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 const act = <Result extends object>(name: string, how: object): Promise<Result> =>
-  world.simulator.control(name, how) as Promise<Result>
+  world.simulator.control<Result>(name, how)
 
 const latestInvoice = async (subscription: string): Promise<Stripe.Invoice> =>
   (await world.stripe.invoices.list({ subscription }, asVendor)).data[0]!

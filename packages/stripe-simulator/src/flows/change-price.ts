@@ -73,7 +73,7 @@ export function findRecurringPrice(
   throw impossible(`${price.id} is no recurring price in ${subscription.currency}`)
 }
 
-/** Invoices the lines of a change now or later, and tells it. `before`: the subscription as it was. */
+/** Invoices the lines of a change now or later, and emits its event. `before`: the subscription as it was. */
 export function settleChange(
   world: World,
   account: Owner,

@@ -10,7 +10,7 @@ export function asEmbedded<Value>(value: Value): Value {
   if (Array.isArray(value)) return value.map((member: unknown) => asEmbedded(member)) as Value
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value).map(([name, member]) => [name, asEmbedded(member)] as const)
-  const copy = Object.fromEntries(members) as Members
+  const copy: Members = Object.fromEntries(members)
   const field = lists[String(copy['object'])]
   const list = field === undefined ? undefined : (copy[field] as { data: unknown[] } | undefined)
   if (field !== undefined && list && list.data.length > mostEmbedded) {

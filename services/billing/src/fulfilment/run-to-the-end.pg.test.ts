@@ -27,7 +27,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 afterEach(() => fetch(`${harness.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' }))
 
 const control = <Result extends object>(name: string, how: object): Promise<Result> =>
-  harness.simulator.control(name, how) as Promise<Result>
+  harness.simulator.control<Result>(name, how)
 
 const act = <Result extends object>(name: string, { subscription }: Subscribed, how: object = {}) =>
   control<Result>(name, { subscription, ...how })
@@ -259,7 +259,7 @@ describe('while the collection of a subscription is paused', () => {
 })
 
 describe('a dispute that is lost after an inquiry', () => {
-  const told = [
+  const sent = [
     'licence.created',
     'licence.revoked',
     'licence.suspended',
@@ -287,7 +287,7 @@ describe('a dispute that is lost after an inquiry', () => {
     ])
     // A chargeback earns no credit.
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
-    await eventually(() => expect(sentTypes(harness, vendor)).toEqual(told))
+    await eventually(() => expect(sentTypes(harness, vendor)).toEqual(sent))
   }
 
   test('suspends, then revokes once, without a credit', async () => {
