@@ -53,7 +53,7 @@ export function newStripeClient(
 
 type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>
 
-// The library tells a closed connection by the error's code.
+// The library recognizes a closed connection by the error's code.
 function withoutRepeats(client: HttpClient): HttpClient {
   return {
     getClientName: () => client.getClientName(),
