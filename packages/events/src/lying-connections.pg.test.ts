@@ -117,7 +117,7 @@ describe.each(['one server', 'a cluster of three'] as const)('on %s', (kind) => 
       )
       for (const urls of place.proxied) {
         const nats = await connect(urls, 'notifier')
-        const consumer = consume({ sql, nats, streamReplicas: replicas })
+        const consumer = consume({ sql, nats })
         running.defer(() => consumer.stop())
       }
       const changes = startChanges(sql)

@@ -3,7 +3,7 @@ import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import type { Consumer } from '@licensing/events/consumer'
-import { missedEventsService } from '@licensing/events/missed-events-service'
+import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/idempotency/purge'
@@ -47,7 +47,6 @@ export interface NotifierOptions {
   extraCa?: string | undefined
   backoffSeconds?: number[] | undefined
   slots: number
-  streamReplicas: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
 }
@@ -121,18 +120,15 @@ export function startNotifier(options: NotifierOptions): Notifier {
     deferred: () => deferred.wake(),
     others: () => (othersAt = performance.now()),
   })
-  const { streamReplicas } = options
   for (const source of ['licensing', 'billing'] as const) {
-    consumers.push(
-      startConsumer({ sql, nats, source, log, streamReplicas, service: 'notifier', handle, isTransient }),
-    )
+    consumers.push(startConsumer({ sql, nats, source, log, service: 'notifier', handle, isTransient }))
   }
 
   return {
     deps,
     services: [
       notifierService(deps),
-      missedEventsService(consumers),
+      deadLettersService({ sql, log, isTransient, handlers: { licensing: handle, billing: handle } }),
       secretsService(sql, keys),
       quotaService(sql, ['webhook_endpoints']),
     ],

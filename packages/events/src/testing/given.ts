@@ -86,7 +86,6 @@ export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial
   return startConsumer({
     service: 'notifier',
     source: 'licensing',
-    streamReplicas: 1,
     log,
     handle: recordEffects,
     isTransient: isDatabaseUnavailable,
@@ -128,19 +127,22 @@ async function readStream(natsUrl: string): Promise<{ accountId: string; number:
   const { connect: connectToNats } = await import('nats')
   const { fromBinary } = await import('@bufbuild/protobuf')
   const { EventSchema } = await import('@licensing/proto/events')
+  const { EventBatchSchema } = await import('@licensing/proto/event-log')
   const connection = await connectToNats({ servers: natsUrl.split(',') })
   try {
     const manager = await connection.jetstreamManager()
     const { state } = await manager.streams.info('LICENSING_EVENTS')
     const contents: { accountId: string; number: number }[] = []
     const consumer = await connection.jetstream().consumers.get('LICENSING_EVENTS')
-    while (contents.length < state.messages) {
+    for (let read = 0; read < state.messages;) {
       for await (const message of await consumer.fetch({ max_messages: 1_000, expires: 2_000 })) {
-        const event = fromBinary(EventSchema, message.data)
-        const number =
-          event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
-        contents.push({ accountId: event.accountId, number })
-        if (contents.length === state.messages) break
+        for (const logged of fromBinary(EventBatchSchema, message.data).events) {
+          const { accountId, payload } = fromBinary(EventSchema, logged.event)
+          const number = payload.case === 'licenceSuspended' ? Number(payload.value.licenceId) : Number.NaN
+          contents.push({ accountId, number })
+        }
+        read += 1
+        if (read === state.messages) break
       }
     }
     return contents

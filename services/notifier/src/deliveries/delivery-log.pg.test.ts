@@ -25,7 +25,7 @@ beforeAll(async () => {
       payload: { case: 'licenceRetired', value: { licenceId: newId('lic'), status: 'retired' } },
     })
   await notifier.happen(20)
-  await publish(notifier.nats, [retired(), retired(), retired()])
+  await publish(notifier, [retired(), retired(), retired()])
   await eventually(async () => {
     const deliveries = await notifier.deliveries()
     return deliveries.length === 46 && deliveries.every(({ attemptCount }) => attemptCount === 1)
