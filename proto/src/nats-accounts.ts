@@ -1,4 +1,10 @@
-import { natsAnswers, natsRights, natsSubjectsAmongReplicas, natsUsers, type NatsUser } from './nats-rights.ts'
+import {
+  natsAnswers,
+  natsRights,
+  natsSubjectsAmongReplicas,
+  natsUsers,
+  type NatsUser,
+} from './nats-rights.ts'
 
 /** The account that has the streams; its user `operator` may do everything with them. */
 const streamsAccount = 'EVENTS'

@@ -115,9 +115,7 @@ test('an event that cannot be consumed goes to the dead letters, and the events 
 test('the log of an event that cannot be consumed names the request that caused it', async () => {
   await using given = await givenSender()
   await withRequestContext({ requestId: 'req-1' }, () =>
-    given.sql.begin((tx) =>
-      append(tx, poison('acct_a')),
-    ),
+    given.sql.begin((tx) => append(tx, poison('acct_a'))),
   )
   await using worker = await startWorker('consumer', given.databaseUrl, given.server.urlOf('notifier'))
   const line = await eventually(() => {
@@ -183,6 +181,7 @@ test('what a consumer returns is called after the commit of its own batch, and n
 test('a consumer has caught up when it has consumed what the log had at its start', async () => {
   await using given = await givenSender()
   await whenChanged(given.sql, 'acct_a', 1, 20)
+  await eventually(async () => expect(await given.sql`select from outbox limit 1`).toHaveLength(0))
   const go = Promise.withResolvers<void>()
   const consumer = consume({
     sql: given.sql,

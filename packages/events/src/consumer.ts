@@ -64,7 +64,10 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     await producer.read(positions)
     const { numbers } = producer.view!
     numbersAtStart ??= numbers
-    behind.set({ stream }, positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0))
+    behind.set(
+      { stream },
+      positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0),
+    )
   }
   const loops = [
     startLoop({
@@ -77,7 +80,10 @@ export function startConsumer(options: ConsumerOptions): Consumer {
       work: poll,
       everyMs: pollMs,
       failed: (error) =>
-        log.warn({ err: error, stream }, 'the producer does not answer: events whose message is lost wait for it'),
+        log.warn(
+          { err: error, stream },
+          'the producer does not answer: events whose message is lost wait for it',
+        ),
       isOutage: () => true,
     }),
   ]

@@ -58,6 +58,13 @@ export function deadLettersService(
   })
 }
 
-function toProto({ id, source, event_id: eventId, account_id: accountId, error, failed_at: failedAt }: DeadLetter) {
+function toProto({
+  id,
+  source,
+  event_id: eventId,
+  account_id: accountId,
+  error,
+  failed_at: failedAt,
+}: DeadLetter) {
   return { id, source, eventId, accountId, error, failedAt: timestampFromDate(failedAt) }
 }

@@ -37,7 +37,10 @@ export class LogClient {
    *
    * @throws NatsError if the producer does not answer
    */
-  async read(positions: (Position & { partition: number })[], next?: { partition: number; after: bigint }): Promise<EventBatch[]> {
+  async read(
+    positions: (Position & { partition: number })[],
+    next?: { partition: number; after: bigint },
+  ): Promise<EventBatch[]> {
     const request = create(ReadLogRequestSchema, {
       positions: positions.map(({ partition, epochs, number }) => ({
         partition,

@@ -1,9 +1,8 @@
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
+import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
 import { eventually } from '@licensing/test-support/poll'
 import { connect } from 'nats'
-import { cp, glob, open, rm, stat, truncate } from 'node:fs/promises'
-import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { givenPipeline } from './testing/pipeline.ts'
 import type { Pipeline } from './testing/pipeline.ts'
@@ -12,20 +11,6 @@ import { upTo } from './testing/given.ts'
 // The promise: whatever NATS loses, each event has one effect, in the order of its account.
 const accounts = ['acct_a', 'acct_b', 'acct_c']
 const each = 15
-
-async function blocksOf(storeDir: string): Promise<string[]> {
-  const paths: string[] = []
-  for await (const path of glob(`${storeDir}/**/*.blk`)) paths.push(path)
-  return paths
-}
-
-async function withBlocks(nats: OwnNats, damage: (path: string, bytes: number) => Promise<void>) {
-  await nats.kill()
-  const blocks = await blocksOf(nats.storeDir)
-  expect(blocks.length).toBeGreaterThan(0)
-  for (const path of blocks) await damage(path, (await stat(path)).size)
-  await nats.start()
-}
 
 async function byOperator(nats: OwnNats, verb: 'delete' | 'purge') {
   const connection = await connect({ servers: nats.url })
@@ -36,32 +21,19 @@ async function byOperator(nats: OwnNats, verb: 'delete' | 'purge') {
 
 /** What happens to the store of NATS. `copy` is an earlier state of it. */
 const faults: Record<string, (nats: OwnNats, copy: string) => Promise<void>> = {
-  'is wiped': async (nats) => {
-    await nats.kill()
-    await rm(nats.storeDir, { recursive: true })
-    await nats.start()
-  },
-  'is set back': async (nats, copy) => {
-    await nats.kill()
-    await rm(nats.storeDir, { recursive: true })
-    await cp(copy, nats.storeDir, { recursive: true })
-    await nats.start()
-  },
-  'is truncated': (nats) => withBlocks(nats, (path, bytes) => truncate(path, Math.floor(bytes / 2))),
-  'has a flipped bit in each block': (nats) =>
-    withBlocks(nats, async (path, bytes) => {
-      const file = await open(path, 'r+')
-      const at = Math.floor(bytes / 2)
-      const { buffer } = await file.read(Buffer.alloc(1), 0, 1, at)
-      await file.write(Buffer.of(buffer[0]! ^ 1), 0, 1, at)
-      await file.close()
-    }),
+  'is wiped': (nats) => natsDamage.wipe(nats),
+  'is set back': (nats, copy) => natsDamage.setBack(nats, copy),
+  'is truncated': (nats) => natsDamage.truncate(nats),
+  'has a flipped bit in each block': (nats) => natsDamage.flipBit(nats),
   'has its stream deleted by hand': (nats) => byOperator(nats, 'delete'),
   'has its stream purged by hand': (nats) => byOperator(nats, 'purge'),
 }
 
 /** What the services do meanwhile. */
-const states: Record<string, (pipeline: Pipeline, change: () => Promise<void>) => Promise<() => Promise<void>>> = {
+const states: Record<
+  string,
+  (pipeline: Pipeline, change: () => Promise<void>) => Promise<() => Promise<void>>
+> = {
   'while nothing happens': () => Promise.resolve(() => Promise.resolve()),
   'under load': (_pipeline, change) => {
     const changing = change()
@@ -80,7 +52,9 @@ const states: Record<string, (pipeline: Pipeline, change: () => Promise<void>) =
   },
 }
 
-const cases = Object.keys(faults).flatMap((fault) => Object.keys(states).map((state) => [fault, state] as const))
+const cases = Object.keys(faults).flatMap((fault) =>
+  Object.keys(states).map((state) => [fault, state] as const),
+)
 
 describe('no event is lost, repeated or out of order if the store of NATS', () => {
   test.concurrent.each(cases)('%s %s', async (fault, state) => {
@@ -100,16 +74,14 @@ describe('no event is lost, repeated or out of order if the store of NATS', () =
     await pipeline.consumer.start()
     await change()
     await expectAll(pipeline, committed)
-    const copy = `${nats.storeDir}-copy`
-    await nats.stop()
-    await cp(nats.storeDir, copy, { recursive: true })
-    await nats.start()
+    const copy = await copyNatsStore(nats)
     // Consumed, and not in the copy.
     await change()
     await expectAll(pipeline, committed)
 
     const goOn = await states[state]!(pipeline, change)
     await faults[fault]!(nats, copy)
+    await nats.start()
     await goOn()
     await change()
     await expectAll(pipeline, committed)
@@ -123,8 +95,6 @@ async function expectAll(pipeline: Pipeline, committed: number): Promise<void> {
     const counts = accounts.map((account) => consumed[account]?.length ?? 0)
     expect(counts).toEqual(accounts.map(() => committed))
   })
-  // Whatever comes twice comes soon.
-  await pause(0)
   expect(await pipeline.consumed()).toEqual(expected)
   expect(await pipeline.consumer.sql`select error from dead_letters`).toEqual([])
 }

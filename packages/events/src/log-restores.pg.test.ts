@@ -37,7 +37,6 @@ async function positionOf({ consumer }: Pipeline): Promise<bigint> {
   return row!.number
 }
 
-
 test.concurrent(
   'a producer that is restored to an earlier backup goes on, and each event that it commits then is consumed',
   async () => {
@@ -58,42 +57,50 @@ test.concurrent(
   },
 )
 
-test.concurrent('the same if the consumer is stopped meanwhile, has not read all, and JetStream is wiped', async () => {
-  await using given = await givenBoth()
-  const { pipeline, producer, consumer, nats } = given
-  await given.change('acct_a', 1, 10)
-  await expectNumbers(pipeline, upTo(10))
-  await consumer.stop()
-  await given.change('acct_a', 11, 20)
-  await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
-  await producer.backUp()
-  await given.change('acct_a', 21, 30)
-  await producer.restore()
-  await byHand(nats.url, ({ streams }) => streams.delete('LICENSING_EVENTS'))
-  await producer.start()
-  await given.change('acct_a', 101, 130)
-  await consumer.start()
-  await expectNumbers(pipeline, [...upTo(20), ...upTo(130).slice(100)])
-})
+test.concurrent(
+  'the same if the consumer is stopped meanwhile, has not read all, and JetStream is wiped',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer, nats } = given
+    await given.change('acct_a', 1, 10)
+    await expectNumbers(pipeline, upTo(10))
+    await consumer.stop()
+    await given.change('acct_a', 11, 20)
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await producer.backUp()
+    await given.change('acct_a', 21, 30)
+    await producer.restore()
+    await byHand(nats.url, ({ streams }) => streams.delete('LICENSING_EVENTS'))
+    await producer.start()
+    await given.change('acct_a', 101, 130)
+    await consumer.start()
+    await expectNumbers(pipeline, [...upTo(20), ...upTo(130).slice(100)])
+  },
+)
 
-test.concurrent('a log that was set back without a restart of PostgreSQL is noticed by its consumers', async () => {
-  await using given = await givenBoth()
-  const { pipeline, producer, consumer } = given
-  await given.change('acct_a', 1, 20)
-  await expectNumbers(pipeline, upTo(20))
-  await producer.stop()
-  const position = await positionOf(pipeline)
-  await producer.sql`update event_log_state set numbers[${partition + 1}::int] = ${position - 5n}`
-  await producer.sql`delete from event_log where partition = ${partition} and number > ${position - 5n}`
-  await producer.start()
-  await eventually(async () => {
-    const [row] = await producer.sql<{ count: number }[]>`select count(*)::int as count from event_log_epochs`
-    expect(row!.count).toBe(2)
-  })
-  await given.change('acct_a', 21, 30)
-  await expectNumbers(pipeline, upTo(30))
-  await consumer.stop()
-})
+test.concurrent(
+  'a log that was set back without a restart of PostgreSQL is noticed by its consumers',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 20)
+    await expectNumbers(pipeline, upTo(20))
+    await producer.stop()
+    const position = await positionOf(pipeline)
+    await producer.sql`update event_log_state set numbers[${partition + 1}::int] = ${position - 5n}`
+    await producer.sql`delete from event_log where partition = ${partition} and number > ${position - 5n}`
+    await producer.start()
+    await eventually(async () => {
+      const [row] = await producer.sql<
+        { count: number }[]
+      >`select count(*)::int as count from event_log_epochs`
+      expect(row!.count).toBe(2)
+    })
+    await given.change('acct_a', 21, 30)
+    await expectNumbers(pipeline, upTo(30))
+    await consumer.stop()
+  },
+)
 
 test.concurrent('a consumer that is restored to an earlier backup catches up from the log', async () => {
   await using given = await givenBoth()
@@ -111,30 +118,33 @@ test.concurrent('a consumer that is restored to an earlier backup catches up fro
   await expectNumbers(pipeline, upTo(40))
 })
 
-test.concurrent('messages that come twice, out of order, of a lost epoch or as garbage have no effect', async () => {
-  await using given = await givenBoth()
-  const { pipeline, producer, nats } = given
-  await given.change('acct_a', 1, 5)
-  await expectNumbers(pipeline, upTo(5))
-  const rows = await producer.sql<{ batch: Buffer }[]>`
+test.concurrent(
+  'messages that come twice, out of order, of a lost epoch or as garbage have no effect',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, nats } = given
+    await given.change('acct_a', 1, 5)
+    await expectNumbers(pipeline, upTo(5))
+    const rows = await producer.sql<{ batch: Buffer }[]>`
     select batch from event_log where partition = ${partition} order by number`
-  const batches = rows.map(({ batch }) => fromBinary(EventBatchSchema, batch))
-  const last = batches.at(-1)!
-  const forged = [
-    ...batches.toReversed(),
-    { ...last, epoch: 'lost', number: last.number + 1n },
-    // Further ahead than the log.
-    { ...last, number: last.number + 100n },
-    { ...last, partition: (partition + 1) % 8, number: last.number + 1n },
-  ].map((batch) => toBinary(EventBatchSchema, create(EventBatchSchema, batch)))
-  await byHand(nats.url, async (_, connection) => {
-    for (const bytes of [...forged, Buffer.from('garbage')]) {
-      await connection.jetstream().publish(subjectOf('licensing', partition), bytes)
-    }
-  })
-  await given.change('acct_a', 6, 10)
-  await expectNumbers(pipeline, upTo(10))
-})
+    const batches = rows.map(({ batch }) => fromBinary(EventBatchSchema, batch))
+    const last = batches.at(-1)!
+    const forged = [
+      ...batches.toReversed(),
+      { ...last, epoch: 'lost', number: last.number + 1n },
+      // Further ahead than the log.
+      { ...last, number: last.number + 100n },
+      { ...last, partition: (partition + 1) % 8, number: last.number + 1n },
+    ].map((batch) => toBinary(EventBatchSchema, create(EventBatchSchema, batch)))
+    await byHand(nats.url, async (_, connection) => {
+      for (const bytes of [...forged, Buffer.from('garbage')]) {
+        await connection.jetstream().publish(subjectOf('licensing', partition), bytes)
+      }
+    })
+    await given.change('acct_a', 6, 10)
+    await expectNumbers(pipeline, upTo(10))
+  },
+)
 
 test.concurrent('batches that overtake each other in the stream are consumed in order', async () => {
   await using given = await givenBoth()
@@ -148,7 +158,8 @@ test.concurrent('batches that overtake each other in the stream are consumed in 
     select batch from event_log where partition = ${partition} order by number desc limit 4`
   await byHand(nats.url, async ({ streams }, connection) => {
     await streams.purge('LICENSING_EVENTS')
-    for (const { batch } of rows) await connection.jetstream().publish(subjectOf('licensing', partition), batch)
+    for (const { batch } of rows)
+      await connection.jetstream().publish(subjectOf('licensing', partition), batch)
   })
   await consumer.start()
   await expectNumbers(pipeline, upTo(15))

@@ -34,7 +34,10 @@ const keptSeconds = 86_400
 const mostKeptSeconds = 6 * 86_400
 
 const labelNames = ['source']
-const waiting = new Gauge({ name: 'outbox_oldest_seconds', help: 'Age of the oldest event not yet published' })
+const waiting = new Gauge({
+  name: 'outbox_oldest_seconds',
+  help: 'Age of the oldest event not yet published',
+})
 const unconfirmed = new Gauge({
   name: 'event_log_unconfirmed_seconds',
   help: 'Age of the oldest event in the log that a consumer has not confirmed',
@@ -61,12 +64,17 @@ export function startLogService({ sql, nats, source, log }: RelayOptions): { sto
     let known = await findLog(sql)
     if (await restartAfterLoss(known, request)) {
       losses.inc({ source })
-      log.error({ consumer }, 'a consumer is ahead of the event log: the log was set back, a new epoch begins')
+      log.error(
+        { consumer },
+        'a consumer is ahead of the event log: the log was set back, a new epoch begins',
+      )
       known = await findLog(sql)
     }
     const { partition, after } = request.batches ?? {}
     const batches =
-      partition === undefined ? [] : await listBatches(sql, { partition, after: after!, bytes: mostAnswerBytes })
+      partition === undefined
+        ? []
+        : await listBatches(sql, { partition, after: after!, bytes: mostAnswerBytes })
     const response = create(ReadLogResponseSchema, {
       numbers: known.numbers,
       batches,
@@ -116,7 +124,10 @@ export function startLogService({ sql, nats, source, log }: RelayOptions): { sto
       await truncateSlot(sql, slot)
       if (isConfirmed) continue
       dropped.inc({ source })
-      log.error({ slot }, 'a day of the event log was removed that a consumer has not confirmed: events are lost')
+      log.error(
+        { slot },
+        'a day of the event log was removed that a consumer has not confirmed: events are lost',
+      )
     }
     await pruneEpochs(sql)
   }

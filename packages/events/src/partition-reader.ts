@@ -199,11 +199,16 @@ export class PartitionReader {
     const epochs = this.#log.view?.epochs ?? []
     const unknown = epochs.filter(({ epoch }) => !position.epochs.includes(epoch))
     if (unknown.length === 0) return position
-    const first = unknown.map(({ firstNumbers }) => firstNumbers[partition]!).reduce((a, b) => (a < b ? a : b))
+    const first = unknown
+      .map(({ firstNumbers }) => firstNumbers[partition]!)
+      .reduce((a, b) => (a < b ? a : b))
     const isSetBack = first <= position.number
     if (isSetBack) {
       const { log } = this.#options
-      log.warn({ stream: this.#stream, partition, from: position.number, first }, 'the event log was set back')
+      log.warn(
+        { stream: this.#stream, partition, from: position.number, first },
+        'the event log was set back',
+      )
     }
     return this.#moveTo(position, {
       number: isSetBack ? first - 1n : position.number,
@@ -228,7 +233,8 @@ export class PartitionReader {
       if (position !== asked) continue
       const run: EventBatch[] = []
       for (const batch of batches) {
-        if (this.#log.has(batch) && batch.number === position.number + BigInt(run.length) + 1n) run.push(batch)
+        if (this.#log.has(batch) && batch.number === position.number + BigInt(run.length) + 1n)
+          run.push(batch)
       }
       if (run.length > 0) {
         filled.inc({ stream: this.#stream, cause }, run.length)
@@ -257,7 +263,10 @@ export class PartitionReader {
 
   #ask(position: Position, after?: bigint): Promise<EventBatch[]> {
     const { partition } = this.#place
-    return this.#log.read([{ ...position, partition }], after === undefined ? undefined : { partition, after })
+    return this.#log.read(
+      [{ ...position, partition }],
+      after === undefined ? undefined : { partition, after },
+    )
   }
 
   /** Effects and position in one transaction. @returns the new position */

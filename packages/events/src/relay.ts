@@ -161,7 +161,10 @@ async function newEpoch(tx: Sql, state: LogState): Promise<LogState> {
 }
 
 /** Batches of one partition each, with its next numbers. Each account's events stay in order. */
-function batchesOf(rows: OutboxRow[], { numbers: from, epoch }: LogState): { batches: NewBatch[]; numbers: bigint[] } {
+function batchesOf(
+  rows: OutboxRow[],
+  { numbers: from, epoch }: LogState,
+): { batches: NewBatch[]; numbers: bigint[] } {
   const numbers = [...from]
   const batches: NewBatch[] = []
   const byPartition = Map.groupBy(rows, (row) => row.partition)

@@ -18,6 +18,7 @@ import type { NotifierDependencies } from './dependencies.ts'
 import { Engine } from './engine/engine.ts'
 import { startEndpointNews } from './engine/endpoint-news.ts'
 import { consumeEvents } from './events/consume-events.ts'
+import { findKnownEvents } from './events/find-known-events.ts'
 import { startRecordingDeferred } from './events/record-deferred.ts'
 import { shareEvents } from './events/share-events.ts'
 import type { Networks } from './sending/address.ts'
@@ -121,7 +122,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
     others: () => (othersAt = performance.now()),
   })
   for (const source of ['licensing', 'billing'] as const) {
-    consumers.push(startConsumer({ sql, nats, source, log, service: 'notifier', handle, isTransient }))
+    const consumer = { sql, nats, source, log, service: 'notifier', handle, isTransient }
+    consumers.push(startConsumer({ ...consumer, findKnown: findKnownEvents }))
   }
 
   return {

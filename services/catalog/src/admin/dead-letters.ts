@@ -13,7 +13,8 @@ export const deadLetters: Command = {
   positionals: ['action'],
   async run({ deadLetters: callsOf }, { action, service, id }) {
     if (action === 'discard') return [JSON.stringify(await discard(callsOf, service, id))]
-    if (action !== 'list' && action !== 'retry') throw new UsageError(`unknown action of dead-letters: ${action}`)
+    if (action !== 'list' && action !== 'retry')
+      throw new UsageError(`unknown action of dead-letters: ${action}`)
     if (id !== undefined) throw new UsageError('--id is for discard alone')
     const lines: object[] = []
     for (const name of service === undefined ? consumingServices : [named(service)]) {
