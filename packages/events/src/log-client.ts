@@ -7,7 +7,6 @@ import type { Position } from './consumer-queries.ts'
 import type { Nats } from './connection.ts'
 
 const timeoutMs = 3_000
-const mostLost = 100
 
 /** What the producer last said of its log. */
 export interface LogView {
@@ -21,8 +20,6 @@ export interface LogView {
 export class LogClient {
   /** Undefined until the producer has answered once. */
   view: LogView | undefined
-  /** Epochs of messages that the producer does not know. */
-  readonly #lost = new Set<string>()
   readonly #nats: Nats
   readonly #subject: string
 
@@ -61,16 +58,5 @@ export class LogClient {
     const epochs = this.view?.epochs ?? []
     const at = epochs.findIndex((known) => known.epoch === epoch)
     return at >= 0 && epochs.slice(at + 1).every(({ firstNumbers }) => number < firstNumbers[partition]!)
-  }
-
-  /** Notes that the producer was asked for this epoch, and does not have it. */
-  checkLost(epoch: string): void {
-    if (this.view?.epochs.some((known) => known.epoch === epoch)) return
-    if (this.#lost.size >= mostLost) this.#lost.clear()
-    this.#lost.add(epoch)
-  }
-
-  hasLost(epoch: string): boolean {
-    return this.#lost.has(epoch)
   }
 }

@@ -14,7 +14,7 @@ import type { ConsumerOptions, Received } from './consumer-options.ts'
 import { listPositions, movePosition } from './consumer-queries.ts'
 import type { Place, Position } from './consumer-queries.ts'
 import { insertDeadLetter } from './dead-letter-queries.ts'
-import { Interrupted, openFeed } from './feed.ts'
+import { openFeed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
 import { leaseMs, pollMs } from './partitions.ts'
 import { isNotFound } from './streams.ts'
@@ -95,20 +95,16 @@ export class PartitionReader {
     return this.#loop.stop()
   }
 
-  /** @returns milliseconds until it is read again, after a failure or an interruption */
+  /** Reads from the position until JetStream fails to send what the log has. @returns milliseconds until the next try */
   async #read(signal: AbortSignal): Promise<number> {
     const { log, nats } = this.#options
-    const place = { stream: this.#stream, partition: this.#place.partition }
     try {
       await nats.whenConnected(signal)
       if (!signal.aborted) await this.#readFromPosition(signal)
       return 0
     } catch (error) {
-      if (signal.aborted) return 0
-      if (error instanceof Interrupted) {
-        log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
-      } else if (this.#outage.isNews(error)) {
-        log.warn({ ...place, err: error }, 'reading again from the position')
+      if (!signal.aborted && this.#outage.isNews(error)) {
+        log.warn({ ...this.#place, err: error }, 'reading again from the position')
       }
       return retryMs
     } finally {
@@ -123,27 +119,22 @@ export class PartitionReader {
     if (!found) throw new PartitionLost('the position is missing')
     let position: Position = found
     const since = new Date(Math.min(found.moved_at.getTime(), Date.now()) - overlapMs)
-    const feed = await openFeed({ nats, source, partition, service, since, signal }).catch(
-      async (error: unknown) => {
-        if (isNotFound(error)) this.#isDrained = true
-        await this.#fill(position, undefined, 'tail', signal)
-        throw error
-      },
-    )
+    const feed = await openFeed(nats, { source, partition, service, since }).catch(async (error: unknown) => {
+      if (isNotFound(error)) this.#isDrained = true
+      await this.#fill(position, undefined, 'tail', signal)
+      throw error
+    })
     try {
       let announced = 0n
       while (!signal.aborted) {
         position = await this.#adopt(position)
-        const batches = await feed.next(mostTogether, pollMs)
+        const batches = await feed.next(mostTogether, pollMs, signal)
         this.#behind = feed.behind
         position = await this.#consume(batches, position, signal)
         this.#isDrained ||= feed.isDrained
-        if (batches.length > 0 || signal.aborted) continue
-        if (announced > position.number) {
-          await this.#fill(position, announced, 'tail', signal)
-          throw new Interrupted('jetstream did not send the newest events')
-        }
-        // It may be on its way. If it has not arrived after the next wait, it is lost.
+        if (batches.length > 0) continue
+        // The newest batch may be on its way. If it has not arrived after the next wait, JetStream does not send it.
+        if (announced > position.number) return void (await this.#fill(position, announced, 'tail', signal))
         announced = this.#log.view?.numbers[partition] ?? 0n
       }
     } finally {
@@ -176,9 +167,8 @@ export class PartitionReader {
     return position
   }
 
-  /** Asks the producer for an epoch that this position does not know. A message may also be of an epoch that was lost. */
+  /** Asks the producer for an epoch that this position does not know. It does not know the epoch of a log that was lost. */
   async #learnEpoch({ epoch, number }: EventBatch, position: Position): Promise<Position> {
-    if (this.#log.hasLost(epoch)) return position
     try {
       await this.#ask(position)
     } catch (error) {
@@ -186,7 +176,6 @@ export class PartitionReader {
       if (this.#log.view || position.epochs.length > 0 || number !== 1n) throw error
       return this.#moveTo(position, { ...position, epochs: [epoch] })
     }
-    this.#log.checkLost(epoch)
     return this.#adopt(position)
   }
 
