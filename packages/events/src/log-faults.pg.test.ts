@@ -1,7 +1,11 @@
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
+import { startNatsCluster } from '@licensing/test-support/nats-cluster'
+import type { NatsNode } from '@licensing/test-support/nats-cluster'
 import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
 import { eventually } from '@licensing/test-support/poll'
+import { natsPasswordOf } from '@licensing/test-support/nats-users'
+import type { NatsUser } from '@licensing/proto/nats-rights'
 import { connect } from 'nats'
 import { describe, expect, test } from 'vitest'
 import { givenPipeline } from './testing/pipeline.ts'
@@ -64,29 +68,81 @@ describe('no event is lost, repeated or out of order if the store of NATS', () =
       receiver: nats.urlOf('notifier'),
       replicas: 1,
     })
-    let committed = 0
-    const change = async () => {
-      const from = committed + 1
-      committed += each
-      await Promise.all(accounts.map((account) => pipeline.change(account, from, from + each - 1)))
-    }
+    const change = givenChanges(pipeline)
     await pipeline.producer.start()
     await pipeline.consumer.start()
-    await change()
-    await expectAll(pipeline, committed)
+    await change.next()
+    await expectAll(pipeline, change.committed())
     const copy = await copyNatsStore(nats)
     // Consumed, and not in the copy.
-    await change()
-    await expectAll(pipeline, committed)
+    await change.next()
+    await expectAll(pipeline, change.committed())
 
-    const goOn = await states[state]!(pipeline, change)
+    const goOn = await states[state]!(pipeline, () => change.next())
     await faults[fault]!(nats, copy)
     await nats.start()
     await goOn()
-    await change()
-    await expectAll(pipeline, committed)
+    await change.next()
+    await expectAll(pipeline, change.committed())
   })
 })
+
+/** What happens to a cluster of three, by which every message is replicated. */
+const clusterFaults: Record<string, (nodes: NatsNode[], copies: string[]) => Promise<void>> = {
+  'one server is replaced by an empty one': ([first]) => natsDamage.wipe(first!),
+  'one server is set back': ([first], [copy]) => natsDamage.setBack(first!, copy!),
+  'one server has a flipped bit in each block': ([first]) => natsDamage.flipBit(first!),
+  'all servers lose their stores at once': async (nodes) => {
+    for (const node of nodes) await natsDamage.wipe(node)
+  },
+  'all servers are set back': async (nodes, copies) => {
+    for (const [at, node] of nodes.entries()) await natsDamage.setBack(node, copies[at]!)
+  },
+}
+
+describe('no event is lost, repeated or out of order on a cluster if', () => {
+  test.each(Object.keys(clusterFaults))('%s', async (fault) => {
+    const cluster = await startNatsCluster()
+    if (!cluster) return
+    await using _ = cluster
+    const urlOf = (user: NatsUser) =>
+      cluster.urls.map((url) => url.replace('nats://', `nats://${user}:${natsPasswordOf(user)}@`)).join(',')
+    await using pipeline = await givenPipeline({
+      sender: urlOf('licensing'),
+      receiver: urlOf('notifier'),
+      replicas: 3,
+    })
+    const change = givenChanges(pipeline)
+    await pipeline.producer.start()
+    await pipeline.consumer.start()
+    await change.next()
+    await expectAll(pipeline, change.committed())
+    const copies = await Promise.all(cluster.nodes.map(copyNatsStore))
+    await change.next()
+    await expectAll(pipeline, change.committed())
+    await pipeline.consumer.stop()
+    const changing = change.next()
+    await clusterFaults[fault]!(cluster.nodes, copies)
+    for (const node of cluster.nodes) await node.start()
+    await changing
+    await pipeline.consumer.start()
+    await change.next()
+    await expectAll(pipeline, change.committed())
+  })
+})
+
+/** Commits so many events more of each account. */
+function givenChanges(pipeline: Pipeline) {
+  let committed = 0
+  return {
+    committed: () => committed,
+    async next() {
+      const from = committed + 1
+      committed += each
+      await Promise.all(accounts.map((account) => pipeline.change(account, from, from + each - 1)))
+    },
+  }
+}
 
 async function expectAll(pipeline: Pipeline, committed: number): Promise<void> {
   const expected = Object.fromEntries(accounts.map((account) => [account, upTo(committed)]))

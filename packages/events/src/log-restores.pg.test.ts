@@ -198,7 +198,8 @@ test.concurrent(
       update event_log set slot = (slot + 4) % 8, created_at = now() - interval '3 days'
       where created_at > now() - interval '1 day'`
     const slots = await past()
-    expect(slots.map(({ is_confirmed: isConfirmed }) => isConfirmed).toSorted()).toEqual([false, true])
+    expect(slots).toHaveLength(2)
+    expect(slots.filter(({ is_confirmed: isConfirmed }) => isConfirmed)).toHaveLength(1)
     for (const { slot } of slots) await truncateSlot(sql, slot)
     expect(await sql`select from event_log`).toHaveLength(0)
 

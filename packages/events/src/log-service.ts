@@ -1,9 +1,12 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
+import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import { ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/event-log'
 import type { ReadLogRequest } from '@licensing/proto/event-log'
 import { consumersOf, logSubjectOf } from '@licensing/proto/event-streams'
+import type { Source } from '@licensing/proto/event-streams'
 import type { Msg } from 'nats'
 import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
@@ -20,7 +23,7 @@ import {
 } from './log-queries.ts'
 import type { KnownLog } from './log-queries.ts'
 import { oldestAge } from './outbox-queries.ts'
-import type { RelayOptions } from './relay.ts'
+import type { Nats } from './connection.ts'
 
 const serveAgainMs = 500
 // A NATS message has at most 1 MiB.
@@ -56,7 +59,17 @@ const losses = new Counter({
 })
 
 /** Answers consumers that read the log of this service, and removes the days that all have confirmed. */
-export function startLogService({ sql, nats, source, log }: RelayOptions): { stop(): Promise<void> } {
+export function startLogService({
+  sql,
+  nats,
+  source,
+  log,
+}: {
+  sql: Database
+  nats: Nats
+  source: Source
+  log: Logger
+}): { stop(): Promise<void> } {
   const consumers = consumersOf[source]
   const answer = async (consumer: string, message: Msg) => {
     const request = fromBinary(ReadLogRequestSchema, message.data)
