@@ -25,6 +25,8 @@ beforeAll(async () => {
       payload: { case: 'licenceRetired', value: { licenceId: newId('lic'), status: 'retired' } },
     })
   await notifier.happen(20)
+  // Recorded at another time than those that follow.
+  await eventually(async () => expect(await notifier.deliveries()).toHaveLength(40))
   await publish(notifier, [retired(), retired(), retired()])
   await eventually(async () => {
     const deliveries = await notifier.deliveries()
