@@ -2,7 +2,7 @@ import type { DescService } from '@bufbuild/protobuf'
 import { BillingService } from '../gen/billing/v1/billing_pb.ts'
 import { BillingOperationsService } from '../gen/billing/v1/operations_pb.ts'
 import { CatalogService } from '../gen/catalog/v1/catalog_pb.ts'
-import { MissedEventsService } from '../gen/events/v1/missed_events_pb.ts'
+import { DeadLettersService } from '../gen/events/v1/dead_letters_pb.ts'
 import { LicensingService } from '../gen/licensing/v1/licensing_pb.ts'
 import { ProductService } from '../gen/licensing/v1/products_pb.ts'
 import { PurchaseService } from '../gen/licensing/v1/purchases_pb.ts'
@@ -143,11 +143,11 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
   catalog: [
     grant('licensing', LicensingService, 'syncPlans', 'archivePlan', 'countActiveLicences'),
     grant('licensing', RootKeyService, 'getRootKeys', 'rotateRootKey', 'retireRootKeys'),
-    grant('licensing', MissedEventsService, 'listMissedEvents', 'consumeMissedEvents'),
+    grant('licensing', DeadLettersService, 'listDeadLetters', 'retryDeadLetters', 'discardDeadLetter'),
     grant('licensing', QuotaService, 'setQuota'),
     grant('licensing', SecretsService, 'reEncrypt'),
     grant('notifier', NotifierService, 'sendConfirmation'),
-    grant('notifier', MissedEventsService, 'listMissedEvents', 'consumeMissedEvents'),
+    grant('notifier', DeadLettersService, 'listDeadLetters', 'retryDeadLetters', 'discardDeadLetter'),
     grant('notifier', QuotaService, 'setQuota'),
     grant('notifier', SecretsService, 'reEncrypt'),
     grant(

@@ -1,24 +1,29 @@
-/** The services that send events; each has a stream of its own. */
+/** The services that send events; each has a log, and a stream that carries it. */
 export const sources = ['catalog', 'licensing', 'billing'] as const
 export type Source = (typeof sources)[number]
 
-export const deadLetterStream = 'DEAD_LETTERS'
+/** The services that consume the events of each source. A log keeps its events until all of them have confirmed. */
+export const consumersOf = {
+  catalog: ['licensing'],
+  licensing: ['notifier'],
+  billing: ['notifier'],
+} as const satisfies Record<Source, readonly string[]>
 
 export function streamOf(source: Source): string {
   return `${source.toUpperCase()}_EVENTS`
 }
 
-/** The subject of an event: `events.<source>.<partition>.<name>`. */
-export function subjectOf(source: Source, partition: number, name: string): string {
-  return `events.${source}.${partition}.${name}`
+/** The subject of a batch: `events.<source>.<partition>`. */
+export function subjectOf(source: Source, partition: number): string {
+  return `events.${source}.${partition}`
 }
 
-/** What a stream holds. */
+/** All batches of a source, as the stream holds them. */
 export function subjectsOf(source: Source): string {
-  return `events.${source}.>`
+  return `events.${source}.*`
 }
 
-/** Where a consuming service puts what it cannot process. */
-export function deadLettersOf(service: string): string {
-  return `dead-letters.${service}.>`
+/** The subject on which a consumer asks a source for its log: `log.<source>.<consumer>`. */
+export function logSubjectOf(source: Source, consumer: string): string {
+  return `log.${source}.${consumer}`
 }

@@ -1,4 +1,10 @@
-import { natsRights, natsSubjectsAmongReplicas, natsUsers, type NatsUser } from './nats-rights.ts'
+import {
+  natsAnswers,
+  natsRights,
+  natsSubjectsAmongReplicas,
+  natsUsers,
+  type NatsUser,
+} from './nats-rights.ts'
 
 /** The account that has the streams; its user `operator` may do everything with them. */
 const streamsAccount = 'EVENTS'
@@ -29,7 +35,8 @@ export function natsAccounts(password: (user: NatsUser | 'operator') => string):
 function exportLines(): string[] {
   const subjects = new Map<string, { users: NatsUser[]; stream: boolean }>()
   for (const user of natsUsers) {
-    for (const { subject, stream = false } of natsRights(user)) {
+    for (const { subject, of, stream = false } of natsRights(user)) {
+      if (of) continue
       const { users } = subjects.get(subject) ?? { users: [] }
       subjects.set(subject, { users: [...users, user], stream })
     }
@@ -41,7 +48,8 @@ function exportLines(): string[] {
 }
 
 function accountLines(user: NatsUser, password: string): string[] {
-  const rights = natsRights(user).map(({ subject }) => subject)
+  const rights = natsRights(user)
+  const answers = natsAnswers(user)
   const among = natsSubjectsAmongReplicas(user)
   const quoted = (subjects: string[]) => subjects.map((subject) => `            "${subject}"`)
   return [
@@ -49,15 +57,23 @@ function accountLines(user: NatsUser, password: string): string[] {
     '    users: [',
     `      { user: ${user}, password: ${password}, permissions: {`,
     '          publish: { allow: [',
-    ...quoted([...rights, ...among]),
+    ...quoted([...rights.map(({ subject }) => subject), ...among]),
     '          ] }',
     '          subscribe: { allow: [',
-    ...quoted(['_INBOX.>', ...among]),
+    ...quoted(['_INBOX.>', ...answers.map(({ subject }) => subject), ...among]),
     '          ] }',
+    // To the sender of what it has received.
+    ...(answers.length > 0 ? ['          allow_responses: true'] : []),
     '      } }',
     '    ]',
+    '    exports: [',
+    ...answers.map(({ subject, to }) => `      { service: "${subject}", accounts: [${accountOf(to)}] }`),
+    '    ]',
     '    imports: [',
-    ...rights.map((subject) => `      { service: { account: ${streamsAccount}, subject: "${subject}" } }`),
+    ...rights.map(
+      ({ subject, of }) =>
+        `      { service: { account: ${of ? accountOf(of) : streamsAccount}, subject: "${subject}" } }`,
+    ),
     '    ]',
     '  }',
   ]

@@ -1,5 +1,5 @@
 import type { Callee } from './callers.ts'
-import { deadLetterStream, deadLettersOf, streamOf, subjectsOf, type Source } from './event-streams.ts'
+import { consumersOf, logSubjectOf, sources, streamOf, subjectsOf, type Source } from './event-streams.ts'
 
 /** The services that use NATS, each with a user of its name. */
 export const natsUsers = ['catalog', 'licensing', 'billing', 'notifier'] as const satisfies readonly Callee[]
@@ -8,39 +8,45 @@ export type NatsUser = (typeof natsUsers)[number]
 /** What a service does with events. */
 interface Part {
   sends?: Source
-  consumes?: readonly Source[]
-  /** What its replicas tell one another, which no other service hears. */
+  /** What its replicas send to one another, which no other service receives. */
   among?: string
 }
 
 const parts: Readonly<Record<NatsUser, Part>> = {
   catalog: { sends: 'catalog' },
-  licensing: { sends: 'licensing', consumes: ['catalog'] },
+  licensing: { sends: 'licensing' },
   billing: { sends: 'billing' },
-  notifier: { consumes: ['licensing', 'billing'], among: 'notifier.>' },
+  notifier: { among: 'notifier.>' },
 }
 
-/** A subject on which the account of the streams answers. */
+/** A subject on which another account answers. */
 interface Right {
   subject: string
+  /** The service that answers; absent: the account of the streams. */
+  of?: NatsUser
   /** One request has many answers. */
   stream?: true
 }
 
 /**
- * All that a service may ask of the streams. It may create its own stream and not change one: a stream can be configured
+ * All that a service may ask of other accounts. It may create its own stream and not change one: a stream can be configured
  * to copy what it holds to any subject. JetStream refuses to create one that exists otherwise.
  */
 export function natsRights(user: NatsUser): Right[] {
-  const { sends, consumes = [] } = parts[user]
+  const { sends } = parts[user]
   return [
-    // Where it is imported, the server does not import all of `$JS.API` by itself.
+    // If it is imported, the server does not import all of `$JS.API` by itself.
     { subject: '$JS.API.INFO' },
     ...(sends ? [{ subject: subjectsOf(sends) }, ...creation(streamOf(sends))] : []),
-    ...(consumes.length > 0
-      ? [{ subject: deadLettersOf(user) }, ...creation(deadLetterStream), ...consumes.flatMap(consumption)]
-      : []),
+    ...sources.filter((source) => consumes(user, source)).flatMap((source) => consumption(source, user)),
   ]
+}
+
+/** On what a service answers the consumers of its log, each on a subject of its own. */
+export function natsAnswers(user: NatsUser): { subject: string; to: NatsUser }[] {
+  const { sends } = parts[user]
+  if (!sends) return []
+  return consumersOf[sends].map((consumer) => ({ subject: logSubjectOf(sends, consumer), to: consumer }))
 }
 
 /** What its replicas publish and subscribe to within the service's own account. */
@@ -49,18 +55,21 @@ export function natsSubjectsAmongReplicas(user: NatsUser): string[] {
   return among === undefined ? [] : [among]
 }
 
+function consumes(user: NatsUser, source: Source): boolean {
+  return consumersOf[source].some((consumer) => consumer === user)
+}
+
 function creation(stream: string): Right[] {
   return [{ subject: `$JS.API.STREAM.CREATE.${stream}` }, { subject: `$JS.API.STREAM.INFO.${stream}` }]
 }
 
-function consumption(source: Source): Right[] {
+function consumption(source: Source, user: NatsUser): Right[] {
   const stream = streamOf(source)
   return [
-    { subject: `$JS.API.STREAM.INFO.${stream}` },
-    { subject: `$JS.API.STREAM.MSG.GET.${stream}` },
     { subject: `$JS.API.CONSUMER.CREATE.${stream}.*.${subjectsOf(source)}` },
     { subject: `$JS.API.CONSUMER.INFO.${stream}.*` },
     { subject: `$JS.API.CONSUMER.MSG.NEXT.${stream}.*`, stream: true },
     { subject: `$JS.API.CONSUMER.DELETE.${stream}.*` },
+    { subject: logSubjectOf(source, user), of: source },
   ]
 }

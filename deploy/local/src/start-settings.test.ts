@@ -60,7 +60,7 @@ test('each service gets its own database and secrets, and the operator’s setti
     PUBLIC_URL: 'http://127.0.0.1:1',
     CALLER_CHECK: 'off',
     PROCESSOR_CLAIM: 'direct',
-    STREAM_MAX_BYTES: '1073741824',
+    STREAM_MAX_BYTES: '268435456',
     RATE_LIMIT_PER_MINUTE: '7',
     STRIPE_SECRET_KEY: 'stripe',
     METRICS_ADDRESS: 'b:2',

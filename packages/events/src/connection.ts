@@ -12,11 +12,6 @@ export interface Nats {
   connected(): boolean
   /** Resolves when connected. */
   whenConnected(signal: AbortSignal): Promise<void>
-  /**
-   * Aborts when the connection that is up now ends, also where another follows at once: what was on its way to this
-   * process may be lost. Aborted already while there is none.
-   */
-  interruption(): AbortSignal
   close(): Promise<void>
 }
 
@@ -51,20 +46,16 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
   const closed = new AbortController()
   const waiting = new Set<() => void>()
   let current: NatsConnection | undefined
-  let session = AbortSignal.abort()
-  let end = () => {}
+  let isUp = false
 
   const up = (connection: NatsConnection) => {
-    const controller = new AbortController()
     current = connection
-    session = controller.signal
-    end = () => controller.abort()
+    isUp = true
     for (const done of waiting) done()
   }
   const down = () => {
-    if (session.aborted) return
-    end()
-    if (!closed.signal.aborted) log.warn('nats is unavailable')
+    if (isUp && !closed.signal.aborted) log.warn('nats is unavailable')
+    isUp = false
   }
 
   /** Follows a connection until it is closed permanently, which its status does not say. */
@@ -81,8 +72,6 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
           if (status.type === Events.Disconnect) {
             down()
           } else if (status.type === Events.Reconnect) {
-            // A connection may be replaced without notice of its end.
-            end()
             up(connection)
             log.info('nats is available again')
           } else if (status.type === DebugEvents.StaleConnection) {
@@ -117,7 +106,7 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
 
   const whenConnected = (signal: AbortSignal) =>
     new Promise<void>((resolve) => {
-      if (!session.aborted || signal.aborted) return resolve()
+      if (isUp || signal.aborted) return resolve()
       const done = () => {
         waiting.delete(done)
         signal.removeEventListener('abort', done)
@@ -127,18 +116,17 @@ export async function connectNats(urls: string, name: string, log: Logger, passw
       signal.addEventListener('abort', done)
     })
   await whenConnected(AbortSignal.any([closed.signal, AbortSignal.timeout(firstWaitMs)]))
-  if (session.aborted) log.warn('nats does not answer yet; events wait until it does')
+  if (!isUp) log.warn('nats does not answer yet; events wait until it does')
   return {
     get connection() {
       if (!current) throw new Error('nats is not connected yet')
       return current
     },
-    connected: () => !session.aborted,
+    connected: () => isUp,
     whenConnected,
-    interruption: () => session,
     async close() {
       closed.abort()
-      end()
+      isUp = false
       await Promise.race([current?.close(), sleep(staleMs, undefined, { ref: false })])
     },
   }

@@ -1,19 +1,19 @@
 import type { Database, Transaction } from '@licensing/database/connect'
 import type { Logger } from '@licensing/process/log'
+import type { Source } from '@licensing/proto/event-streams'
 import type { Event } from '@licensing/proto/events'
 import type { Nats } from './connection.ts'
-import type { Source } from '@licensing/proto/event-streams'
 
 /** An event as a consumer gets it. */
 export interface Received {
   event: Event
-  /** The bytes that were published. */
+  /** The bytes that were appended. */
   payload: Uint8Array
-  /** W3C trace context of the change, where it was traced. */
+  /** W3C trace context of the change, if it was traced. */
   traceParent: string | undefined
 }
 
-/** Thrown by a handler whose work on all that it was given would be too much for one transaction. */
+/** Thrown by a handler if its work on all that it was given would be too much for one transaction. */
 export class BatchTooLarge extends Error {
   override name = 'BatchTooLarge'
   /** How many of the events it is to be given at a time instead. */
@@ -28,21 +28,22 @@ export class BatchTooLarge extends Error {
 export interface ConsumerOptions {
   sql: Database
   nats: Nats
-  /** Name of the consuming service; its durable consumers are `<service>-<partition>`. */
+  /** Name of the consuming service, as in `consumersOf`. */
   service: string
   source: Source
-  streamReplicas: number
   log: Logger
   /**
-   * Consumes events of one partition, in order, in the transaction that records them as consumed. Where one of them was
-   * consumed before, that transaction is rolled back, and it is given the others. May also run again after any other
-   * rollback. What it returns, if anything, is called after the commit of what it did. Where it throws `BatchTooLarge`, it is given fewer at a time.
+   * Consumes events of one partition, in order, in the transaction that moves the position. May run again after a rollback.
+   * What it returns, if anything, is called after the commit. If it throws `BatchTooLarge`, it is given fewer at a time.
    */
   handle: (tx: Transaction, events: Received[]) => Promise<void | (() => void)>
-  /** Milliseconds between comparisons of what the stream holds with what was consumed; 10 s when absent. */
-  auditEveryMs?: number
+  /**
+   * Which of these events have had their effects already: their ids. Asked only for events that may have been consumed under
+   * another number before the producer's log was set back. If absent, `handle` has no effect when repeated.
+   */
+  findKnown?: (tx: Transaction, events: Received[]) => Promise<Set<string>>
   /** Called after the commit of each batch. */
   committed?: () => void
-  /** Whether a failure of `handle` will pass by itself, so that it is tried until it succeeds rather than parked. */
+  /** Whether a failure of `handle` passes by itself, so that it is tried until it succeeds. */
   isTransient: (error: unknown) => boolean
 }

@@ -1,115 +1,110 @@
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { startLoop } from '@licensing/process/loop'
-import type { LoopOptions } from '@licensing/process/loop'
 import { randomUUID } from 'node:crypto'
-import { auditPartition, measureMissed } from './audit.ts'
-import { consumeMissed } from './consume-missed.ts'
-import type { MissedOutcome } from './consume-missed.ts'
+import { Gauge } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
-import { leasePartitions, pruneConsumed, releasePartitions } from './consumer-queries.ts'
-import { countMissed, listMissed } from './missed-queries.ts'
-import type { MissedEvent } from './missed-queries.ts'
-import { leaseMs, partitionCount } from './partitions.ts'
+import { leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
+import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
+import { leaseMs, partitionCount, pollMs } from './partitions.ts'
 import { streamOf } from '@licensing/proto/event-streams'
-import { consumedKeptDays, ensureDeadLetterStream, hasStream } from './streams.ts'
 
 export interface Consumer {
-  /** The stream that it consumes. */
-  readonly stream: string
   /** Partitions held by this replica. */
   held(): number[]
   /** Whether more events wait for this replica than those that it is consuming. */
   isBehind(): boolean
-  /** Events that were never consumed, in the order of the stream, at most `limit`, and how many there are. */
-  missed(limit: number): Promise<{ events: MissedEvent[]; count: number }>
-  /** Consumes up to `limit` of those after a sequence. */
-  consumeMissed(after: bigint, limit: number): Promise<MissedOutcome[]>
+  /**
+   * Whether this service, with all its replicas, has consumed what the producer's log had at this start. While the producer
+   * is unavailable: what JetStream had.
+   */
+  hasCaughtUp(): Promise<boolean>
   stop(): Promise<void>
 }
 
-const renewMs = 1_500
-const noStreamMs = 250
-// NATS 2.9 scans the rest of a block for each message of a comparison: what is compared more often costs less in all.
-const auditEveryMs = 10_000
-const pruneEveryMs = 3_600_000
+const behind = new Gauge({
+  name: 'events_behind',
+  help: 'Batches in the producer’s log that this replica has not consumed, of the partitions that it reads',
+  labelNames: ['stream'],
+})
 
 /**
  * Consumes another service's events, exactly once in effect and in order per partition. Partitions spread over the
- * replicas by leases; what one has done is fenced by the position that moves in the same transaction.
+ * replicas by leases. The position in PostgreSQL moves in the transaction of the effects, which fences a replica that does
+ * not know yet that it was replaced.
  */
 export function startConsumer(options: ConsumerOptions): Consumer {
-  const { sql, nats, log } = options
+  const { sql, nats, log, service, source } = options
   const member = randomUUID()
   const readers = new Map<number, PartitionReader>()
-  const stream = streamOf(options.source)
-  const held = () => [...readers.keys()].sort((a, b) => a - b)
+  const producer = new LogClient(nats, source, service)
+  const stream = streamOf(source)
+  let numbersAtStart: bigint[] | undefined
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
-    if (signal.aborted) return renewMs
-    const leased = await leasePartitions(sql, { stream, member, leaseMs, partitionCount })
+    if (signal.aborted) return
+    const leased = await leasePartitions(sql, { source, member, leaseMs, partitionCount })
     for (const [partition, reader] of readers) {
       if (leased.includes(partition)) continue
       readers.delete(partition)
       await reader.stop()
     }
-    const missing = leased.filter((partition) => !readers.has(partition))
-    if (missing.length === 0) return renewMs
-    const jsm = await nats.connection.jetstreamManager()
-    // Its sender creates it.
-    if (!(await hasStream(jsm, options.source))) return noStreamMs
-    await ensureDeadLetterStream(jsm, options.streamReplicas)
-    for (const partition of missing) {
-      readers.set(partition, new PartitionReader(options, partition, member))
+    for (const partition of leased) {
+      if (!readers.has(partition)) {
+        readers.set(partition, new PartitionReader(options, producer, partition, member))
+      }
     }
-    return renewMs
   }
-  const auditMs = options.auditEveryMs ?? auditEveryMs
-  const auditHeld = async (signal: AbortSignal) => {
-    const partitions = held()
-    // At a start there is nothing held yet.
-    const nextMs = partitions.length > 0 ? auditMs : renewMs
-    if (!nats.connected()) return nextMs
-    for (const partition of partitions) await auditPartition(options, partition, signal)
-    await measureMissed(options)
-    return nextMs
+  /** Reports the positions, and learns the newest numbers and epochs. */
+  const poll = async (signal: AbortSignal) => {
+    await nats.whenConnected(signal)
+    const positions = (await listPositions(sql, source)).filter(({ partition }) => readers.has(partition))
+    if (signal.aborted) return
+    await producer.read(positions)
+    const { numbers } = producer.view!
+    numbersAtStart ??= numbers
+    behind.set(
+      { stream },
+      positions.reduce((sum, { partition, number }) => sum + Number(numbers[partition]! - number), 0),
+    )
   }
-  const start = (everyMs: number, work: LoopOptions['work'], failure: string) =>
-    startLoop({
-      work,
-      everyMs,
-      failed: (error) => log.warn({ err: error, stream }, failure),
-      isOutage: isDatabaseOutage,
-      retry: { firstMs: Math.min(renewMs, everyMs), longestMs: everyMs },
-    })
   const loops = [
-    start(renewMs, balance, 'partitions could not be leased, trying again'),
-    start(auditMs, auditHeld, 'stream could not be compared, trying again'),
-    start(
-      pruneEveryMs,
-      () => pruneConsumed(sql, consumedKeptDays),
-      'ids of consumed events could not be pruned, trying again',
-    ),
+    startLoop({
+      work: balance,
+      everyMs: pollMs,
+      failed: (error) => log.warn({ err: error, stream }, 'partitions could not be leased, trying again'),
+      isOutage: isDatabaseOutage,
+    }),
+    startLoop({
+      work: poll,
+      everyMs: pollMs,
+      failed: (error) =>
+        log.warn(
+          { err: error, stream },
+          'the producer does not answer: events whose message is lost wait for it',
+        ),
+      isOutage: () => true,
+    }),
   ]
 
   return {
-    stream,
-    held,
+    held: () => [...readers.keys()].sort((a, b) => a - b),
     isBehind: () => [...readers.values()].some((reader) => reader.isBehind),
-    missed: async (limit) => ({
-      events: await listMissed(sql, stream, 0n, limit),
-      count: await countMissed(sql, stream),
-    }),
-    async consumeMissed(after, limit) {
-      const outcomes = await consumeMissed(options, after, limit)
-      await measureMissed(options)
-      return outcomes
+    async hasCaughtUp() {
+      const positions = await listPositions(sql, source)
+      return (
+        positions.length === partitionCount &&
+        positions.every(({ partition, number, holder }) => {
+          if (numbersAtStart) return number >= numbersAtStart[partition]!
+          return holder === member ? readers.get(partition)?.isDrained === true : holder !== null
+        })
+      )
     },
     async stop() {
       await Promise.all(loops.map((loop) => loop.stop()))
       await Promise.all([...readers.values()].map((reader) => reader.stop()))
-      await releasePartitions(sql, stream, member).catch((error: unknown) =>
+      await releasePartitions(sql, source, member).catch((error: unknown) =>
         log.warn({ err: error }, 'partitions stay leased until their lease ends'),
       )
     },

@@ -2,7 +2,8 @@ import type { Sql } from '@licensing/database/connect'
 import { sendTogether } from '@licensing/database/send-together'
 import { expect, test } from 'vitest'
 import { append } from './outbox.ts'
-import { begin, commit, deletePublished, listShares, lockRelay } from './outbox-queries.ts'
+import { begin, beginEpoch, commit, findState, listShares, lockRelay, moveToLog } from './outbox-queries.ts'
+import type { OutboxRow } from './outbox-queries.ts'
 import { givenDatabase, suspended, upTo } from './testing/given.ts'
 
 /** The first events to publish, as a relay finds them. */
@@ -10,13 +11,26 @@ async function listed(connection: Sql) {
   const [, , rows] = await sendTogether(
     begin(connection),
     lockRelay(connection),
-    listShares(connection, { after: '', without: [], each: 20, limit: 100 }),
+    listShares(connection, { after: '', each: 20, limit: 100 }),
     commit(connection),
   )
   return rows
 }
 
-test('published events are deleted where they lie, and no index is read for it', async () => {
+/** Moves them to the log as one batch of partition 0. */
+async function moved(connection: Sql, rows: OutboxRow[]): Promise<void> {
+  const [, , [from]] = await sendTogether(begin(connection), lockRelay(connection), findState(connection))
+  if (!from!.epoch) await beginEpoch(connection, 'epoch')
+  const to = [from!.numbers[0]! + 1n, ...from!.numbers.slice(1)]
+  const batches = [{ partition: 0, number: to[0]!, bytes: Buffer.from('batch') }]
+  const [answer] = await sendTogether(
+    moveToLog(connection, { from: { ...from!, epoch: 'epoch' }, to, rows, batches }),
+    commit(connection),
+  )
+  expect(answer.count).toBe(1)
+}
+
+test('numbered events are deleted by their places, and no index is read for it', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   await sql.begin((tx) => append(tx, ...upTo(200).map((number) => suspended(`acct_${number % 7}`, number))))
@@ -31,12 +45,7 @@ test('published events are deleted where they lie, and no index is read for it',
   for (const left of [100, 16]) {
     const rows = await listed(connection)
     const before = await indexPagesRead()
-    await sendTogether(
-      begin(connection),
-      lockRelay(connection),
-      deletePublished(connection, rows),
-      commit(connection),
-    )
+    await moved(connection, rows)
     pages.push((await indexPagesRead()) - before)
     expect(await sql`select from outbox`).toHaveLength(left)
   }
@@ -45,7 +54,7 @@ test('published events are deleted where they lie, and no index is read for it',
   expect(pages).toContain(0)
 })
 
-test('an event that has come where a published one lay is not deleted with it', async () => {
+test('an event that was inserted at the place of a numbered one is not deleted with it', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   const connection = await sql.reserve()
@@ -57,7 +66,7 @@ test('an event that has come where a published one lay is not deleted with it', 
   await sql.begin((tx) => append(tx, suspended('acct_b', 1), suspended('acct_b', 2)))
   const later = await listed(connection)
   expect(later.map(({ place }) => place)).toEqual(rows.map(({ place }) => place))
-  await deletePublished(sql, rows)
+  await moved(connection, rows)
   expect(await listed(connection)).toEqual(later)
   connection.release()
 })

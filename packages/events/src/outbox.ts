@@ -7,25 +7,24 @@ import { sendAlong, transaction } from '@licensing/database/transaction'
 import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
-import { eventName } from '@licensing/proto/webhook-events'
 import { insertEvents } from './outbox-queries.ts'
 import { partitionOf } from './partitions.ts'
 
 /** An event about to be appended: its id and time are given by `append`. */
 export interface NewEvent {
   accountId: string
-  /** Empty where the change is the account's own. */
+  /** Empty if the change is the account's own. */
   applicationId: string
   payload: NonNullable<MessageInitShape<typeof EventSchema>['payload']>
-  /** When the change happened, where that is not now. */
+  /** When the change happened, if that is not now. */
   occurredAt?: Date
 }
 
-/** The accounts of the events that a transaction appends. */
-const appended = new WeakMap<object, Set<string>>()
+/** Transactions that have appended events. */
+const appending = new WeakSet<object>()
 
 /**
- * Writes events in the transaction of the change they tell of: both are committed, or neither. Lock the changed row
+ * Writes events in the transaction of the change that they report: both are committed, or neither. Lock the changed row
  * before; then the order of an aggregate's events is the order of its changes.
  *
  * @returns the events' ids, in the order given
@@ -34,52 +33,40 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
   if (events.length === 0) return []
   const now = new Date()
   const requestId = requestContext()?.requestId ?? ''
-  const rows = events.map(({ accountId, applicationId, payload, occurredAt }) => {
-    const id = newId('evt')
+  const ids = events.map(() => newId('evt'))
+  const rows = events.map(({ accountId, applicationId, payload, occurredAt }, at) => {
     const event = create(EventSchema, {
-      id,
+      id: ids[at]!,
       accountId,
       applicationId,
       occurredAt: timestampFromDate(occurredAt ?? now),
       requestId,
       payload,
     })
-    return {
-      id,
-      accountId,
-      partition: partitionOf(accountId),
-      name: eventName(event),
-      payload: toBinary(EventSchema, event),
-    }
+    return { accountId, partition: partitionOf(accountId), payload: toBinary(EventSchema, event) }
   })
   await sendAlong(tx, insertEvents(tx, rows, traceHeaders().traceparent ?? null))
-  const accounts = appended.get(tx)
-  if (accounts) for (const { accountId } of rows) accounts.add(accountId)
-  return rows.map((row) => row.id)
+  appending.add(tx)
+  return ids
 }
 
-/** Transactions whose events are on their way as soon as they are committed. */
+/** Transactions whose events are published as soon as they are committed. */
 export interface Outbox {
-  /** Like `transaction`, and then tells the relay that there is something to publish. */
+  /** Like `transaction`, and then wakes the relay if events were appended. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
 }
 
-/** @param wake called after a commit that appended events, with their accounts; the relay's `wake` */
-export function createOutbox(sql: Database, wake: (accounts: ReadonlySet<string>) => void): Outbox {
+/** @param wake called after a commit that appended events; the relay's `wake` */
+export function createOutbox(sql: Database, wake: () => void): Outbox {
   return {
     async transaction(work) {
-      let accounts = new Set<string>()
+      let hasEvents = false
       const result = await transaction(sql, async (tx) => {
-        accounts = new Set()
-        appended.set(tx, accounts)
-        try {
-          return await work(tx)
-        } finally {
-          // V8 keeps the values of a WeakMap until it collects the whole heap.
-          appended.delete(tx)
-        }
+        const outcome = await work(tx)
+        hasEvents = appending.has(tx)
+        return outcome
       })
-      if (accounts.size > 0) wake(accounts)
+      if (hasEvents) wake()
       return result
     },
   }

@@ -1,68 +1,78 @@
-import type { Transaction } from '@licensing/database/connect'
+import { fromBinary } from '@bufbuild/protobuf'
+import type { Sql } from '@licensing/database/connect'
 import { Outage } from '@licensing/database/outage'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import { pause, startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import type { JsMsg } from 'nats'
+import type { EventBatch, LoggedEvent } from '@licensing/proto/event-log'
+import { streamOf } from '@licensing/proto/event-streams'
+import { EventSchema } from '@licensing/proto/events'
 import { Counter } from 'prom-client'
 import { BatchTooLarge } from './consumer-options.ts'
 import type { ConsumerOptions, Received } from './consumer-options.ts'
-import {
-  findPosition,
-  isConsumedBefore,
-  movePosition,
-  recordConsumed,
-  recordDeadLettered,
-  recordNew,
-} from './consumer-queries.ts'
-import { Hole, Interrupted, openFeed } from './feed.ts'
-import { leaseMs } from './partitions.ts'
-import { decode, eventIdOf, logFieldsOf } from './received.ts'
-import { streamOf } from '@licensing/proto/event-streams'
+import { listPositions, movePosition } from './consumer-queries.ts'
+import type { Place, Position } from './consumer-queries.ts'
+import { insertDeadLetter } from './dead-letter-queries.ts'
+import { openFeed } from './feed.ts'
+import type { LogClient } from './log-client.ts'
+import { leaseMs, pollMs } from './partitions.ts'
 import { isNotFound } from './streams.ts'
 
-const batchSize = 500
-// An account with more than this in a batch has it consumed after the events of all others.
-const mostWithOthers = 50
+const mostTogether = 500
 // Reading is behind when more than a few moments' events wait.
 const behindFrom = 250
 const poisonTries = 5
 const retryMs = 500
+// Clocks of NATS and PostgreSQL may differ. What is read twice is known by its number.
+const overlapMs = 60_000
 
-const consumed = new Counter({
-  name: 'events_consumed_total',
-  help: 'Events consumed',
-  labelNames: ['stream'],
+const labelNames = ['stream']
+const consumed = new Counter({ name: 'events_consumed_total', help: 'Events consumed', labelNames })
+const filled = new Counter({
+  name: 'events_filled_total',
+  help: 'Batches read from the log of their producer, by cause: a gap in what JetStream sent, or its end missing',
+  labelNames: ['stream', 'cause'],
+})
+const lost = new Counter({
+  name: 'event_batches_lost_total',
+  help: 'Batches that the log of their producer no longer had: this service was stopped or set back for too long',
+  labelNames,
 })
 const parked = new Counter({
   name: 'events_dead_lettered_total',
-  help: 'Events that could not be consumed and went to the dead-letter stream: look at them',
-  labelNames: ['stream'],
-})
-const holes = new Counter({
-  name: 'events_holes_total',
-  help: 'Times that deliveries were lost on their way from JetStream and read again from the position',
-  labelNames: ['stream'],
+  help: 'Events that could not be consumed: run licensing-admin dead-letters',
+  labelNames,
 })
 
 class PartitionLost extends Error {}
 
-/** Reads one partition from where its position stands, for as long as this replica holds it. */
+/** An event, and the position once it is consumed. */
+interface Entry {
+  logged: LoggedEvent
+  /** Undefined if its bytes are no event. */
+  received: Received | undefined
+  /** It may have been consumed before the log was set back. */
+  mayBeKnown: boolean
+  after: Position
+}
+
+/** Reads one partition from its position, for as long as this replica holds it. */
 export class PartitionReader {
   readonly #options: ConsumerOptions
+  readonly #log: LogClient
+  readonly #place: Place
   readonly #stream: string
-  readonly #partition: number
-  readonly #member: string
   readonly #loop: Loop
   readonly #outage = new Outage()
   #behind = 0
+  #isDrained = false
 
-  constructor(options: ConsumerOptions, partition: number, member: string) {
+  constructor(options: ConsumerOptions, log: LogClient, partition: number, member: string) {
     this.#options = options
+    this.#log = log
+    this.#place = { source: options.source, partition, member }
     this.#stream = streamOf(options.source)
-    this.#partition = partition
-    this.#member = member
     this.#loop = startLoop({
       work: (signal) => this.#read(signal),
       everyMs: retryMs,
@@ -71,180 +81,323 @@ export class PartitionReader {
     })
   }
 
-  /** Whether more events wait in the stream than those being consumed. */
+  /** Whether more events wait than those being consumed. */
   get isBehind(): boolean {
     return this.#behind > behindFrom
+  }
+
+  /** Whether it has consumed what JetStream had when it began to read. */
+  get isDrained(): boolean {
+    return this.#isDrained
   }
 
   stop(): Promise<void> {
     return this.#loop.stop()
   }
 
-  /** @returns milliseconds until it is read again, after a failure or an interruption */
+  /** Reads from the position until JetStream fails to send what the log has. @returns milliseconds until the next try */
   async #read(signal: AbortSignal): Promise<number> {
     const { log, nats } = this.#options
-    const place = { stream: this.#stream, partition: this.#partition }
     try {
       await nats.whenConnected(signal)
       if (!signal.aborted) await this.#readFromPosition(signal)
       return 0
     } catch (error) {
-      if (signal.aborted) return 0
-      if (error instanceof Hole) {
-        holes.inc({ stream: this.#stream })
-        log.warn({ ...place, hole: error.message }, 'deliveries were lost, reading again from the position')
-        return 0
-      }
-      if (error instanceof Interrupted) {
-        log.info({ ...place, reason: error.message }, 'interrupted, reading again from the position')
-      } else if (this.#outage.isNews(error)) {
-        log.warn({ ...place, err: error }, 'reading again from the position')
+      if (!signal.aborted && this.#outage.isNews(error)) {
+        log.warn({ ...this.#place, err: error }, 'reading again from the position')
       }
       return retryMs
+    } finally {
+      this.#behind = 0
     }
   }
 
   async #readFromPosition(signal: AbortSignal): Promise<void> {
     const { nats, service, source, sql } = this.#options
-    const manager = await nats.connection.jetstreamManager()
-    const { created } = await manager.streams.info(this.#stream)
-    let position = await findPosition(sql, this.#stream, this.#partition, created)
-    // An earlier release had one durable consumer a partition.
-    await manager.consumers.delete(this.#stream, `${service}-${this.#partition}`).catch((error: unknown) => {
-      if (!isNotFound(error)) throw error
-    })
-    const feed = await openFeed({
-      nats,
-      source,
-      partition: this.#partition,
-      service,
-      after: position,
-      signal,
+    const { partition } = this.#place
+    const found = (await listPositions(sql, source)).find((row) => row.partition === partition)
+    if (!found) throw new PartitionLost('the position is missing')
+    let position: Position = found
+    const since = new Date(Math.min(found.moved_at.getTime(), Date.now()) - overlapMs)
+    const feed = await openFeed(nats, { source, partition, service, since }).catch(async (error: unknown) => {
+      if (isNotFound(error)) this.#isDrained = true
+      await this.#fill(position, undefined, 'tail', signal)
+      throw error
     })
     try {
+      let announced = 0n
       while (!signal.aborted) {
-        const batch = await feed.next(batchSize)
+        position = await this.#adopt(position)
+        const batches = await feed.next(mostTogether, pollMs, signal)
         this.#behind = feed.behind
-        if (batch.length > 0) position = await this.#take(batch, position, signal)
+        position = await this.#consume(batches, position, signal)
+        this.#isDrained ||= feed.isDrained
+        if (batches.length > 0) continue
+        // The newest batch may be on its way. If it has not arrived after the next wait, JetStream does not send it.
+        if (announced > position.number) return void (await this.#fill(position, announced, 'tail', signal))
+        announced = this.#log.view?.numbers[partition] ?? 0n
       }
     } finally {
-      this.#behind = 0
       feed.close()
     }
   }
 
-  /** Effect, record of the ids and position in one transaction. @returns the new position */
-  async #take(batch: JsMsg[], position: bigint, signal: AbortSignal): Promise<bigint> {
-    const last = batch.at(-1)!
+  /** Consumes what JetStream sent: repetitions are left out, and gaps filled from the log. */
+  async #consume(batches: EventBatch[], from: Position, signal: AbortSignal): Promise<Position> {
+    let position = from
+    let next: EventBatch[] = []
+    const flush = async () => {
+      position = await this.#take(entriesOf(next, position), position, signal)
+      next = []
+    }
+    for (const batch of batches) {
+      if (batch.partition !== this.#place.partition) continue
+      if (!position.epochs.includes(batch.epoch)) {
+        await flush()
+        position = await this.#learnEpoch(batch, position)
+      }
+      if (this.#log.view ? !this.#log.has(batch) : !position.epochs.includes(batch.epoch)) continue
+      if (batch.number > position.number + BigInt(next.length) + 1n) {
+        await flush()
+        position = await this.#fill(position, batch.number - 1n, 'gap', signal)
+      }
+      if (batch.number === position.number + BigInt(next.length) + 1n) next.push(batch)
+    }
+    await flush()
+    return position
+  }
+
+  /** Asks the producer for an epoch that this position does not know. It does not know the epoch of a log that was lost. */
+  async #learnEpoch({ epoch, number }: EventBatch, position: Position): Promise<Position> {
+    try {
+      await this.#ask(position)
+    } catch (error) {
+      // At a first start the stream alone has to do. If it is wrong, the producer's first answer sets the position back.
+      if (this.#log.view || position.epochs.length > 0 || number !== 1n) throw error
+      return this.#moveTo(position, { ...position, epochs: [epoch] })
+    }
+    return this.#adopt(position)
+  }
+
+  /**
+   * Takes the producer's epochs into account that this position does not know. If the log was set back, an epoch begins at
+   * a number that was passed already: all from there on is new.
+   */
+  async #adopt(position: Position): Promise<Position> {
+    const { partition } = this.#place
+    const epochs = this.#log.view?.epochs ?? []
+    const unknown = epochs.filter(({ epoch }) => !position.epochs.includes(epoch))
+    if (unknown.length === 0) return position
+    const first = unknown
+      .map(({ firstNumbers }) => firstNumbers[partition]!)
+      .reduce((a, b) => (a < b ? a : b))
+    const isSetBack = first <= position.number
+    if (isSetBack) {
+      const { log } = this.#options
+      log.warn(
+        { stream: this.#stream, partition, from: position.number, first },
+        'the event log was set back',
+      )
+    }
+    return this.#moveTo(position, {
+      number: isSetBack ? first - 1n : position.number,
+      done: first <= position.number + 1n ? 0 : position.done,
+      epochs: epochs.map(({ epoch }) => epoch),
+      set_back_by: position.set_back_by ?? (isSetBack ? unknown[0]!.epoch : null),
+    })
+  }
+
+  /** Consumes the producer's log after the position, up to a number or, without one, to its end. */
+  async #fill(
+    from: Position,
+    upTo: bigint | undefined,
+    cause: 'gap' | 'tail',
+    signal: AbortSignal,
+  ): Promise<Position> {
+    let position = from
+    while ((upTo === undefined || position.number < upTo) && !signal.aborted) {
+      const batches = await this.#ask(position, position.number)
+      const asked = position
+      position = await this.#adopt(position)
+      if (position !== asked) continue
+      const run: EventBatch[] = []
+      for (const batch of batches) {
+        if (this.#log.has(batch) && batch.number === position.number + BigInt(run.length) + 1n)
+          run.push(batch)
+      }
+      if (run.length > 0) {
+        filled.inc({ stream: this.#stream, cause }, run.length)
+        position = await this.#take(entriesOf(run, position), position, signal)
+        continue
+      }
+      const newest = this.#log.view!.numbers[this.#place.partition]!
+      const next = batches[0]?.number ?? newest + 1n
+      if (next > position.number + 1n) position = await this.#skip(position, next - 1n)
+      else if (newest <= position.number) return position
+      else await pause(retryMs, signal)
+    }
+    return position
+  }
+
+  /** The log no longer has the next batches. */
+  async #skip(position: Position, number: bigint): Promise<Position> {
+    const { log } = this.#options
+    lost.inc({ stream: this.#stream }, Number(number - position.number))
+    log.error(
+      { ...this.#place, after: position.number, up_to: number },
+      'events are lost: the log of their producer no longer has them',
+    )
+    return this.#moveTo(position, { ...position, number, done: 0 })
+  }
+
+  #ask(position: Position, after?: bigint): Promise<EventBatch[]> {
+    const { partition } = this.#place
+    return this.#log.read(
+      [{ ...position, partition }],
+      after === undefined ? undefined : { partition, after },
+    )
+  }
+
+  /** Effects and position in one transaction. @returns the new position */
+  async #take(entries: Entry[], position: Position, signal: AbortSignal): Promise<Position> {
+    if (entries.length > mostTogether) return this.#takeInParts(entries, mostTogether, position, signal)
+    const last = entries.at(-1)
+    if (!last) return position
     for (let tries = 1; !signal.aborted; tries += 1) {
       try {
-        await this.#commit(batch, position)
+        await this.#commit(entries, position, last.after)
         this.#outage.over()
-        consumed.inc({ stream: this.#stream }, batch.length)
+        consumed.inc({ stream: this.#stream }, entries.length)
         this.#options.committed?.()
-        return BigInt(last.seq)
+        return last.after
       } catch (error) {
         if (error instanceof PartitionLost) throw error
-        if (error instanceof BatchTooLarge && batch.length > error.mostTogether) {
-          return await this.#takeInParts(batch, error.mostTogether, position, signal)
+        if (error instanceof BatchTooLarge && entries.length > error.mostTogether) {
+          return this.#takeInParts(entries, error.mostTogether, position, signal)
         }
-        const transient = this.#options.isTransient(error)
-        if (!transient && batch.length > 1) return await this.#takeInParts(batch, 1, position, signal)
+        const isTransient = this.#options.isTransient(error)
+        if (!isTransient && entries.length > 1) return this.#takeInParts(entries, 1, position, signal)
         if (this.#outage.isNews(error)) {
-          const which = batch.length === 1 ? logFieldsOf(last) : {}
+          const which = entries.length === 1 ? logFieldsOf(last) : {}
           this.#options.log.warn(
-            { err: error, stream: this.#stream, tries, seq: last.seq, ...which },
+            { err: error, stream: this.#stream, tries, number: last.after.number, ...which },
             'event could not be consumed, trying again',
           )
         }
-        if (!transient && tries >= poisonTries) return await this.#park(last, position, error)
+        if (!isTransient && (tries >= poisonTries || !last.received)) {
+          return this.#park(last, position, error)
+        }
         await pause(Math.min(50 * 2 ** tries, 2_000), signal)
       }
     }
     return position
   }
 
-  async #takeInParts(batch: JsMsg[], size: number, position: bigint, signal: AbortSignal): Promise<bigint> {
-    let reached = position
-    for (let from = 0; from < batch.length && !signal.aborted; from += size) {
-      reached = await this.#take(batch.slice(from, from + size), reached, signal)
+  async #takeInParts(entries: Entry[], size: number, from: Position, signal: AbortSignal): Promise<Position> {
+    let position = from
+    for (let at = 0; at < entries.length && !signal.aborted; at += size) {
+      position = await this.#take(entries.slice(at, at + size), position, signal)
     }
-    return reached
+    return position
   }
 
-  /**
-   * Events of accounts that have few of them are committed first, so that they do not wait for those of one that has
-   * many. The position stays meanwhile: what was committed is known by its id if the batch is read again.
-   */
-  async #commit(batch: JsMsg[], from: bigint): Promise<void> {
-    const to = BigInt(batch.at(-1)!.seq)
-    const { few, many } = byNumber(batch.map(decode))
-    if (few.length > 0 && many.length > 0) await this.#commitSome(few, from, from)
-    await this.#commitSome(many.length > 0 ? many : few, from, to)
-  }
-
-  async #commitSome(events: Received[], from: bigint, to: bigint): Promise<void> {
-    const { handle, sql } = this.#options
-    const ids = events.map(({ event }) => event.id)
-    const consumeNew = async (tx: Transaction) => {
-      // What the handler begins with is sent with these, so that an event takes one round trip less.
-      const [, , afterCommit] = await allDone([
-        this.#move(tx, from, to),
-        recordNew(tx, ids),
-        handle(tx, events),
-      ])
-      return afterCommit
-    }
-    const consumeUnseen = async (tx: Transaction) => {
-      const [, fresh] = await allDone([this.#move(tx, from, to), recordConsumed(tx, ids)])
-      const unseen = events.filter(({ event }) => fresh.delete(event.id))
-      return unseen.length > 0 ? handle(tx, unseen) : undefined
-    }
-    const afterCommit = await transaction(sql, consumeNew).catch((error: unknown) => {
-      if (!isConsumedBefore(error)) throw error
-      return transaction(sql, consumeUnseen)
+  async #commit(entries: Entry[], from: Position, to: Position): Promise<void> {
+    const { handle, findKnown, sql } = this.#options
+    const events = entries.map(({ received }) => {
+      if (!received) throw new Error('this is no event')
+      return received
+    })
+    const doubtful = events.filter((_, at) => entries[at]!.mayBeKnown)
+    const afterCommit = await transaction(sql, async (tx) => {
+      if (doubtful.length > 0 && findKnown) {
+        await this.#move(tx, from, to)
+        const known = await findKnown(tx, doubtful)
+        const unknown = events.filter(({ event }) => !known.has(event.id))
+        return unknown.length > 0 ? handle(tx, unknown) : undefined
+      }
+      // What the handler begins with is sent with the move, so that an event takes one round trip less.
+      const [, outcome] = await allDone([this.#move(tx, from, to), handle(tx, events)])
+      return outcome
     })
     afterCommit?.()
   }
 
-  async #move(tx: Parameters<typeof movePosition>[0], from: bigint, to: bigint): Promise<void> {
-    const [stream, partition, member] = [this.#stream, this.#partition, this.#member]
-    if (!(await movePosition(tx, { stream, partition, member, from, to, leaseMs })))
+  async #moveTo(from: Position, to: Position): Promise<Position> {
+    await this.#move(this.#options.sql, from, to)
+    return to
+  }
+
+  async #move(sql: Sql, from: Position, to: Position): Promise<void> {
+    if (!(await movePosition(sql, this.#place, from, to, leaseMs)))
       throw new PartitionLost('another replica holds this partition')
   }
 
-  /** A poison message: kept in the dead-letter stream, counted, logged; what comes after it flows on. */
-  async #park(message: JsMsg, position: bigint, error: unknown): Promise<bigint> {
-    const { log, nats, service, sql } = this.#options
-    // Without the message's own headers: they name what came before it in its stream.
-    await nats.connection.jetstream().publish(`dead-letters.${service}.${message.subject}`, message.data, {
-      msgID: `${service}:${this.#stream}:${message.seq}`,
-    })
+  /** Keeps an event that cannot be consumed, for an operator. What comes after it is consumed. */
+  async #park(entry: Entry, position: Position, error: unknown): Promise<Position> {
+    const { log, sql } = this.#options
+    const { logged, after } = entry
     await transaction(sql, async (tx) => {
-      await this.#move(tx, position, BigInt(message.seq))
-      const eventId = eventIdOf(message)
-      if (eventId) await recordDeadLettered(tx, eventId)
+      await this.#move(tx, position, after)
+      const { source, partition } = this.#place
+      await insertDeadLetter(tx, {
+        source,
+        partition,
+        number: after.number,
+        payload: logged.event,
+        eventId: entry.received?.event.id ?? '',
+        accountId: entry.received?.event.accountId ?? '',
+        traceParent: logged.traceParent || null,
+        error: error instanceof Error ? error.message : String(error),
+      })
     })
     parked.inc({ stream: this.#stream })
-    const which = { stream: this.#stream, seq: message.seq, ...logFieldsOf(message) }
-    log.error({ err: error, ...which }, 'event moved to the dead-letter stream')
-    return BigInt(message.seq)
+    log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
+    return after
   }
 }
 
+/** The events of consecutive batches that follow a position, without those that are done. */
+function entriesOf(batches: EventBatch[], from: Position): Entry[] {
+  return batches
+    .flatMap(({ epoch, number, events }) =>
+      events.map((logged, at) => ({
+        logged,
+        received: received(logged),
+        mayBeKnown: logged.precedesEpoch && isSetBackAt(epoch, from),
+        after: {
+          ...from,
+          ...(at === events.length - 1 ? { number, done: 0 } : { number: number - 1n, done: at + 1 }),
+        },
+      })),
+    )
+    .slice(from.done)
+}
+
+/** Whether the log was set back at this epoch or before. */
+function isSetBackAt(epoch: string, { epochs, set_back_by: first }: Position): boolean {
+  return first !== null && epochs.indexOf(epoch) >= epochs.indexOf(first)
+}
+
+function received({ event: payload, traceParent }: LoggedEvent): Received | undefined {
+  try {
+    return { event: fromBinary(EventSchema, payload), payload, traceParent: traceParent || undefined }
+  } catch {
+    return undefined
+  }
+}
+
+/** Identifies an event in the log: its id, its account, and the request that caused it. */
+function logFieldsOf({ received: known }: Entry): Record<string, string> {
+  if (!known) return {}
+  const { id, accountId, requestId } = known.event
+  return { event_id: id, account_id: accountId, ...(requestId && { request_id: requestId }) }
+}
+
 /**
- * Like `Promise.all`, but when all have ended, with the first reason in their order: nothing works on in a transaction that
- * is rolled back.
+ * Like `Promise.all`, but waits until all have ended, and throws the first reason in their order: nothing works on in a
+ * transaction that is rolled back.
  */
 async function allDone<T extends readonly unknown[] | []>(promises: T) {
   await Promise.allSettled(promises)
   return Promise.all(promises)
-}
-
-/** Those of accounts with a few events, and those of accounts with many; each account's in one of them, in order. */
-function byNumber(events: Received[]): { few: Received[]; many: Received[] } {
-  const counts = new Map<string, number>()
-  for (const { event } of events) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
-  const hasMany = ({ event }: Received) => counts.get(event.accountId)! > mostWithOthers
-  return { few: events.filter((each) => !hasMany(each)), many: events.filter(hasMany) }
 }

@@ -1,80 +1,48 @@
 import { DiscardPolicy, ErrorCode, nanos, NatsError, RetentionPolicy, StorageType } from 'nats'
-import type { JetStreamManager, StreamInfo } from 'nats'
-import { deadLetterStream, streamOf, subjectsOf } from '@licensing/proto/event-streams'
+import type { JetStreamManager } from 'nats'
+import { streamOf, subjectsOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
 
-const dayMs = 86_400_000
-// Longer than any consumer may be stopped: what it has not seen by then is gone from the stream.
-const keptDays = 30
-/** Ids of consumed events are kept longer than any copy of an event. */
-export const consumedKeptDays = keptDays + 5
-// The relay sends again what was not acknowledged; within this time JetStream recognises it by its id.
-const duplicateWindowMs = 5 * 60_000
+// The log in PostgreSQL has what is older.
+const keptMs = 6 * 3_600_000
+const defaultBytes = 512 * 1024 * 1024
 
 /**
- * Creates a stream where it is missing. `replicas` is 3 on a cluster of three NATS servers.
+ * Creates a source's stream if it does not exist. It is full when its oldest messages go: nothing depends on them.
  *
- * @param mostBytes what it may hold; left as it is when absent, and where this user may not change it
+ * @param replicas 3 on a cluster of three NATS servers
+ * @param bytes what it may take; an existing stream is changed, unless this user may not
  */
 export async function ensureStream(
-  jsm: JetStreamManager,
+  manager: JetStreamManager,
   source: Source,
   replicas: number,
-  mostBytes?: number,
-): Promise<StreamInfo> {
-  const info = await ensure(jsm, streamOf(source), [subjectsOf(source)], replicas, mostBytes)
-  if (mostBytes === undefined || info.config.max_bytes === mostBytes) return info
-  try {
-    return await jsm.streams.update(info.config.name, { max_bytes: mostBytes })
-  } catch (error) {
-    // A service's own user may create its stream and not change it.
-    if (error instanceof NatsError && refusals.has(error.code)) return info
-    throw error
+  bytes: number = defaultBytes,
+): Promise<void> {
+  const name = streamOf(source)
+  const info = await manager.streams.info(name).catch((error: unknown) => {
+    if (!isNotFound(error)) throw error
+  })
+  if (!info) {
+    await manager.streams.add({
+      name,
+      subjects: [subjectsOf(source)],
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      discard: DiscardPolicy.Old,
+      max_bytes: bytes,
+      max_age: nanos(keptMs),
+      num_replicas: replicas,
+    })
+  } else if (info.config.max_bytes !== bytes) {
+    await manager.streams.update(name, { max_bytes: bytes }).catch((error: unknown) => {
+      // A service's own user may create its stream and not change it.
+      if (!(error instanceof NatsError) || !refusals.has(error.code)) throw error
+    })
   }
 }
 
 const refusals = new Set<string>([ErrorCode.PermissionsViolation, ErrorCode.NoResponders])
-
-/** Where messages end that no consumer can process. */
-export async function ensureDeadLetterStream(jsm: JetStreamManager, replicas: number): Promise<StreamInfo> {
-  return ensure(jsm, deadLetterStream, ['dead-letters.>'], replicas)
-}
-
-async function ensure(
-  jsm: JetStreamManager,
-  name: string,
-  subjects: string[],
-  replicas: number,
-  mostBytes?: number,
-): Promise<StreamInfo> {
-  try {
-    return await jsm.streams.info(name)
-  } catch (error) {
-    if (!isNotFound(error)) throw error
-  }
-  return jsm.streams.add({
-    name,
-    subjects,
-    retention: RetentionPolicy.Limits,
-    storage: StorageType.File,
-    // A full stream refuses: events then wait in the outbox rather than push others out.
-    discard: DiscardPolicy.New,
-    ...(mostBytes !== undefined && { max_bytes: mostBytes }),
-    max_age: nanos(keptDays * dayMs),
-    duplicate_window: nanos(duplicateWindowMs),
-    num_replicas: replicas,
-  })
-}
-
-export async function hasStream(jsm: JetStreamManager, source: Source): Promise<boolean> {
-  try {
-    await jsm.streams.info(streamOf(source))
-    return true
-  } catch (error) {
-    if (isNotFound(error)) return false
-    throw error
-  }
-}
 
 export function isNotFound(error: unknown): boolean {
   return error instanceof NatsError && error.api_error?.code === 404

@@ -9,7 +9,7 @@ import { grants, mayCall } from '@licensing/proto/callers'
 import type { Callee, Caller } from '@licensing/proto/callers'
 import { CatalogService } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
-import { MissedEventsService } from '@licensing/proto/missed-events'
+import { DeadLettersService } from '@licensing/proto/dead-letters'
 import { NotifierService } from '@licensing/proto/notifier'
 import { ProductService } from '@licensing/proto/products'
 import { PurchaseService } from '@licensing/proto/purchases'
@@ -36,12 +36,12 @@ const served: Record<Callee, DescService[]> = {
     ProductService,
     PurchaseService,
     RootKeyService,
-    MissedEventsService,
+    DeadLettersService,
     QuotaService,
     SecretsService,
   ],
   billing: [BillingService, BillingOperationsService],
-  notifier: [NotifierService, MissedEventsService, QuotaService, SecretsService],
+  notifier: [NotifierService, DeadLettersService, QuotaService, SecretsService],
 }
 const callees = Object.keys(served) as Callee[]
 

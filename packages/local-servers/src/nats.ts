@@ -38,6 +38,8 @@ export interface NatsServer extends AsyncDisposable {
   /** Settles when the running server ends, by `stop` or by itself, with what ended it. */
   readonly ended: Promise<string>
   readonly url: string
+  /** Where JetStream keeps its data. */
+  readonly storeDir: string
   /** Stops it in order. Does nothing when it is stopped. */
   stop(): Promise<void>
   /** kill -9: what a crash does. */
@@ -74,6 +76,7 @@ export async function startNats(options: NatsOptions): Promise<NatsServer> {
     get url() {
       return `nats://127.0.0.1:${port}`
     },
+    storeDir: join(dataDir, 'store'),
     stop: () => server.stop(),
     kill: async () => {
       if (program.kind === 'docker') await removeContainer(name)

@@ -76,7 +76,7 @@ export function serviceEnvironment(service: ServiceName, settings: StackSettings
     PUBLIC_URL: `http://${addresses.gateway}`,
     CALLER_CHECK: 'off',
     // NATS sets as much aside for each stream, of what this machine’s disk has left.
-    STREAM_MAX_BYTES: String(1024 ** 3),
+    STREAM_MAX_BYTES: String(256 * 1024 ** 2),
     ...(service === 'billing' && { PROCESSOR_CLAIM: 'direct' }),
     ...passedThrough(service, operator),
     METRICS_ADDRESS: addresses.metrics[service],

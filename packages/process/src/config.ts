@@ -101,7 +101,7 @@ export const serviceConfig = {
     .optional()
     .describe('password of the NATS user that has the name of this service, where NATS_URL names no user'),
   STREAM_MAX_BYTES: wholeNumber(1024 * 1024)
-    .default(2 * 1024 ** 3)
-    .describe('most bytes that the stream of this service’s events may hold; NATS reserves them'),
+    .default(512 * 1024 ** 2)
+    .describe('most bytes that the stream of this service’s events may take; its oldest messages go first'),
   STREAM_REPLICAS: wholeNumber(1).default(1).describe('copies of each stream that NATS keeps'),
 }

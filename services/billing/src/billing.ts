@@ -52,7 +52,7 @@ export function startBilling(options: BillingOptions): Billing {
   let fulfilment: Fulfilment | undefined
   const deps: BillingDependencies = {
     sql,
-    outbox: createOutbox(sql, (accounts) => relay.wake(accounts)),
+    outbox: createOutbox(sql, () => relay.wake()),
     processor: options.processor,
     catalog: options.catalog,
     purchases: options.purchases,

@@ -46,7 +46,7 @@ export function startCatalog({
   streamBytes,
 }: CatalogOptions): Catalog {
   const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, log })
-  const outbox = createOutbox(sql, (accounts) => relay.wake(accounts))
+  const outbox = createOutbox(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)
   const changes = createTurns(

@@ -5,7 +5,7 @@ import { createPatience } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
-import { missedEventsService } from '@licensing/events/missed-events-service'
+import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
@@ -68,7 +68,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     streamBytes: options.streamBytes,
     log,
   })
-  const outbox = createOutbox(sql, (accounts) => relay.wake(accounts))
+  const outbox = createOutbox(sql, () => relay.wake())
   const snapshots = createSnapshots(sql)
   const patience = createPatience()
   const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, log }
@@ -97,13 +97,12 @@ export function startLicensing(options: LicensingOptions): Licensing {
     nats,
     source: 'catalog',
     log,
-    streamReplicas,
     service: 'licensing',
     handle: consumePlanEvents,
     committed: () => relay.wake(),
     isTransient: isDatabaseUnavailable,
   })
-  const catchUp = startCatchUp({ ...deps, nats })
+  const catchUp = startCatchUp({ ...deps, consumer })
   options.health.add('plan copies', () => catchUp.probe())
   const awaitedPlans = startAwaitedPlans(deps)
   const sweep = startSweep({ sql, outbox, intervalMs: options.sweepIntervalMs, log })
@@ -125,7 +124,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       productService(productDeps),
       rootKeyService({ sql, encryption }),
       purchaseService(deps),
-      missedEventsService([consumer]),
+      deadLettersService({ sql, log, isTransient: isDatabaseUnavailable, handlers: { catalog: consumePlanEvents } }),
       secretsService(sql, encryption),
       quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes']),
     ],

@@ -1,10 +1,10 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
-import { partitionOf } from '@licensing/events/partitions'
-import { streamOf, subjectOf } from '@licensing/proto/event-streams'
-import { ensureStream } from '@licensing/events/streams'
+import { connect } from '@licensing/database/connect'
+import { givenProducer } from '@licensing/events/testing/producer'
 import { connectTo } from '@licensing/grpc/client'
 import type { PlanCopy } from '@licensing/proto/catalog'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
 import { PurchaseService } from '@licensing/proto/purchases'
@@ -15,7 +15,6 @@ import { eventually } from '@licensing/test-support/poll'
 import { startOwnPostgres } from '@licensing/test-support/postgres'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { connect as connectNats } from 'nats'
 import { expect, test } from 'vitest'
 import { planCopy, startCatalogStandIn } from './testing/harness.ts'
 import { actor } from './testing/makers.ts'
@@ -25,11 +24,15 @@ const vendor = { accountId: newId('acct'), applicationId: newId('app') }
 const archived = (plan: PlanCopy) =>
   planCopy(vendor, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n, archivedBy: actor })
 
+const changed = (plans: PlanCopy[]) =>
+  create(EventSchema, { id: newId('evt'), ...vendor, payload: { case: 'planCopyChanged', value: { plans } } })
+
 /** All that the process needs around it. */
 async function givenSurroundings(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase(postgresUrl))
   const nats = starting.use(await startOwnNats())
+  const producer = starting.use(await givenProducer(nats.urlOf('catalog'), 'catalog'))
   const catalog = starting.use(await startCatalogStandIn())
   const folder = starting.use(await makeTemporaryFolder())
   const environment = {
@@ -45,8 +48,11 @@ async function givenSurroundings(postgresUrl?: string) {
   starting.defer(() => licensing.close())
   const purchases = connectTo(PurchaseService, environment.GRPC_ADDRESS)
   starting.defer(() => purchases.close())
+  const sql = connect(database.url, { name: 'test', max: 1 })
+  starting.defer(() => sql.end({ timeout: 5 }))
   const running = starting.move()
   return {
+    sql,
     nats,
     catalog,
     environment,
@@ -63,21 +69,10 @@ async function givenSurroundings(postgresUrl?: string) {
         externalRef: 'customer',
         planId: plan.id,
       }),
-    publish: (plans: PlanCopy[]) => publish(nats.url, plans),
+    /** Catalog's log, which goes on while its RPCs are unavailable. */
+    publish: (plans: PlanCopy[]) => producer.publish([changed(plans)]),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
-}
-
-/** What catalog's relay does. */
-async function publish(url: string, plans: PlanCopy[]): Promise<void> {
-  const connection = await connectNats({ servers: url })
-  await ensureStream(await connection.jetstreamManager(), 'catalog', 1)
-  const id = newId('evt')
-  const payload = { case: 'planCopyChanged', value: { plans } } as const
-  const bytes = toBinary(EventSchema, create(EventSchema, { id, ...vendor, payload }))
-  const subject = subjectOf('catalog', partitionOf(vendor.accountId), 'plan_copy_changed')
-  await connection.jetstream().publish(subject, bytes, { msgID: id })
-  await connection.close()
 }
 
 const readiness = async (operationsUrl: string) => {
@@ -136,17 +131,15 @@ test('an archive that comes by event alone suspends, and its events are publishe
   })
   expect(await around.calls.archivePlan({ plan: archived(plan) })).toMatchObject({ suspendedLicences: 1n })
 
-  const connection = await connectNats({ servers: around.nats.url })
-  const subject = subjectOf('licensing', partitionOf(vendor.accountId), 'licence_suspended')
-  const jsm = await connection.jetstreamManager()
-  const message = await eventually(() =>
-    jsm.streams.getMessage(streamOf('licensing'), { last_by_subj: subject }),
-  )
-  expect(fromBinary(EventSchema, message.data)).toMatchObject({
+  const logged = await eventually(async () => {
+    const rows = await around.sql<{ batch: Buffer }[]>`select batch from event_log`
+    expect(rows).toHaveLength(1)
+    return fromBinary(EventBatchSchema, rows[0]!.batch).events
+  })
+  expect(fromBinary(EventSchema, logged[0]!.event)).toMatchObject({
     ...vendor,
     payload: { value: { licenceId: licence!.id, status: 'suspended', reason: 'plan_archived' } },
   })
-  await connection.close()
 })
 
 test('it sweeps by itself', async () => {

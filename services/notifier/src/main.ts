@@ -63,7 +63,6 @@ await runProcess(
       extraCa: config.WEBHOOK_CA_FILE && (await readFile(config.WEBHOOK_CA_FILE, 'utf8')),
       backoffSeconds: config.WEBHOOK_BACKOFF_SECONDS,
       slots: config.WEBHOOK_SLOTS,
-      streamReplicas: config.STREAM_REPLICAS,
       alertEmail: async (accountId) =>
         (await catalog.calls.getAccount({ accountId })).confirmedAlertEmail ?? null,
       sendMail: config.SMTP_URL ? createMailer(config.SMTP_URL, config.SMTP_FROM) : undefined,

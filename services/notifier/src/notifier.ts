@@ -3,7 +3,7 @@ import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import type { Consumer } from '@licensing/events/consumer'
-import { missedEventsService } from '@licensing/events/missed-events-service'
+import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
 import { startPurge } from '@licensing/idempotency/purge'
@@ -18,6 +18,7 @@ import type { NotifierDependencies } from './dependencies.ts'
 import { Engine } from './engine/engine.ts'
 import { startEndpointNews } from './engine/endpoint-news.ts'
 import { consumeEvents } from './events/consume-events.ts'
+import { findKnownEvents } from './events/find-known-events.ts'
 import { startRecordingDeferred } from './events/record-deferred.ts'
 import { shareEvents } from './events/share-events.ts'
 import type { Networks } from './sending/address.ts'
@@ -47,7 +48,6 @@ export interface NotifierOptions {
   extraCa?: string | undefined
   backoffSeconds?: number[] | undefined
   slots: number
-  streamReplicas: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
   /** Where callers reach the gateway: links in mails begin with it. */
@@ -125,18 +125,16 @@ export function startNotifier(options: NotifierOptions): Notifier {
     deferred: () => deferred.wake(),
     others: () => (othersAt = performance.now()),
   })
-  const { streamReplicas } = options
   for (const source of ['licensing', 'billing'] as const) {
-    consumers.push(
-      startConsumer({ sql, nats, source, log, streamReplicas, service: 'notifier', handle, isTransient }),
-    )
+    const consumer = { sql, nats, source, log, service: 'notifier', handle, isTransient }
+    consumers.push(startConsumer({ ...consumer, findKnown: findKnownEvents }))
   }
 
   return {
     deps,
     services: [
       notifierService(deps),
-      missedEventsService(consumers),
+      deadLettersService({ sql, log, isTransient, handlers: { licensing: handle, billing: handle } }),
       secretsService(sql, keys),
       quotaService(sql, ['webhook_endpoints', 'idempotency_bytes']),
     ],

@@ -1,10 +1,8 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { timestampNow } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connectNats } from '@licensing/events/connection'
-import { partitionOf } from '@licensing/events/partitions'
-import { subjectOf } from '@licensing/proto/event-streams'
-import { ensureStream } from '@licensing/events/streams'
+import { givenProducer } from '@licensing/events/testing/producer'
 import { connectTo } from '@licensing/grpc/client'
 import { createLogger } from '@licensing/process/log'
 import { freePort } from '@licensing/local-servers/ports'
@@ -131,19 +129,12 @@ test(
       occurredAt: timestampNow(),
       payload: { case: 'licenceSuspended', value: { licenceId: newId('lic'), status: 'suspended' } },
     })
-    const nats = await connectNats(servers.natsUrl, 'test', createLogger('test', 'silent'))
-    await ensureStream(await nats.connection.jetstreamManager(), 'licensing', 1)
-    await nats.connection
-      .jetstream()
-      .publish(
-        subjectOf('licensing', partitionOf(accountId), 'licence.suspended'),
-        toBinary(EventSchema, event),
-      )
+    await using licensing = await givenProducer(servers.natsUrlOf('licensing'), 'licensing')
+    await licensing.publish([event])
     const [delivery] = await receiver.received(1)
     expect(delivery!.headers['webhook-id']).toBe(event.id)
     const { envelopes } = await calls.listEvents({ accountId, after: 0n, limit: 10 })
     expect(envelopes.map((text) => (JSON.parse(text) as { id: string }).id)).toContain(event.id)
-    await nats.close()
     close()
     expect(await notifier.process.stop()).toBe('exit code 0')
   },

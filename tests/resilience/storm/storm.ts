@@ -68,7 +68,7 @@ export async function runStorm({
   await sleep(calmMs)
   await load.stop()
   report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
-  await untilQuiet(() => unsettled(stack, databases), report)
+  await untilQuiet(() => unsettled(databases), report)
   const read = () =>
     collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()

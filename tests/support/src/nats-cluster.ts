@@ -14,6 +14,15 @@ export interface NatsCluster extends AsyncDisposable {
   readonly directUrls: string[]
   /** In front of each server, where they were asked for; clients learn of these addresses alone. */
   readonly proxies: FaultyProxy[]
+  readonly nodes: NatsNode[]
+}
+
+/** One server of a cluster. */
+export interface NatsNode {
+  readonly storeDir: string
+  kill(): Promise<void>
+  /** Starts it again: same data, same address. */
+  start(): Promise<void>
 }
 
 const formingMs = 45_000
@@ -49,31 +58,43 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
   const configuration = `${folder.path}/accounts.conf`
   await writeFile(configuration, natsTestConfiguration)
   const proxies: FaultyProxy[] = []
+  const nodes: NatsNode[] = []
   for (const [at, { port, route, monitor }] of servers.entries()) {
     const proxy = proxied ? started.use(await startFaultyProxy(`127.0.0.1:${port}`)) : undefined
     if (proxy) proxies.push(proxy)
     const name = `n${at + 1}`
+    const storeDir = `${folder.path}/${name}`
     const addresses = ['-a', '127.0.0.1', '-p', String(port), '-m', String(monitor)]
     const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${route}`, '--routes', routes]
-    const server = await startServerProcess({
-      command: program,
-      args: [
-        ...addresses,
-        ...cluster,
-        ...(proxy ? ['--client_advertise', proxy.address] : []),
-        '-n',
-        name,
-        '-c',
-        configuration,
-        '-js',
-        '-sd',
-        `${folder.path}/${name}`,
-      ],
-      env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' },
-      logFile: `${folder.path}/${name}.log`,
-      stopSignal: 'SIGTERM',
-    })
+    const advertised = proxy ? ['--client_advertise', proxy.address] : []
+    const launch = () =>
+      startServerProcess({
+        command: program,
+        args: [
+          ...addresses,
+          ...cluster,
+          ...advertised,
+          '-n',
+          name,
+          '-c',
+          configuration,
+          '-js',
+          '-sd',
+          storeDir,
+        ],
+        env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' },
+        logFile: `${folder.path}/${name}.log`,
+        stopSignal: 'SIGTERM',
+      })
+    let server = await launch()
     started.defer(() => server.stop())
+    nodes.push({
+      storeDir,
+      kill: () => server.stop({ signal: 'SIGKILL' }),
+      async start() {
+        server = await launch()
+      },
+    })
   }
   await eventually(async () => (await Promise.all(servers.map(knowsAll))).every(Boolean), {
     timeoutMs: formingMs,
@@ -83,6 +104,7 @@ async function formCluster(program: string, proxied: boolean): Promise<NatsClust
     urls: servers.map(({ port }, at) => `nats://${proxies[at]?.address ?? `127.0.0.1:${port}`}`),
     directUrls: servers.map(({ port }) => `nats://127.0.0.1:${port}`),
     proxies,
+    nodes,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }

@@ -8,7 +8,7 @@ const forPeople = ['created_at', 'booked_at', 'opened_at']
 
 /**
  * The tables of a service's database, and the columns as `table.column`, that none of its queries names, nor one of a
- * package or of the database's functions. Columns of keys are in use. One of a common name passes where a file names it
+ * package or of the database's functions. Columns of keys are in use. A partition is one table with its parent. One of a common name passes where a file names it
  * and its table.
  */
 export async function unusedInDatabase(
@@ -17,6 +17,7 @@ export async function unusedInDatabase(
 ): Promise<string[]> {
   const columns = (await read(`
     select table_name, column_name from information_schema.columns where table_schema = 'public'
+      and table_name not in (select relname from pg_class where relispartition)
     except select table_name, column_name from information_schema.key_column_usage`)) as {
     table_name: string
     column_name: string

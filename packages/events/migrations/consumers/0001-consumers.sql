@@ -1,26 +1,38 @@
--- How far this service has got in each partition of a stream. `position` moves in the transaction of the effect, by
--- compare-and-swap; the lease only keeps replicas from doing the same work twice.
+-- How far this service has consumed each partition of a producer's log. It moves in the transaction of the effects, by
+-- compare-and-swap. `holder` is the replica that reads the partition.
 create table consumer_positions (
-  stream text not null,
+  source text not null,
   partition smallint not null,
-  -- Creation time of the stream that `position` counts in; a stream made anew counts from 1 again.
-  stream_created text,
-  position bigint not null default 0,
+  -- All batches up to this number are consumed, and the first `done` events of the next one.
+  number bigint not null default 0,
+  done int not null default 0,
+  -- The producer's epochs that this position takes into account.
+  epochs text[] not null default '{}',
+  -- The first epoch that has set this position back.
+  set_back_by text,
+  moved_at timestamptz not null default now(),
   holder text,
-  held_until timestamptz not null default '-infinity',
-  primary key (stream, partition)
+  held_until timestamptz,
+  primary key (source, partition)
 );
 
 create table consumer_members (
-  stream text not null,
+  source text not null,
   member text not null,
   seen_at timestamptz not null,
-  primary key (stream, member)
+  primary key (source, member)
 );
 
--- Ids of events whose effect is committed: a second copy of an event has none.
-create table consumed_events (
-  event_id text collate "C" primary key,
-  consumed_at timestamptz not null default now()
+-- Events that this service cannot process. An operator retries or discards them.
+create table dead_letters (
+  id bigint generated always as identity primary key,
+  source text not null,
+  partition smallint not null,
+  number bigint not null,
+  event_id text collate "C" not null,
+  account_id text collate "C" not null,
+  payload bytea not null,
+  trace_parent text,
+  error text not null,
+  failed_at timestamptz not null default now()
 );
-create index consumed_events_age on consumed_events using brin (consumed_at);

@@ -1,11 +1,13 @@
+import { fromBinary } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { createLogger } from '@licensing/process/log'
+import { EventBatchSchema } from '@licensing/proto/event-log'
+import { EventSchema } from '@licensing/proto/events'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { startOwnNats } from '@licensing/test-support/nats'
-import { eventually } from '@licensing/test-support/poll'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ConsumerOptions } from '../consumer-options.ts'
@@ -86,7 +88,6 @@ export function consume(options: Pick<ConsumerOptions, 'sql' | 'nats'> & Partial
   return startConsumer({
     service: 'notifier',
     source: 'licensing',
-    streamReplicas: 1,
     log,
     handle: recordEffects,
     isTransient: isDatabaseUnavailable,
@@ -119,34 +120,19 @@ export async function startWorker(role: 'relay' | 'consumer', databaseUrl: strin
   }
 }
 
-/** What is in the sender's stream, in its order. A cluster that elects a leader is asked again. */
-export function streamContents(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
-  return eventually(() => readStream(natsUrl))
-}
-
-async function readStream(natsUrl: string): Promise<{ accountId: string; number: number }[]> {
-  const { connect: connectToNats } = await import('nats')
-  const { fromBinary } = await import('@bufbuild/protobuf')
-  const { EventSchema } = await import('@licensing/proto/events')
-  const connection = await connectToNats({ servers: natsUrl.split(',') })
-  try {
-    const manager = await connection.jetstreamManager()
-    const { state } = await manager.streams.info('LICENSING_EVENTS')
-    const contents: { accountId: string; number: number }[] = []
-    const consumer = await connection.jetstream().consumers.get('LICENSING_EVENTS')
-    while (contents.length < state.messages) {
-      for await (const message of await consumer.fetch({ max_messages: 1_000, expires: 2_000 })) {
-        const event = fromBinary(EventSchema, message.data)
-        const number =
-          event.payload.case === 'licenceSuspended' ? Number(event.payload.value.licenceId) : Number.NaN
-        contents.push({ accountId: event.accountId, number })
-        if (contents.length === state.messages) break
-      }
-    }
-    return contents
-  } finally {
-    await connection.close()
-  }
+/** The events of a log in the order of their numbers, and when each was numbered. */
+export async function logContents(
+  sql: Database,
+): Promise<{ accountId: string; number: number; at: number }[]> {
+  const rows = await sql<{ batch: Buffer; created_at: Date }[]>`
+    select batch, created_at from event_log order by partition, number`
+  return rows.flatMap(({ batch, created_at: createdAt }) =>
+    fromBinary(EventBatchSchema, batch).events.map((logged) => {
+      const { accountId, payload } = fromBinary(EventSchema, logged.event)
+      const number = payload.case === 'licenceSuspended' ? Number(payload.value.licenceId) : Number.NaN
+      return { accountId, number, at: createdAt.getTime() }
+    }),
+  )
 }
 
 /** What was consumed, in that order. */

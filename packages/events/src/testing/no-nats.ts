@@ -12,7 +12,6 @@ export function noNats(): Nats {
         if (signal.aborted) resolve()
         else signal.addEventListener('abort', () => resolve(), { once: true })
       }),
-    interruption: () => AbortSignal.abort(),
     close: () => Promise.resolve(),
   }
 }

@@ -18,7 +18,6 @@ else {
     nats,
     service: 'notifier',
     source: 'licensing',
-    streamReplicas: 1,
     log,
     handle: recordEffects,
     isTransient: isDatabaseUnavailable,

@@ -1,63 +1,58 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import type { Nats } from '@licensing/events/connection'
-import { streamOf } from '@licensing/proto/event-streams'
+import type { Database } from '@licensing/database/connect'
 import { startLoop } from '@licensing/process/loop'
+import { EventBatchSchema } from '@licensing/proto/event-log'
 import { EventSchema } from '@licensing/proto/events'
 import type { Event } from '@licensing/proto/events'
 import { toWebhook } from '@licensing/proto/webhook-events'
 import { eventually } from '@licensing/test-support/poll'
 
-/** What vendors are sent, as the streams have it; each event once, however often it was published. */
+/** What vendors are sent, as the services' event logs have it. */
 export interface EventLog {
   /** Of one account, in the order of each service: `{type, …data.object}`. */
   of(accountId: string): ({ type: string } & Record<string, unknown>)[]
   /** All of one account, internal ones too. */
   raw(accountId: string): Event[]
-  /** Resolves when all is read that the streams had at the time of the call. */
+  /** Resolves when all is read that the services had committed at the time of the call. */
   caughtUp(): Promise<void>
   stop(): Promise<void>
 }
 
 const pollMs = 20
 
-export function startEventLog(nats: Nats): EventLog {
-  const events = new Map<string, Event>()
-  const next = new Map<'billing' | 'licensing', number>([
-    ['billing', 1],
-    ['licensing', 1],
-  ])
-  const managing = () => nats.connection.jetstreamManager({ checkAPI: false })
-  const lastOf = async (source: 'billing' | 'licensing') => {
-    const { streams } = await managing()
-    return (await streams.info(streamOf(source)).catch(() => undefined))?.state.last_seq ?? 0
+/** @param services their databases */
+export function startEventLog(services: Database[]): EventLog {
+  const events: Event[] = []
+  const logs = services.map((sql) => ({ sql, read: Array.from({ length: 8 }, () => 0n) }))
+  const readNext = async ({ sql, read }: (typeof logs)[number]) => {
+    const rows = await sql<{ partition: number; number: bigint; batch: Buffer }[]>`
+      select log.partition, log.number, batch from event_log log
+      join unnest(${read.map(String)}::bigint[]) with ordinality as done (number, at) on done.at = log.partition + 1
+      where log.number > done.number order by log.partition, log.number`
+    for (const { partition, number, batch } of rows) {
+      for (const { event } of fromBinary(EventBatchSchema, batch).events) {
+        events.push(fromBinary(EventSchema, event))
+      }
+      read[partition] = number
+    }
   }
   const loop = startLoop({
-    work: async (signal) => {
-      const { streams } = await managing()
-      for (const [source, from] of next) {
-        // NATS 2.9 crashes if it is asked for a message of a stream that is being created.
-        const last = await lastOf(source)
-        for (let seq = from; seq <= last && !signal.aborted; seq += 1) {
-          const message = await streams.getMessage(streamOf(source), { seq }).catch(() => undefined)
-          if (!message) break
-          const event = fromBinary(EventSchema, message.data)
-          events.set(event.id, event)
-          next.set(source, seq + 1)
-        }
-      }
+    work: async () => {
+      for (const log of logs) await readNext(log)
     },
     everyMs: pollMs,
     failed: () => {},
     isOutage: () => false,
     retry: { firstMs: pollMs, longestMs: pollMs },
   })
-  const raw = (accountId: string) => [...events.values()].filter((event) => event.accountId === accountId)
+  const raw = (accountId: string) => events.filter((event) => event.accountId === accountId)
   return {
     raw,
     async caughtUp() {
-      for (const source of next.keys()) {
-        const last = await lastOf(source)
-        await eventually(() => next.get(source)! > last)
+      for (const { sql, read } of logs) {
+        await eventually(async () => expectNone(await sql`select from outbox limit 1`))
+        const [state] = await sql<{ numbers: bigint[] }[]>`select numbers from event_log_state`
+        await eventually(() => state!.numbers.every((number, partition) => read[partition]! >= number))
       }
     },
     of: (accountId) =>
@@ -67,4 +62,8 @@ export function startEventLog(nats: Nats): EventLog {
       }),
     stop: () => loop.stop(),
   }
+}
+
+function expectNone(rows: readonly unknown[]): void {
+  if (rows.length > 0) throw new Error('events wait in the outbox')
 }

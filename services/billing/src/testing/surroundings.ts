@@ -63,10 +63,7 @@ export async function startSurroundings(serverUrl?: string): Promise<Omit<Surrou
   const log = createLogger('billing', process.env['TEST_LOG_LEVEL'] ?? 'silent')
   const natsConnection = await connectNats(nats.urlOf('billing'), 'billing-test', log)
   started.defer(() => natsConnection.close())
-  const readingConnection = await connectNats(nats.url, 'billing-test', log)
-  started.defer(() => readingConnection.close())
-  await readingConnection.whenConnected(AbortSignal.timeout(10_000))
-  const events = startEventLog(readingConnection)
+  const events = startEventLog([sql, licensingSql])
   started.defer(() => events.stop())
   const simulator = started.use(
     await startSimulator({ webhookSecret, retryDelaysMs: [50, 100, 200, 400, 800, 1600, 3200] }),

@@ -1,7 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { BillingOperationsService } from '@licensing/proto/billing-operations'
-import type { MissedEventsService } from '@licensing/proto/missed-events'
+import type { DeadLettersService } from '@licensing/proto/dead-letters'
 import type { QuotaService } from '@licensing/proto/quota-service'
 import type { SecretsService } from '@licensing/proto/secrets'
 import type { RootKeyService } from '@licensing/proto/root-keys'
@@ -36,7 +36,7 @@ export type KeepingService = 'licensing' | 'notifier'
 interface AdminDependencies {
   sql: Database
   /** Calls of a service that consumes events. @throws UsageError where the environment does not name its address */
-  missedEvents: (service: ConsumingService) => ServiceClient<typeof MissedEventsService>
+  deadLetters: (service: ConsumingService) => ServiceClient<typeof DeadLettersService>
   /** Calls of licensing. @throws UsageError where the environment does not name its address */
   rootKeys: () => ServiceClient<typeof RootKeyService>
   /** Calls of a service that counts what accounts may have. @throws UsageError where its address is not named */

@@ -6,7 +6,7 @@ import { connectTo } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
 import { address, callConfig, ConfigError, readConfig } from '@licensing/process/config'
 import { BillingOperationsService } from '@licensing/proto/billing-operations'
-import { MissedEventsService } from '@licensing/proto/missed-events'
+import { DeadLettersService } from '@licensing/proto/dead-letters'
 import { QuotaService } from '@licensing/proto/quota-service'
 import { SecretsService } from '@licensing/proto/secrets'
 import { RootKeyService } from '@licensing/proto/root-keys'
@@ -20,7 +20,7 @@ import { Refusal, UsageError } from './command.ts'
 import { createAccount } from './create-account.ts'
 import { createKey } from './create-key.ts'
 import { list } from './list.ts'
-import { missedEvents } from './missed-events.ts'
+import { deadLetters } from './dead-letters.ts'
 import { processorEvents } from './processor-events.ts'
 import { processorWebhook } from './processor-webhook.ts'
 import { reEncrypt } from './re-encrypt.ts'
@@ -33,7 +33,7 @@ const commands: Record<string, Command> = {
   'create-account': createAccount,
   'create-key': createKey,
   list,
-  'missed-events': missedEvents,
+  'dead-letters': deadLetters,
   'processor-events': processorEvents,
   'processor-webhook': processorWebhook,
   're-encrypt': reEncrypt,
@@ -49,10 +49,10 @@ const environment = z.object({
   DATABASE_URL: z.url().describe('postgres://… of the catalog service’s database'),
   LICENSING_ADDRESS: address
     .optional()
-    .describe('host:port of the licensing service, for missed-events, rotate-root-key and set-quota'),
+    .describe('host:port of the licensing service, for dead-letters, rotate-root-key and set-quota'),
   NOTIFIER_ADDRESS: address
     .optional()
-    .describe('host:port of the notifier service, for missed-events and set-quota'),
+    .describe('host:port of the notifier service, for dead-letters and set-quota'),
   BILLING_ADDRESS: address
     .optional()
     .describe('host:port of the billing service, for processor-… and set-quota'),
@@ -110,8 +110,8 @@ async function run(
   }
   const to = (service: keyof typeof addresses) =>
     [addressOf(service), { sign: signCalls('catalog', service, { ...config, CALLER_CHECK: 'off' }) }] as const
-  const missedEvents = (service: ConsumingService) =>
-    channels.adopt(connectTo(MissedEventsService, ...to(service)), (channel) => channel.close()).calls
+  const deadLetters = (service: ConsumingService) =>
+    channels.adopt(connectTo(DeadLettersService, ...to(service)), (channel) => channel.close()).calls
   const rootKeys = () =>
     channels.adopt(connectTo(RootKeyService, ...to('licensing')), (channel) => channel.close()).calls
   const quotas = (service: CountingService) =>
@@ -128,7 +128,7 @@ async function run(
       ...(config.FEE_FIXED_MINOR !== undefined && { fixedMinor: BigInt(config.FEE_FIXED_MINOR) }),
     }
     return await command.run(
-      { sql, fee, missedEvents, rootKeys, quotas, secrets, billing, publicUrl: config.PUBLIC_URL },
+      { sql, fee, deadLetters, rootKeys, quotas, secrets, billing, publicUrl: config.PUBLIC_URL },
       given,
     )
   } finally {

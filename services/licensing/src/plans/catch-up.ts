@@ -1,7 +1,5 @@
-import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
-import { hasReached, streamEnds } from '@licensing/events/caught-up'
-import type { Nats } from '@licensing/events/connection'
+import type { Consumer } from '@licensing/events/consumer'
 import { startLoop } from '@licensing/process/loop'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
@@ -17,16 +15,14 @@ export interface CatchUp {
 }
 
 /**
- * Brings the plan copies up to what they are at this start: read from catalog where it answers, else as soon as the
- * consumer has reached where catalog's stream ended at this start. Until then the service is not ready: it would
- * refuse plans that exist.
+ * Brings the plan copies up to what they are at this start: read from catalog, or, while catalog does not answer, when the
+ * consumer has caught up. Until then the service is not ready: it would refuse plans that exist.
  */
-export function startCatchUp(deps: LicensingDependencies & { nats: Nats }): CatchUp {
-  const reached = streamEndsReached(deps.sql, deps.nats)
+export function startCatchUp(deps: LicensingDependencies & { consumer: Consumer }): CatchUp {
   let done = false
   const loop = startLoop({
     work: async () => {
-      done = (await readAllCopies(deps)) || (await reached())
+      done = (await readAllCopies(deps)) || (await deps.consumer.hasCaughtUp())
       return done ? 'done' : retryMs
     },
     everyMs: retryMs,
@@ -54,18 +50,5 @@ async function readAllCopies({ catalog, outbox, log }: LicensingDependencies): P
   } catch (error) {
     log.debug({ err: error }, 'plan copies could not be read from catalog')
     return false
-  }
-}
-
-function streamEndsReached(sql: Database, nats: Nats): () => Promise<boolean> {
-  let ends: Map<number, bigint> | undefined
-  return async () => {
-    if (!nats.connected()) return false
-    try {
-      ends ??= await streamEnds(await nats.connection.jetstreamManager(), 'catalog')
-      return await hasReached(sql, 'catalog', ends)
-    } catch {
-      return false
-    }
   }
 }

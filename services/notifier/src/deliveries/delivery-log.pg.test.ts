@@ -25,7 +25,9 @@ beforeAll(async () => {
       payload: { case: 'licenceRetired', value: { licenceId: newId('lic'), status: 'retired' } },
     })
   await notifier.happen(20)
-  await publish(notifier.nats, [retired(), retired(), retired()])
+  // Recorded at another time than those that follow.
+  await eventually(async () => expect(await notifier.deliveries()).toHaveLength(40))
+  await publish(notifier, [retired(), retired(), retired()])
   await eventually(async () => {
     const deliveries = await notifier.deliveries()
     return deliveries.length === 46 && deliveries.every(({ attemptCount }) => attemptCount === 1)

@@ -2,7 +2,6 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
-import { consumedKeptDays } from '@licensing/events/streams'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { once } from '@licensing/idempotency/once'
 import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
@@ -20,6 +19,7 @@ import { isSubscribed } from './subscription.ts'
 
 const mostRecovered = 100_000
 const dayMs = 86_400_000
+const longestOnTheWayDays = 35
 // Clocks of the services that make events and of this one may differ by so much.
 const clockMarginMs = 5 * 60_000
 const kept = {
@@ -94,9 +94,9 @@ async function recover(
     since,
     until,
     recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
-    // An event is recorded while the stream that brings it keeps it, or never.
+    // Recording waits for NATS, and for as long as a consumer may be stopped.
     recordedBefore: new Date(
-      Math.min(until.getTime(), now.getTime()) + consumedKeptDays * dayMs + clockMarginMs,
+      Math.min(until.getTime(), now.getTime()) + longestOnTheWayDays * dayMs + clockMarginMs,
     ),
   }
   const missed = await findMissed(tx, recovery, mostRecovered)

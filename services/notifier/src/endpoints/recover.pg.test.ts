@@ -31,7 +31,7 @@ async function given(options: { backoffSeconds?: number[] } = {}) {
     recover: async (endpointId: string, of: object = {}) =>
       Number((await notifier.calls.recoverEndpoint({ ...notifier.of, endpointId, since, ...of })).deliveries),
     async recorded(events: Event[]) {
-      await publish(notifier.nats, events)
+      await publish(notifier, events)
       const count = () =>
         notifier.sql`select 1 from events where id = any(${events.map(({ id }) => id)}::text[])`
       await eventually(async () => expect(await count()).toHaveLength(events.length))

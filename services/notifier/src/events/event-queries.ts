@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '@licensing/database/connect'
-import { jsonArray, plainArray } from '@licensing/database/arrays'
+import { base64Array, jsonArray, plainArray } from '@licensing/database/arrays'
 import { isInLine } from './deferred-queries.ts'
 
 /** An event as it is kept. */
@@ -47,6 +47,31 @@ export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]):
       ${jsonArray(events.map((event) => event.body))}::text[],
       ${plainArray(events.map((event) => event.traceParent))}::text[]
     ) as event`
+}
+
+/** Ids of those events that are recorded since then, wait in line, or are alerts. */
+export async function findRecordedIds(
+  sql: Sql,
+  events: { id: string; accountId: string; payload: Uint8Array; alert: string | null }[],
+  since: Date,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with asked as (
+      select id, account_id, decode(payload, 'base64') as payload, alert from unnest(
+        ${plainArray(events.map((event) => event.id))}::text[],
+        ${plainArray(events.map((event) => event.accountId))}::text[],
+        ${base64Array(events.map((event) => event.payload))}::text[],
+        ${events.map((event) => event.alert)}::text[]
+      ) as asked (id, account_id, payload, alert)
+    )
+    select asked.id from asked join events known
+      on known.account_id = asked.account_id and known.id = asked.id and known.recorded_at >= ${since}
+    union
+    select asked.id from asked join deferred_events d on d.account_id = asked.account_id and d.payload = asked.payload
+    union
+    select asked.id from asked join alerts
+      on alerts.account_id = asked.account_id and alerts.text = asked.alert and alerts.created_at >= ${since}`
+  return rows.map(({ id }) => id)
 }
 
 /** Events of an account after a sequence, in its order, as far as their payload is retained. */

@@ -1,8 +1,11 @@
+import { toBinary } from '@bufbuild/protobuf'
 import { WireType } from '@bufbuild/protobuf/wire'
 import { newId } from '@licensing/database/ids'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { findKnownEvents } from './find-known-events.ts'
 import { givenEvent, publish } from '../testing/events.ts'
 import type { TestNotifier } from '../testing/notifier.ts'
 import { firstPage, startTestNotifier } from '../testing/notifier.ts'
@@ -52,9 +55,9 @@ test('the body is the envelope of the interface, byte for byte', async () => {
       value: { period: '2026-02', capMinor: 10_000n, spentMinor: 10_050n },
     },
   })
-  await publish(notifier.nats, [changed])
+  await publish(notifier, [changed])
   await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(1))
-  await publish(notifier.nats, [capReached], { source: 'billing' })
+  await publish(notifier, [capReached], { source: 'billing' })
   const bodies = await eventually(() => {
     const requests = receiver.requests.filter((request) => request.path === path)
     expect(requests).toHaveLength(2)
@@ -78,7 +81,7 @@ test('every attempt and the log have the same bytes, whatever is in them', async
   const path = `/${newId('evt')}`
   await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
   const reason = 'é "quoted" \\ \n \u{1f680} \ud800 \u0000 {},NULL'
-  await publish(notifier.nats, [
+  await publish(notifier, [
     givenEvent({
       ...of,
       payload: { case: 'licenceSuspended', value: { licenceId: 'lic_1', status: 'suspended', reason } },
@@ -100,8 +103,8 @@ test('every attempt and the log have the same bytes, whatever is in them', async
 test('sequences have no gap and no twin, and follow the order of the events of an account', async () => {
   const vendors = [givenVendor(), givenVendor(), givenVendor()]
   const events = Array.from({ length: 600 }, (_, i) => revoked(vendors[i % 3]!))
-  await publish(notifier.nats, events.slice(0, 300))
-  await publish(notifier.nats, events.slice(300), { source: 'billing' })
+  await publish(notifier, events.slice(0, 300))
+  await publish(notifier, events.slice(300), { source: 'billing' })
   for (const { accountId } of vendors) {
     const recorded = await eventually(async () => {
       const first = await envelopes(accountId)
@@ -117,21 +120,6 @@ test('sequences have no gap and no twin, and follow the order of the events of a
   }
 })
 
-test('an event that comes twice is recorded and sent once', async () => {
-  const of = givenVendor()
-  const path = `/${newId('evt')}`
-  await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
-  const event = revoked(of)
-  await publish(notifier.nats, [event])
-  await publish(notifier.nats, [event, event], { repeat: true })
-  await publish(notifier.nats, [revoked(of)])
-  await eventually(() =>
-    expect(receiver.requests.filter((request) => request.path === path).length).toBeGreaterThan(1),
-  )
-  expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1, 2])
-  expect((await notifier.calls.listDeliveries({ ...of, ...firstPage })).deliveries).toHaveLength(2)
-})
-
 test('an event goes to every enabled endpoint of its application that is subscribed to its type', async () => {
   const of = givenVendor()
   const neighbour = { ...of, applicationId: newId('app') }
@@ -145,7 +133,7 @@ test('an event goes to every enabled endpoint of its application that is subscri
   await endpoint(neighbour, '*')
   const deleted = await endpoint(of, '*')
   await notifier.calls.deleteEndpoint({ ...of, endpointId: deleted })
-  await publish(notifier.nats, [revoked(of)])
+  await publish(notifier, [revoked(of)])
   await eventually(async () => {
     const { deliveries } = await notifier.calls.listDeliveries({ ...of, ...firstPage })
     expect(deliveries.map(({ endpointId }) => endpointId).sort()).toEqual([all, listed].sort())
@@ -160,7 +148,7 @@ test('events that are no webhooks, and those that only another release knows, ta
   const unknown = givenEvent({ ...of, payload: { case: undefined } })
   // api_key_revoked of the releases that wrote it.
   unknown.$unknown = [{ no: 41, wireType: WireType.LengthDelimited, data: Uint8Array.of(2, 0x0a, 0) }]
-  await publish(notifier.nats, [internal, unknown, revoked(of)])
+  await publish(notifier, [internal, unknown, revoked(of)])
   await eventually(async () =>
     expect((await envelopes(of.accountId)).map(({ sequence }) => sequence)).toEqual([1]),
   )
@@ -170,7 +158,7 @@ test('the events of an account are read in order, from where a consumer left off
   const of = givenVendor()
   const other = { ...of, applicationId: newId('app') }
   const events = Array.from({ length: 7 }, (_, i) => revoked(i % 2 === 0 ? of : other))
-  await publish(notifier.nats, events)
+  await publish(notifier, events)
   await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(7))
 
   const { calls } = notifier
@@ -206,7 +194,7 @@ test('one event goes to very many endpoints', async () => {
     insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
     select 'whe_' || i, ${of.accountId}, ${of.applicationId}, 'https://example.com', '', now()
     from generate_series(1, 12000) as i`
-  await publish(notifier.nats, [revoked(of)])
+  await publish(notifier, [revoked(of)])
   await eventually(async () => {
     const [row] = await notifier.sql<{ count: number }[]>`
       select count(distinct endpoint_id)::int as count from deliveries where application_id = ${of.applicationId}`
@@ -221,7 +209,7 @@ test('many events for many endpoints are recorded in parts that fit into memory,
     select 'whe_many_' || i, ${of.accountId}, ${of.applicationId}, 'https://example.com', '', now()
     from generate_series(1, 1000) as i`
   const events = Array.from({ length: 25 }, () => revoked(of))
-  await publish(notifier.nats, events)
+  await publish(notifier, events)
   await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(25))
   expect((await envelopes(of.accountId)).map(({ id }) => id)).toEqual(events.map(({ id }) => id))
   const parts = await notifier.sql<{ rows: number; made: number }[]>`
@@ -235,15 +223,34 @@ test('the latest sequence is that of the account’s last event, 0 where it has 
   const of = givenVendor()
   const latest = async () => (await notifier.calls.getLatestSequence({ accountId: of.accountId })).sequence
   expect(await latest()).toBe(0n)
-  await publish(notifier.nats, [revoked(of), revoked({ ...of, applicationId: newId('app') })])
+  await publish(notifier, [revoked(of), revoked({ ...of, applicationId: newId('app') })])
   await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(2))
   const from = await latest()
   expect(from).toBe(2n)
-  await publish(notifier.nats, [revoked({ ...of, applicationId: newId('app') }), revoked(of)])
+  await publish(notifier, [revoked({ ...of, applicationId: newId('app') }), revoked(of)])
   const later = await eventually(async () => {
     const own = await envelopes(of.accountId, { onlyApplicationId: of.applicationId, after: from })
     expect(own).toHaveLength(1)
     return own
   })
   expect(later[0]!.application_id).toBe(of.applicationId)
+})
+
+test('events that licensing publishes again after it was restored from a backup are recorded and alerted once', async () => {
+  const of = givenVendor()
+  const alert = givenEvent({
+    ...of,
+    payload: { case: 'vendorAlert', value: { subject: 'Refund', text: 'failed' } },
+  })
+  const [first, second] = [revoked(of), revoked(of)]
+  await publish(notifier, [first, alert, second])
+  await eventually(async () => expect(await envelopes(of.accountId)).toHaveLength(2))
+  const later = revoked(of)
+  const asReceived = [first, second, alert, later].map((event) => ({
+    event,
+    payload: toBinary(EventSchema, event),
+    traceParent: undefined,
+  }))
+  const known = await notifier.sql.begin((tx) => findKnownEvents(tx, asReceived))
+  expect(known).toEqual(new Set([first.id, second.id, alert.id]))
 })

@@ -38,9 +38,9 @@ test('an account that sends thousands of events at once does not delay another o
   const flood = Array.from({ length: 4_000 }, () => revoked(notifier.of))
   const own: string[] = []
   for (let round = 0; round < 4; round += 1) {
-    await publish(notifier.nats, flood.slice(round * 1_000, (round + 1) * 1_000))
+    await publish(notifier, flood.slice(round * 1_000, (round + 1) * 1_000))
     const event = revoked(quiet)
-    await publish(notifier.nats, [event])
+    await publish(notifier, [event])
     own.push(event.id)
   }
   // Delivered while thousands that came before it in the stream are not even recorded.
@@ -55,7 +55,7 @@ test('an account that sends thousands of events at once does not delay another o
     intervalMs: 200,
   })
   const last = revoked(notifier.of)
-  await publish(notifier.nats, [last])
+  await publish(notifier, [last])
   await eventually(async () => expect((await recorded(notifier.of.accountId)).length).toBe(4_001))
   expect(await recorded(notifier.of.accountId)).toEqual([...flood, last].map(({ id }) => id))
   const [row] = await notifier.sql<{ last: number; waiting: number }[]>`

@@ -78,7 +78,7 @@ test('time is measured from the commit of the event to its first success, within
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
   // Of 20 events 14 waited ten minutes for the notifier and 6 waited two hours.
-  await publish(notifier.nats, [...suspended(notifier, 14, 600_000), ...suspended(notifier, 6, 7_200_000)])
+  await publish(notifier, [...suspended(notifier, 14, 600_000), ...suspended(notifier, 6, 7_200_000)])
   const [point] = await counted(notifier, { delivered: 20, failedAttempts: 0 })
   expect(Math.abs(point!.p50! - 600_500) / 600_500).toBeLessThan(0.1)
   expect(Math.abs(point!.p95! - 7_200_500) / 7_200_500).toBeLessThan(0.1)

@@ -1,16 +1,13 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
-import type { Nats } from '@licensing/events/connection'
-import { partitionOf } from '@licensing/events/partitions'
 import type { NewEvent } from '@licensing/events/outbox'
-import { subjectOf } from '@licensing/proto/event-streams'
+import { givenProducer } from '@licensing/events/testing/producer'
+import type { Producer } from '@licensing/events/testing/producer'
 import type { Source } from '@licensing/proto/event-streams'
-import { ensureStream } from '@licensing/events/streams'
 import type { Event } from '@licensing/proto/events'
 import { EventSchema } from '@licensing/proto/events'
-import { eventName } from '@licensing/proto/webhook-events'
-import { headers } from 'nats'
+import type { OwnNats } from '@licensing/test-support/nats'
 
 /** An event as another service would make it. */
 export function givenEvent({ accountId, applicationId, payload, occurredAt }: NewEvent): Event {
@@ -23,24 +20,24 @@ export function givenEvent({ accountId, applicationId, payload, occurredAt }: Ne
   })
 }
 
-/** Publishes events as the relay of a service does, in order. */
+const producers = new Map<OwnNats, Map<Source, Promise<Producer>>>()
+
+/** Has another service commit events, in order. `stopProducers` ends what this starts. */
 export async function publish(
-  nats: Nats,
+  { natsServer }: { natsServer: OwnNats },
   events: Event[],
-  options: { source?: Source; traceParent?: string; repeat?: boolean } = {},
+  options: { source?: Source; traceParent?: string } = {},
 ): Promise<void> {
-  const { source = 'licensing', traceParent, repeat = false } = options
-  await ensureStream(await nats.connection.jetstreamManager(), source, 1)
-  const jetstream = nats.connection.jetstream()
-  await Promise.all(
-    events.map((event) => {
-      const extras = headers()
-      if (traceParent) extras.set('traceparent', traceParent)
-      const name = event.payload.case === undefined ? 'of_another_release' : eventName(event)
-      const subject = subjectOf(source, partitionOf(event.accountId), name)
-      // JetStream drops a second message of the same id: a repeat that gets past it has another.
-      const msgID = repeat ? newId('evt') : event.id
-      return jetstream.publish(subject, toBinary(EventSchema, event), { msgID, headers: extras })
-    }),
-  )
+  const { source = 'licensing', traceParent } = options
+  const ofServer = producers.get(natsServer) ?? new Map<Source, Promise<Producer>>()
+  producers.set(natsServer, ofServer)
+  const producer = ofServer.get(source) ?? givenProducer(natsServer.urlOf(source), source)
+  ofServer.set(source, producer)
+  await (await producer).publish(events, traceParent)
+}
+
+export async function stopProducers(natsServer: OwnNats): Promise<void> {
+  const ofServer = producers.get(natsServer)?.values() ?? []
+  producers.delete(natsServer)
+  for (const producer of ofServer) await (await producer)[Symbol.asyncDispose]()
 }

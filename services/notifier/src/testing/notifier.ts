@@ -27,7 +27,7 @@ import { startNotifier } from '../notifier.ts'
 import { keepPartitions } from '../upkeep/upkeep.ts'
 import { parseNetworks } from '../sending/address.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
-import { givenEvent, publish } from './events.ts'
+import { givenEvent, publish, stopProducers } from './events.ts'
 
 type Options = Partial<
   Pick<
@@ -83,6 +83,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
   await using started = new AsyncDisposableStack()
   const database = started.use(await createTestDatabase())
   const natsServer = started.use(await startOwnNats())
+  started.defer(() => stopProducers(natsServer))
   const sql = connect(database.url, { name: 'notifier', settings: { plan_cache_mode: 'force_custom_plan' } })
   started.defer(() => sql.end({ timeout: 5 }))
   await migrate(sql, notifierMigrations)
@@ -121,7 +122,7 @@ export async function startTestNotifier(options: Options = {}): Promise<TestNoti
           },
         }),
       )
-      await publish(nats, events)
+      await publish({ natsServer }, events)
       return events
     },
     async deliveries(filter = {}) {
@@ -149,7 +150,6 @@ async function startReplica(
     allowedNetworks: parseNetworks('127.0.0.0/8,::1/128'),
     extraCa: receiver && (await readFile(receiver.caFile, 'utf8')),
     slots: 64,
-    streamReplicas: 1,
     alertEmail: () => Promise.resolve(null),
     ...given,
   })

@@ -16,7 +16,7 @@ import { startOwnNats } from '@licensing/test-support/nats'
 import { startService } from '@licensing/test-support/process'
 import type { TestProcess } from '@licensing/test-support/test-process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { givenEvent, publish } from './events.ts'
+import { givenEvent, publish, stopProducers } from './events.ts'
 
 /** Notifiers as processes of their own, which a test can kill. */
 export interface TestProcesses extends AsyncDisposable {
@@ -41,6 +41,7 @@ export async function startProcesses(options: {
   const folder = started.use(await makeTemporaryFolder())
   const database = started.use(await createTestDatabase(options.databaseServerUrl))
   const natsServer = started.use(await startOwnNats())
+  started.defer(() => stopProducers(natsServer))
   const encryptionKey = randomBytes(32).toString('base64url')
   const start = async (index: number) =>
     startService(
@@ -89,7 +90,7 @@ export async function startProcesses(options: {
       const events = Array.from({ length: count }, () =>
         givenEvent({ ...of, payload: { case: 'licenceRevoked', value } }),
       )
-      await publish(nats, events, { ...(traceParent && { traceParent }) })
+      await publish({ natsServer }, events, { ...(traceParent && { traceParent }) })
       return events
     },
     async countOf(status) {

@@ -2,12 +2,13 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connect as openDatabase } from '@licensing/database/connect'
-import { partitionOf } from '@licensing/events/partitions'
+import { partitionCount, partitionOf } from '@licensing/events/partitions'
 import { connectTo } from '@licensing/grpc/client'
 import { startNats } from '@licensing/local-servers/nats'
 import { freePort } from '@licensing/local-servers/ports'
 import { startPostgres } from '@licensing/local-servers/postgres'
-import { streamOf, subjectsOf } from '@licensing/proto/event-streams'
+import { EventBatchSchema } from '@licensing/proto/event-log'
+import { streamOf, subjectOf, subjectsOf } from '@licensing/proto/event-streams'
 import { EventSchema } from '@licensing/proto/events'
 import { NotifierService } from '@licensing/proto/notifier'
 import { startService } from '@licensing/test-support/process'
@@ -59,6 +60,7 @@ export async function startBed(environment: Record<string, string> = {}) {
   const manager = await nats.jetstreamManager()
   await manager.streams.add({ name: streamOf('licensing'), subjects: [subjectsOf('licensing')] })
   const jetstream = nats.jetstream()
+  const numbers = Array.from({ length: partitionCount }, () => 0n)
 
   const running = started.move()
   return {
@@ -80,7 +82,7 @@ export async function startBed(environment: Record<string, string> = {}) {
       }
       return { ...of, partition }
     },
-    /** Publishes one event as licensing would. @returns its id */
+    /** Publishes one event as licensing's relay would. @returns its id */
     async publish({ partition, ...of }: Vendor): Promise<string> {
       const id = newId('evt')
       const value = { licenceId: 'lic_01k9v7f8qyf0cbe7bq2m7t1a2b', status: 'suspended', reason: 'manual' }
@@ -90,8 +92,14 @@ export async function startBed(environment: Record<string, string> = {}) {
         occurredAt: timestampFromDate(new Date()),
         payload: { case: 'licenceSuspended', value },
       })
-      const subject = `events.licensing.${partition}.licence_suspended`
-      await jetstream.publish(subject, toBinary(EventSchema, event), { msgID: id })
+      numbers[partition]! += 1n
+      const batch = create(EventBatchSchema, {
+        epoch: 'bench',
+        partition,
+        number: numbers[partition]!,
+        events: [{ event: toBinary(EventSchema, event) }],
+      })
+      await jetstream.publish(subjectOf('licensing', partition), toBinary(EventBatchSchema, batch))
       return id
     },
     /** When the receiver had the first delivery of each event, by the clock of `machineMs`. */

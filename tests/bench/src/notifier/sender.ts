@@ -31,7 +31,7 @@ const relay = natsUrl
       log,
     })
   : undefined
-const outbox = createOutbox(sql, (accounts) => relay?.wake(accounts))
+const outbox = createOutbox(sql, () => relay?.wake())
 
 const floods = new Map<number, { stopped: AbortController; ended: Promise<Record<string, number>> }>()
 

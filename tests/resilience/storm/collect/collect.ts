@@ -5,7 +5,7 @@ import type { Databases } from './databases.ts'
 import * as licensing from './licensing-queries.ts'
 import * as other from './other-queries.ts'
 import { readProcessor } from './processor.ts'
-import { readStreams } from './streams.ts'
+import { readLags } from './lags.ts'
 import { readEvents, readPlans, tryKeys } from './through-api.ts'
 
 /** What the storm itself has seen. */
@@ -21,7 +21,6 @@ export interface Seen {
 export async function collect(stack: StormStack, databases: Databases, seen: Seen): Promise<Outcome> {
   const { catalog, licensing: licences, billing, notifier } = databases.of
   const { world } = seen
-  const { lags, deadLetters } = await readStreams(stack.nats.url, databases)
   const [catalogPlans, copies] = [
     await other.listCatalogPlans(catalog),
     await licensing.listPlanRows(licences),
@@ -74,11 +73,10 @@ export async function collect(stack: StormStack, databases: Databases, seen: See
     leftovers: [
       ...outboxes,
       ...(await other.countUnhandled(billing)),
-      await other.countMissed(licences, 'licensing'),
-      await other.countMissed(notifier, 'the notifier'),
-      { name: 'dead letters', count: deadLetters },
+      await other.countDeadLetters(licences, 'licensing'),
+      await other.countDeadLetters(notifier, 'the notifier'),
     ],
-    lags,
+    lags: await readLags(databases),
     startMs: seen.startMs,
     ready: seen.ready,
     crashes: seen.crashes,

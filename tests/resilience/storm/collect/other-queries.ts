@@ -115,13 +115,23 @@ export async function countOutbox(sql: StormSql, service: string): Promise<{ nam
   return { name: `outbox of ${service}`, count: row!.count }
 }
 
-export async function countMissed(sql: StormSql, service: string): Promise<{ name: string; count: number }> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::float8 as count from missed_events`
-  return { name: `events that ${service} missed`, count: row!.count }
+export async function countDeadLetters(
+  sql: StormSql,
+  service: string,
+): Promise<{ name: string; count: number }> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::float8 as count from dead_letters`
+  return { name: `dead letters of ${service}`, count: row!.count }
 }
 
 export function listPositions(
   sql: StormSql,
-): Promise<{ stream: string; partition: number; position: number }[]> {
-  return sql`select stream, partition, position from consumer_positions`
+  source: string,
+): Promise<{ partition: number; number: number }[]> {
+  return sql`select partition, number from consumer_positions where source = ${source}`
+}
+
+/** The newest number of each partition of a log. */
+export async function listNumbers(sql: StormSql): Promise<number[]> {
+  const [row] = await sql<{ numbers: string[] }[]>`select numbers::text[] as numbers from event_log_state`
+  return row!.numbers.map(Number)
 }

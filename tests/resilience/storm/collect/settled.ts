@@ -1,10 +1,9 @@
-import type { StormStack } from '../stack/storm-stack.ts'
 import type { Databases } from './databases.ts'
 import { countOutbox, countUnhandled } from './other-queries.ts'
-import { readStreams } from './streams.ts'
+import { readLags } from './lags.ts'
 
 /** What is still on its way: empty when all is quiet. A dead endpoint's deliveries are not waited for. */
-export async function unsettled(stack: StormStack, databases: Databases): Promise<string[]> {
+export async function unsettled(databases: Databases): Promise<string[]> {
   const found: string[] = []
   const add = (name: string, count: number) => void (count > 0 && found.push(`${name}: ${count}`))
   for (const service of ['catalog', 'licensing', 'billing'] as const) {
@@ -12,8 +11,7 @@ export async function unsettled(stack: StormStack, databases: Databases): Promis
     add(name, count)
   }
   for (const { name, count } of await countUnhandled(databases.of.billing)) add(name, count)
-  for (const { consumer, behind } of (await readStreams(stack.nats.url, databases)).lags)
-    add(consumer, behind)
+  for (const { consumer, behind } of await readLags(databases)) add(consumer, behind)
   const [deferred] = await databases.of.notifier<{ count: number }[]>`
     select count(*)::float8 as count from deferred_events`
   add('events in line', deferred!.count)

@@ -1,5 +1,6 @@
 import type { Direction } from '@licensing/test-support/faulty-proxy'
 import type { Answer } from '@licensing/test-support/https-receiver'
+import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
 import postgres from 'postgres'
 import { signalTree } from '../stack/process-tree.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
@@ -106,6 +107,21 @@ export const inflict: Record<FaultKind, Inflict> = {
   },
   'restart nats': async ({ stack }) => {
     await stack.nats.stop()
+    return () => stack.nats.start()
+  },
+  'wipe nats': async ({ stack }) => {
+    await natsDamage.wipe(stack.nats)
+    return () => stack.nats.start()
+  },
+  'set nats back': async ({ stack }) => {
+    const copy = await copyNatsStore(stack.nats)
+    return async () => {
+      await natsDamage.setBack(stack.nats, copy)
+      await stack.nats.start()
+    }
+  },
+  'flip a bit of nats': async ({ stack }) => {
+    await natsDamage.flipBit(stack.nats)
     return () => stack.nats.start()
   },
   'stall postgres': stall,

@@ -31,6 +31,10 @@ export const faultKinds = {
   'kill nats': { weight: 2, targets: ['nats'], lasts: [200, 8_000] },
   'freeze nats': { weight: 2, targets: ['nats'], lasts: [500, 12_000] },
   'restart nats': { weight: 2, targets: ['nats'], lasts: short },
+  'wipe nats': { weight: 2, targets: ['nats'], lasts: [200, 4_000] },
+  // From the copy of the store to its return.
+  'set nats back': { weight: 3, targets: ['nats'], lasts: [1_000, 8_000] },
+  'flip a bit of nats': { weight: 2, targets: ['nats'], lasts: [200, 1_000] },
   // What vanished is followed by a reset.
   'stall postgres': { weight: 5, targets: postgresLinks, lasts: [500, 11_000] },
   'stall nats': { weight: 7, targets: natsLinks, lasts: [2_000, 12_000] },

@@ -1,0 +1,49 @@
+import type { Sql } from '@licensing/database/connect'
+
+export interface DeadLetter {
+  id: bigint
+  source: string
+  event_id: string
+  account_id: string
+  payload: Buffer
+  trace_parent: string | null
+  error: string
+  failed_at: Date
+}
+
+export async function insertDeadLetter(
+  tx: Sql,
+  letter: {
+    source: string
+    partition: number
+    number: bigint
+    eventId: string
+    accountId: string
+    payload: Uint8Array
+    traceParent: string | null
+    error: string
+  },
+): Promise<void> {
+  const { source, partition, number, eventId, accountId, payload, traceParent, error } = letter
+  await tx`
+    insert into dead_letters (source, partition, number, event_id, account_id, payload, trace_parent, error)
+    values (${source}, ${partition}, ${number}, ${eventId}, ${accountId}, ${payload}, ${traceParent}, ${error})`
+}
+
+/** In the order in which they failed. */
+export async function listDeadLetters(sql: Sql, after: bigint, limit: number): Promise<DeadLetter[]> {
+  return sql<DeadLetter[]>`
+    select id, source, event_id, account_id, payload, trace_parent, error, failed_at
+    from dead_letters where id > ${after} order by id limit ${limit}`
+}
+
+export async function countDeadLetters(sql: Sql): Promise<bigint> {
+  const [row] = await sql<{ count: bigint }[]>`select count(*) as count from dead_letters`
+  return row!.count
+}
+
+/** Removes one, in the transaction that processes it. @returns false if another has removed it */
+export async function removeDeadLetter(sql: Sql, id: bigint): Promise<boolean> {
+  const removed = await sql`delete from dead_letters where id = ${id}`
+  return removed.count === 1
+}

@@ -1,0 +1,62 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { EventBatchSchema, ReadLogRequestSchema, ReadLogResponseSchema } from '@licensing/proto/event-log'
+import type { EventBatch } from '@licensing/proto/event-log'
+import { logSubjectOf } from '@licensing/proto/event-streams'
+import type { Source } from '@licensing/proto/event-streams'
+import type { Position } from './consumer-queries.ts'
+import type { Nats } from './connection.ts'
+
+const timeoutMs = 3_000
+
+/** What the producer last said of its log. */
+export interface LogView {
+  /** The newest number of each partition. */
+  numbers: bigint[]
+  /** The oldest first, each with the first number of each partition. */
+  epochs: { epoch: string; firstNumbers: bigint[] }[]
+}
+
+/** Asks a producer for its log. */
+export class LogClient {
+  /** Undefined until the producer has answered once. */
+  view: LogView | undefined
+  readonly #nats: Nats
+  readonly #subject: string
+
+  constructor(nats: Nats, source: Source, consumer: string) {
+    this.#nats = nats
+    this.#subject = logSubjectOf(source, consumer)
+  }
+
+  /**
+   * Reports positions and reads what the log is now. With `next`, also reads batches of a partition after its position, in
+   * order.
+   *
+   * @throws NatsError if the producer does not answer
+   */
+  async read(
+    positions: (Position & { partition: number })[],
+    next?: { partition: number; after: bigint },
+  ): Promise<EventBatch[]> {
+    const request = create(ReadLogRequestSchema, {
+      positions: positions.map(({ partition, epochs, number }) => ({
+        partition,
+        number,
+        epoch: epochs.at(-1) ?? '',
+      })),
+      ...(next && { batches: next }),
+    })
+    const bytes = toBinary(ReadLogRequestSchema, request)
+    const { data } = await this.#nats.connection.request(this.#subject, bytes, { timeout: timeoutMs })
+    const { numbers, epochs, batches } = fromBinary(ReadLogResponseSchema, data)
+    this.view = { numbers, epochs }
+    return batches.map((batch) => fromBinary(EventBatchSchema, batch))
+  }
+
+  /** Whether the log has this batch: its epoch is known, and no later epoch has given its number to another. */
+  has({ epoch, partition, number }: EventBatch): boolean {
+    const epochs = this.view?.epochs ?? []
+    const at = epochs.findIndex((known) => known.epoch === epoch)
+    return at >= 0 && epochs.slice(at + 1).every(({ firstNumbers }) => number < firstNumbers[partition]!)
+  }
+}

@@ -1,0 +1,137 @@
+import { plainArray } from '@licensing/database/arrays'
+import type { Database, Sql } from '@licensing/database/connect'
+import { locks } from '@licensing/database/locks'
+import { beginEpoch, slotOf } from './outbox-queries.ts'
+
+export interface Epoch {
+  epoch: string
+  /** The first number of each partition in this epoch. */
+  first_numbers: bigint[]
+}
+
+export interface KnownLog {
+  /** The newest number of each partition. */
+  numbers: bigint[]
+  /** The oldest first. */
+  epochs: Epoch[]
+}
+
+/** In one statement, so that numbers and epochs agree. */
+export async function findLog(sql: Sql): Promise<KnownLog> {
+  const rows = await sql<({ numbers: bigint[] } & (Epoch | { epoch: null }))[]>`
+    select state.numbers, known.epoch, known.first_numbers
+    from event_log_state state left join event_log_epochs known on true order by known.place`
+  return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
+}
+
+/** Batches of a partition after a number, in order: the first one, and others up to so many bytes. */
+export async function listBatches(
+  sql: Sql,
+  { partition, after, bytes }: { partition: number; after: bigint; bytes: number },
+): Promise<Buffer[]> {
+  const rows = await sql<{ batch: Buffer }[]>`
+    select batch from (
+      select batch, number, sum(length(batch)) over (order by number) as total, row_number() over (order by number) as at
+      from (
+        select number, batch from event_log where partition = ${partition} and number > ${after} order by number limit 200
+      ) next
+    ) counted where total <= ${bytes} or at = 1 order by number`
+  return rows.map(({ batch }) => batch)
+}
+
+/** Records how far a consumer has come, if that changed or was not recorded for a minute. */
+export async function recordReader(
+  sql: Sql,
+  consumer: string,
+  positions: { partition: number; number: bigint }[],
+): Promise<void> {
+  await sql`
+    insert into event_log_readers as known (consumer, partition, number)
+    select ${consumer}, partition, number
+    from unnest(
+      ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
+      ${plainArray(positions.map(({ number }) => number))}::bigint[]
+    ) as read (partition, number)
+    on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
+    where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'`
+}
+
+/**
+ * Begins an epoch if a consumer of the newest one has come further than the log: the log has lost numbers without a sign
+ * of it in the database.
+ *
+ * @returns whether one has begun
+ */
+export async function beginEpochAfterLoss(
+  sql: Database,
+  epoch: string,
+  reader: { partition: number; number: bigint; epoch: string },
+): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(${locks.relay}), set_config('relay.locked', 'true', true)`
+    const [behind] = await tx`
+      select from event_log_state
+      where epoch = ${reader.epoch} and numbers[${reader.partition + 1}::int] < ${reader.number}`
+    if (behind) await beginEpoch(tx, epoch)
+    return behind !== undefined
+  })
+}
+
+/** A day's table of the log that is not written today. */
+export interface PastSlot {
+  slot: number
+  /** How long ago its last batch was added, in seconds. */
+  age_seconds: number
+  /** Whether every consumer has confirmed all of it. */
+  is_confirmed: boolean
+}
+
+export async function listPastSlots(sql: Sql, consumers: readonly string[]): Promise<PastSlot[]> {
+  return sql<PastSlot[]>`
+    with last as (
+      select slot, partition, max(number) as number, max(created_at) as added_at
+      from event_log where slot <> ${slotOf(sql)} group by slot, partition
+    )
+    select slot, extract(epoch from now() - max(added_at))::float8 as age_seconds,
+      bool_and(coalesce(reader.number >= last.number, false)) as is_confirmed
+    from last
+    cross join unnest(${[...consumers]}::text[]) as expected (name)
+    left join event_log_readers reader on reader.consumer = expected.name and reader.partition = last.partition
+    group by slot order by slot`
+}
+
+/** Empties a day's table: no row is deleted one by one. Waits for readers for a second at most. */
+export async function truncateSlot(sql: Database, slot: number): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`set local lock_timeout = '1s'`
+    await tx`truncate ${tx(`event_log_${slot}`)}`
+  })
+}
+
+/** Age in seconds of the oldest batch that a consumer has not confirmed; 0 if all is confirmed. */
+export async function unconfirmedAge(sql: Sql, consumers: readonly string[]): Promise<number> {
+  const [row] = await sql<{ age_seconds: number }[]>`
+    select coalesce(max(extract(epoch from now() - next.created_at)), 0)::float8 as age_seconds
+    from unnest(${[...consumers]}::text[]) as expected (name)
+    cross join generate_series(0, 7) as each (partition)
+    left join event_log_readers reader on reader.consumer = expected.name and reader.partition = each.partition
+    cross join lateral (
+      select created_at from event_log
+      where event_log.partition = each.partition and event_log.number > coalesce(reader.number, 0)
+      order by event_log.number limit 1
+    ) next`
+  return row!.age_seconds
+}
+
+export async function logBytes(sql: Sql): Promise<number> {
+  const [row] = await sql<{ bytes: number }[]>`
+    select sum(pg_total_relation_size(inhrelid))::float8 as bytes from pg_inherits where inhparent = 'event_log'::regclass`
+  return row!.bytes
+}
+
+/** Forgets epochs of which no batch is left, but the newest. */
+export async function pruneEpochs(sql: Sql): Promise<void> {
+  await sql`
+    delete from event_log_epochs
+    where began_at < now() - interval '30 days' and place < (select max(place) from event_log_epochs)`
+}

@@ -1,0 +1,227 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { EventBatchSchema } from '@licensing/proto/event-log'
+import { subjectOf } from '@licensing/proto/event-streams'
+import { startOwnNats } from '@licensing/test-support/nats'
+import { eventually } from '@licensing/test-support/poll'
+import { connect } from 'nats'
+import { expect, test } from 'vitest'
+import { listPastSlots, truncateSlot } from './log-queries.ts'
+import { partitionOf } from './partitions.ts'
+import { byAccount, effectsOf, upTo } from './testing/given.ts'
+import { givenPipeline } from './testing/pipeline.ts'
+import type { Pipeline } from './testing/pipeline.ts'
+
+const partition = partitionOf('acct_a')
+
+async function givenBoth() {
+  await using started = new AsyncDisposableStack()
+  const nats = started.use(await startOwnNats())
+  const pipeline = started.use(
+    await givenPipeline({ sender: nats.urlOf('licensing'), receiver: nats.urlOf('notifier'), replicas: 1 }),
+  )
+  await pipeline.producer.start()
+  await pipeline.consumer.start()
+  const running = started.move()
+  return { ...pipeline, nats, pipeline, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+async function expectNumbers(pipeline: Pipeline, numbers: number[]): Promise<void> {
+  await eventually(async () => expect((await pipeline.consumed())['acct_a']).toHaveLength(numbers.length))
+  expect(await pipeline.consumed()).toEqual({ acct_a: numbers })
+  expect(await pipeline.consumer.sql`select error from dead_letters`).toEqual([])
+}
+
+async function positionOf({ consumer }: Pipeline): Promise<bigint> {
+  const [row] = await consumer.sql<{ number: bigint }[]>`
+    select number from consumer_positions where partition = ${partition}`
+  return row!.number
+}
+
+test.concurrent(
+  'a producer that is restored to an earlier backup goes on, and each event that it commits then is consumed',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer } = given
+    await given.change('acct_a', 1, 10)
+    await producer.backUp()
+    await given.change('acct_a', 11, 30)
+    await expectNumbers(pipeline, upTo(30))
+    await producer.restore()
+    await producer.start()
+    // It has forgotten 11 to 30: their numbers in the log are given again, fewer of them than before.
+    await given.change('acct_a', 101, 115)
+    await expectNumbers(pipeline, [...upTo(30), ...upTo(115).slice(100)])
+    // Others follow that pass the position of before.
+    await given.change('acct_a', 116, 140)
+    await expectNumbers(pipeline, [...upTo(30), ...upTo(140).slice(100)])
+  },
+)
+
+test.concurrent(
+  'the same if the consumer is stopped meanwhile, has not read all, and JetStream is wiped',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer, nats } = given
+    await given.change('acct_a', 1, 10)
+    await expectNumbers(pipeline, upTo(10))
+    await consumer.stop()
+    await given.change('acct_a', 11, 20)
+    await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+    await producer.backUp()
+    await given.change('acct_a', 21, 30)
+    await producer.restore()
+    await byHand(nats.url, ({ streams }) => streams.delete('LICENSING_EVENTS'))
+    await producer.start()
+    await given.change('acct_a', 101, 130)
+    await consumer.start()
+    await expectNumbers(pipeline, [...upTo(20), ...upTo(130).slice(100)])
+  },
+)
+
+test.concurrent(
+  'a log that was set back without a restart of PostgreSQL is noticed by its consumers',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    await given.change('acct_a', 1, 20)
+    await expectNumbers(pipeline, upTo(20))
+    await producer.stop()
+    const position = await positionOf(pipeline)
+    await producer.sql`update event_log_state set numbers[${partition + 1}::int] = ${position - 5n}`
+    await producer.sql`delete from event_log where partition = ${partition} and number > ${position - 5n}`
+    await producer.start()
+    await eventually(async () => {
+      const [row] = await producer.sql<
+        { count: number }[]
+      >`select count(*)::int as count from event_log_epochs`
+      expect(row!.count).toBe(2)
+    })
+    await given.change('acct_a', 21, 30)
+    await expectNumbers(pipeline, upTo(30))
+    await consumer.stop()
+  },
+)
+
+test.concurrent('a consumer that is restored to an earlier backup catches up from the log', async () => {
+  await using given = await givenBoth()
+  const { pipeline, consumer, nats } = given
+  await given.change('acct_a', 1, 10)
+  await expectNumbers(pipeline, upTo(10))
+  await consumer.backUp()
+  await given.change('acct_a', 11, 30)
+  await expectNumbers(pipeline, upTo(30))
+  await consumer.restore()
+  expect(byAccount(await effectsOf(consumer.sql))).toEqual({ acct_a: upTo(10) })
+  await byHand(nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
+  await consumer.start()
+  await given.change('acct_a', 31, 40)
+  await expectNumbers(pipeline, upTo(40))
+})
+
+test.concurrent(
+  'messages that come twice, out of order, of a lost epoch or as garbage have no effect',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, nats } = given
+    await given.change('acct_a', 1, 5)
+    await expectNumbers(pipeline, upTo(5))
+    const rows = await producer.sql<{ batch: Buffer }[]>`
+    select batch from event_log where partition = ${partition} order by number`
+    const batches = rows.map(({ batch }) => fromBinary(EventBatchSchema, batch))
+    const last = batches.at(-1)!
+    const forged = [
+      ...batches.toReversed(),
+      { ...last, epoch: 'lost', number: last.number + 1n },
+      // Further ahead than the log.
+      { ...last, number: last.number + 100n },
+      { ...last, partition: (partition + 1) % 8, number: last.number + 1n },
+    ].map((batch) => toBinary(EventBatchSchema, create(EventBatchSchema, batch)))
+    await byHand(nats.url, async (_, connection) => {
+      for (const bytes of [...forged, Buffer.from('garbage')]) {
+        await connection.jetstream().publish(subjectOf('licensing', partition), bytes)
+      }
+    })
+    await given.change('acct_a', 6, 10)
+    await expectNumbers(pipeline, upTo(10))
+  },
+)
+
+test.concurrent('batches that overtake each other in the stream are consumed in order', async () => {
+  await using given = await givenBoth()
+  const { pipeline, producer, consumer, nats } = given
+  await given.change('acct_a', 1, 5)
+  await expectNumbers(pipeline, upTo(5))
+  await consumer.stop()
+  await given.change('acct_a', 6, 15)
+  await eventually(async () => expect(await producer.sql`select from outbox limit 1`).toHaveLength(0))
+  const rows = await producer.sql<{ batch: Buffer }[]>`
+    select batch from event_log where partition = ${partition} order by number desc limit 4`
+  await byHand(nats.url, async ({ streams }, connection) => {
+    await streams.purge('LICENSING_EVENTS')
+    for (const { batch } of rows)
+      await connection.jetstream().publish(subjectOf('licensing', partition), batch)
+  })
+  await consumer.start()
+  await expectNumbers(pipeline, upTo(15))
+})
+
+test.concurrent('while JetStream is unavailable and NATS is not, events arrive from the log', async () => {
+  await using given = await givenBoth()
+  const { pipeline, nats } = given
+  await given.change('acct_a', 1, 5)
+  await expectNumbers(pipeline, upTo(5))
+  // The services may not create a stream of this name that exists otherwise.
+  await byHand(nats.url, async ({ streams }) => {
+    await streams.delete('LICENSING_EVENTS')
+    await streams.add({ name: 'LICENSING_EVENTS', subjects: ['elsewhere'] })
+  })
+  await given.change('acct_a', 6, 15)
+  await expectNumbers(pipeline, upTo(15))
+})
+
+test.concurrent(
+  'a day of the log is removed once all have confirmed it and a day has passed, or when it is six days old',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, producer, consumer } = given
+    const { sql } = producer
+    await given.change('acct_a', 1, 5)
+    await expectNumbers(pipeline, upTo(5))
+    const past = () => listPastSlots(sql, ['notifier'])
+    expect(await past()).toEqual([])
+    await sql`update event_log set slot = (slot + 5) % 8, created_at = now() - interval '2 days'`
+    await eventually(async () => expect(await past()).toMatchObject([{ is_confirmed: true }]))
+    await consumer.stop()
+    await given.change('acct_a', 6, 10)
+    await eventually(async () => expect(await sql`select from outbox limit 1`).toHaveLength(0))
+    await sql`
+      update event_log set slot = (slot + 4) % 8, created_at = now() - interval '3 days'
+      where created_at > now() - interval '1 day'`
+    const slots = await past()
+    expect(slots).toHaveLength(2)
+    expect(slots.filter(({ is_confirmed: isConfirmed }) => isConfirmed)).toHaveLength(1)
+    for (const { slot } of slots) await truncateSlot(sql, slot)
+    expect(await sql`select from event_log`).toHaveLength(0)
+
+    // The consumer reports what it has lost, and goes on.
+    await byHand(given.nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
+    await consumer.start()
+    await given.change('acct_a', 11, 15)
+    await expectNumbers(pipeline, [...upTo(5), ...upTo(15).slice(10)])
+  },
+)
+
+async function byHand(
+  url: string,
+  work: (
+    manager: Awaited<ReturnType<Awaited<ReturnType<typeof connect>>['jetstreamManager']>>,
+    connection: Awaited<ReturnType<typeof connect>>,
+  ) => Promise<unknown>,
+): Promise<void> {
+  const connection = await connect({ servers: url })
+  try {
+    await work(await connection.jetstreamManager(), connection)
+  } finally {
+    await connection.close()
+  }
+}
