@@ -20,7 +20,7 @@ const start = (mailbox: Mailbox) =>
   })
 
 /** Alerts of billing, as it sends them. */
-function billingAlerts({ nats, of }: TestNotifier, count: number, alert: object = {}) {
+function billingAlerts({ natsServer, of }: TestNotifier, count: number, alert: object = {}) {
   const kind: AlertKind = 'processor_event_parked'
   const value = {
     subject: 'An event cannot be handled',
@@ -31,7 +31,7 @@ function billingAlerts({ nats, of }: TestNotifier, count: number, alert: object 
   const events = Array.from({ length: count }, () =>
     givenEvent({ ...of, payload: { case: 'vendorAlert', value } }),
   )
-  return publish(nats, events, { source: 'billing' })
+  return publish({ natsServer }, events, { source: 'billing' })
 }
 
 /** Alerts of many accounts that are all there at one moment. */
