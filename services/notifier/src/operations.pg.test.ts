@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -86,19 +86,49 @@ test('the metrics say what was attempted, what is due and for how long there are
   expect(await metric('notifier_event_partitions_overdue')).toBe(0)
 })
 
-test('what cannot be signed waits until the key is there again', async () => {
+test('what cannot be signed waits until its secret is rotated or the key is there again, and its vendor is alerted once', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const [process] = notifiers.processes
-  await notifiers.register(receiver.url('/a'))
-  const key = process!.environment['ENCRYPTION_KEY']!
-  await process!.start({ ENCRYPTION_KEY: randomBytes(32).toString('base64url') })
-  await notifiers.happen(2)
-  await eventually(async () => expect(await notifiers.countOf('pending')).toBe(2))
-  await eventually(async () =>
-    expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted'),
-  )
+  const rotated = await notifiers.register(receiver.url('/rotated'))
+  const restored = await notifiers.register(receiver.url('/restored'))
+  const former = process!.environment['ENCRYPTION_KEY']!
+  const key = randomBytes(32).toString('base64url')
   await process!.start({ ENCRYPTION_KEY: key })
+  await notifiers.register(receiver.url('/well'))
+  const { calls, of } = notifiers
+  const pathsOf = () => receiver.requests.map(({ path }) => path).toSorted()
+  const alerts = async () => (await calls.listAlerts({ ...of, limit: 0, beforeId: '' })).alerts
+
+  await notifiers.happen(2)
   await receiver.received(2)
-  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(2))
+  expect(pathsOf()).toEqual(['/well', '/well'])
+  await eventually(async () => expect(await alerts()).toHaveLength(2))
+  for (const alert of await alerts()) {
+    expect(alert.kind).toBe('endpoint_failing')
+    expect(alert.detail).toContain(`signing secret of the webhook endpoint ${alert.endpointId}`)
+    expect(alert.detail).toContain('Rotate the secret')
+  }
+  expect((await alerts()).map(({ endpointId }) => endpointId).toSorted()).toEqual(
+    [rotated, restored].toSorted(),
+  )
+  expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted')
+  await eventually(async () => {
+    const metrics = await (await fetch(`${process!.operationsUrl}/metrics`)).text()
+    expect(metrics).toContain('\nwebhook_unreadable_secrets 2\n')
+  })
+
+  const { secret } = await calls.rotateSecret({ ...of, endpointId: rotated })
+  await receiver.received(4)
+  expect(pathsOf()).toEqual(['/rotated', '/rotated', '/well', '/well'])
+  for (const { path, headers, body } of receiver.requests) {
+    if (path !== '/rotated') continue
+    const [, at, signature] = /^t=(\d+),v1=([0-9a-f]+)$/.exec(String(headers['webhook-signature']))!
+    expect(createHmac('sha256', secret).update(`${at}.`).update(body).digest('hex')).toBe(signature)
+  }
+
+  await process!.start({ ENCRYPTION_KEY: `${key},${former}` })
+  await receiver.received(6)
+  await eventually(async () => expect(await notifiers.countOf('delivered')).toBe(6))
+  expect(await alerts()).toHaveLength(2)
 })

@@ -67,8 +67,8 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
 export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
   if (endpointIds.length === 0) return
   await sql`
-    insert into waiting_endpoints (endpoint_id, look_at)
-    select endpoint_id, ${at} from unnest(${plainArray(endpointIds.toSorted())}::text[]) as endpoint_id
+    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    select id, account_id, ${at} from endpoints where id = any(${plainArray(endpointIds)}::text[]) order by id
     on conflict (endpoint_id) do update set look_at = excluded.look_at
     where waiting_endpoints.look_at > excluded.look_at`
 }

@@ -1,3 +1,4 @@
+import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import { failingFrom } from '../deliveries/backoff.ts'
@@ -77,13 +78,41 @@ export async function findEndpoints(
     order by e.id desc limit ${of.limit}`
 }
 
+interface EndpointOwner {
+  id: string
+  account_id: string
+  application_id: string
+  url: string
+}
+
 /** Whose endpoints are, and where they are. */
-export async function findEndpointOwners(
-  sql: Sql,
-  ids: string[],
-): Promise<{ id: string; account_id: string; application_id: string; url: string }[]> {
-  return sql<{ id: string; account_id: string; application_id: string; url: string }[]>`
+export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<EndpointOwner[]> {
+  return sql<EndpointOwner[]>`
     select id, account_id, application_id, url from endpoints where id = any(${ids}::text[])`
+}
+
+/**
+ * Notes that the vendors of these endpoints are alerted that the secrets cannot be decrypted.
+ *
+ * @returns the endpoints for which that was not noted before
+ */
+export async function markUnreadableReported(
+  tx: Sql,
+  endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
+): Promise<EndpointOwner[]> {
+  return tx<EndpointOwner[]>`
+    update endpoints e set unreadable_reported = e.generation
+    from (
+      select known.id from endpoints known
+      join unnest(
+        ${plainArray(endpoints.map(({ id }) => id))}::text[],
+        ${plainArray(endpoints.map(({ generation }) => generation))}::bigint[]
+      ) as unreadable (id, generation) on unreadable.id = known.id and unreadable.generation = known.generation
+      where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
+      order by known.id for update of known
+    ) unreported
+    where e.id = unreported.id
+    returning e.id, e.account_id, e.application_id, e.url`
 }
 
 export async function hasEndpoint(

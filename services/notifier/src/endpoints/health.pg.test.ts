@@ -145,3 +145,31 @@ test('failures with successes between them make no alert', async () => {
   await eventually(async () => expect((await healthOf(notifier, id)).failingSince).toBeUndefined())
   expect(await alertsOf(notifier)).toEqual([])
 })
+
+test('after 410 Gone the vendor is alerted at once, and not again at the sixth failure', async () => {
+  await using receiver = await startHttpsReceiver({ status: 500 })
+  await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
+  const { id } = await notifier.register(receiver.url())
+  const fail = async (count: number) => {
+    const before = receiver.requests.length
+    await notifier.happen(count)
+    await receiver.received(before + count)
+  }
+  await fail(1)
+  receiver.answerWith({ status: 410 })
+  await fail(1)
+  const [alert] = await eventually(async () => {
+    const alerts = await alertsOf(notifier)
+    expect(alerts).toHaveLength(1)
+    return alerts
+  })
+  expect(alert).toMatchObject({ kind: 'endpoint_failing', endpointId: id })
+  expect(alert!.detail).toContain(`${id} (${receiver.url()})`)
+  expect(alert!.detail).toContain('410 Gone')
+  await fail(6)
+  await eventually(async () => {
+    const [row] = await notifier.sql`select failures from endpoint_health where endpoint_id = ${id}`
+    expect(row).toEqual({ failures: 8n })
+  })
+  expect(await alertsOf(notifier)).toHaveLength(1)
+})

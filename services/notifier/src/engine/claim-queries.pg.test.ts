@@ -8,7 +8,14 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { findOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
-import { claimDue, claimOf, freeExpiredClaims, isAnyDue, releaseClaims, setHeads } from './claim-queries.ts'
+import {
+  claimDue,
+  claimOf,
+  findDueEndpoints,
+  freeExpiredClaims,
+  releaseClaims,
+  setHeads,
+} from './claim-queries.ts'
 import { notifierMigrations } from '../migrations.ts'
 
 let database: TestDatabase
@@ -26,10 +33,10 @@ afterEach(async () => {
 
 const manyRows = Number(process.env['MANY_ROWS'] ?? 100_000)
 
-async function givenDue(endpoint: string, count: number): Promise<void> {
+async function givenDue(endpoint: string, count: number, account = 'acct_1'): Promise<void> {
   await sql`
     insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
-    values (${endpoint}, 'acct_1', 'app_1', 'https://example.com/', '', now()) on conflict do nothing`
+    values (${endpoint}, ${account}, 'app_1', 'https://example.com/', '', now()) on conflict do nothing`
   await sql`
     insert into events (recorded_at, account_id, sequence, application_id, id, body)
     values (date_trunc('day', now()), 'acct_1', 1, 'app_1', 'evt_1', '{}') on conflict do nothing`
@@ -44,7 +51,14 @@ async function givenDue(endpoint: string, count: number): Promise<void> {
 
 function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
   const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
-  return claimDue(sql, { now: new Date(), except, capacity: () => capacity, most: 1_000, claimId, leaseMs })
+  const full = { accounts: [], endpoints: except }
+  const request = { now: new Date(), full, afterAccount: '', most: 1_000, claimId, leaseMs }
+  return claimDue(sql, { ...request, capacity: () => capacity })
+}
+
+async function isAnyDue(except: string[] = []): Promise<boolean> {
+  const full = { accounts: [], endpoints: except }
+  return (await findDueEndpoints(sql, { now: new Date(), full, afterAccount: '' })).length > 0
 }
 
 /** How many rows of deliveries are read, by an index or without one; all is rolled back. */
@@ -90,7 +104,7 @@ test('what is claimed is claimed once, however many claim at a time', async () =
   for (let i = 0; i < 10; i += 1) await givenDue(`whe_${i}`, 100)
   const ids: string[] = []
   const worker = async () => {
-    while (await isAnyDue(sql, new Date(), [])) {
+    while (await isAnyDue()) {
       const { claimed } = await claim({ capacity: 7 })
       ids.push(...claimed.map(({ id }) => id))
     }
@@ -105,9 +119,9 @@ test('an endpoint is looked at again when what was claimed of it is given back o
   const claimId = randomUUID()
   const { claimed } = await claim({ claimId, leaseMs: 1 })
   expect(claimed).toHaveLength(10)
-  expect(await isAnyDue(sql, new Date(), [])).toBe(false)
+  expect(await isAnyDue()).toBe(false)
   await sql.begin((tx) => releaseClaims(tx, [{ id: claimed[0]!.id, claimId }]))
-  expect(await isAnyDue(sql, new Date(), [])).toBe(true)
+  expect(await isAnyDue()).toBe(true)
   const again = await claim()
   expect(again.claimed.map(({ id }) => id)).toEqual([claimed[0]!.id])
   expect(await sql.begin((tx) => freeExpiredClaims(tx, 100))).toBe(9)
@@ -152,5 +166,28 @@ test('an endpoint that is claimed from while another is left out is found by its
   await sql`update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted'
     where id = 'whe_well'`
   expect((await claim({ except: ['whe_dead'] })).claimed).toEqual([])
-  expect(await isAnyDue(sql, new Date(), ['whe_dead'])).toBe(false)
+  expect(await isAnyDue(['whe_dead'])).toBe(false)
+})
+
+test('accounts take turns, however many endpoints and deliveries of others were due before', async () => {
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 2, 'acct_large')
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_${i}`, 2, `acct_${String(i).padStart(2, '0')}`)
+  const turns: string[][] = []
+  for (let afterAccount = ''; turns.length < 2; afterAccount = turns.at(-1)!.at(-1)!) {
+    const full = { accounts: [], endpoints: [] }
+    const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount })
+    turns.push(due.map((row) => row.account_id))
+  }
+  // 71 accounts: the second turn begins with those that had none in the first.
+  expect(turns.map((turn) => turn.length)).toEqual([64, 64])
+  expect(new Set(turns[0]).size).toBe(64)
+  expect(new Set(turns.flat()).size).toBe(71)
+})
+
+test('an account that is left out costs nothing of the turn of another', async () => {
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 1, 'acct_large')
+  await givenDue('whe_well', 1, 'acct_well')
+  const full = { accounts: ['acct_large'], endpoints: [] }
+  const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount: 'acct_well' })
+  expect(due).toEqual([{ id: 'whe_well', account_id: 'acct_well' }])
 })

@@ -7,11 +7,19 @@ import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { Sendable } from './work.ts'
 
 const mostEndpoints = 64
+// Bounds the cost of a look when the deliveries of many endpoints are due.
+const mostSorted = 10_000
 
-export interface ClaimRequest {
+/** The due deliveries from which a claim chooses. */
+export interface DueRequest {
   now: Date
-  /** Endpoints of which nothing is wanted. */
-  except: string[]
+  /** Accounts and endpoints for which this process has no capacity. */
+  full: { accounts: string[]; endpoints: string[] }
+  /** The account that had the last turn. */
+  afterAccount: string
+}
+
+export interface ClaimRequest extends DueRequest {
   /** How many of an endpoint are wanted. */
   capacity: (endpoint: EndpointRow) => number
   most: number
@@ -22,28 +30,42 @@ export interface ClaimRequest {
 /** What was claimed; a body that is null is past retention. */
 export type Claimed = Omit<Sendable, 'body'> & { body: string | null }
 
-/** Whether any endpoint has something due, without locking: most looks end here. */
-export async function isAnyDue(sql: Sql, now: Date, except: string[]): Promise<boolean> {
-  const rows = await sql`
-    select 1 from waiting_endpoints
-    where look_at <= ${now} and endpoint_id <> all(${plainArray(except)}::text[]) limit 1`
-  return rows.length > 0
+/**
+ * Endpoints with due deliveries, without locking. Accounts take turns: first one endpoint of each account, beginning with
+ * the account after the one that had the last turn, then a second endpoint of each account, and so on.
+ */
+export async function findDueEndpoints(
+  sql: Sql,
+  { now, full, afterAccount }: DueRequest,
+): Promise<{ id: string; account_id: string }[]> {
+  return sql<{ id: string; account_id: string }[]>`
+    with due as (
+      select endpoint_id, account_id, look_at from waiting_endpoints
+      where look_at <= ${now}
+        and account_id <> all(${plainArray(full.accounts)}::text[])
+        and endpoint_id <> all(${plainArray(full.endpoints)}::text[])
+      order by look_at limit ${mostSorted}
+    )
+    select endpoint_id as id, account_id from (
+      select *, row_number() over (partition by account_id order by look_at) as turn from due
+    ) numbered
+    order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
 }
 
 /**
  * Leases what is due, a bounded number of each endpoint. It costs the same however much of an endpoint is due: the
  * endpoints are found by their heads, and of each only as many rows are read as are taken. Others may do the same at
  * the same time: rows that one of them is taking are skipped.
+ *
+ * @returns the endpoints that had their turn, those of them that are enabled, and what was claimed
  */
 export async function claimDue(
   sql: Database,
-  { now, except, capacity, most, claimId, leaseMs }: ClaimRequest,
-): Promise<{ endpoints: EndpointRow[]; claimed: Claimed[] }> {
-  const looked = await sql<{ id: string }[]>`
-    select endpoint_id as id from waiting_endpoints
-    where look_at <= ${now} and endpoint_id <> all(${plainArray(except)}::text[])
-    order by look_at limit ${mostEndpoints}`
-  if (looked.length === 0) return { endpoints: [], claimed: [] }
+  { capacity, most, claimId, leaseMs, ...request }: ClaimRequest,
+): Promise<{ looked: { id: string; account_id: string }[]; endpoints: EndpointRow[]; claimed: Claimed[] }> {
+  const { now } = request
+  const looked = await findDueEndpoints(sql, request)
+  if (looked.length === 0) return { looked, endpoints: [], claimed: [] }
   const ids = looked.map(({ id }) => id)
   const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
   // Where one endpoint alone has something due it gets all free places.
@@ -59,7 +81,7 @@ export async function claimDue(
     { now, claimId, leaseMs },
   )
   await transaction(sql, (tx) => setHeads(tx, ids))
-  return { endpoints, claimed }
+  return { looked, endpoints, claimed }
 }
 
 /** Leases so many due deliveries of each of these endpoints at most. */

@@ -4,9 +4,10 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { Loop } from '@licensing/process/loop'
+import { reportUnreadable } from '../alerts/failing-alert.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { claimDue, freeExpiredClaims, giveUpUnsendable, isAnyDue, releaseClaims } from './claim-queries.ts'
+import { claimDue, freeExpiredClaims, giveUpUnsendable, releaseClaims } from './claim-queries.ts'
 import type { EndpointBook } from './endpoint-book.ts'
 import { leaseMs } from './lease-times.ts'
 import { expiredClaims } from './metrics.ts'
@@ -23,12 +24,16 @@ export interface ClaimerOptions {
   pump: () => void
   /** Whether results wait for a database that was unavailable. */
   isBehind: () => boolean
+  /** Called when an alert was queued. */
+  alertQueued: () => void
 }
 
 const lookEveryMs = 250
 const tickEveryMs = 250
 const freeEveryMs = 1_000
+const reportEveryMs = 1_000
 const mostClaimed = 1_000
+const mostReported = 200
 
 /** Fetches what is due from the database as far as there is capacity for it, and gives back what cannot be sent in time. */
 export class Claimer {
@@ -37,11 +42,13 @@ export class Claimer {
   readonly #loops: Loop[]
   /** Endpoints with more deliveries waiting than there was capacity for. */
   readonly #backlogged = new Set<string>()
+  /** The account that had the last turn. */
+  #afterAccount = ''
   #isStopping = false
 
   constructor(options: ClaimerOptions) {
     this.#options = options
-    const loop = (part: string, everyMs: number, work: () => Promise<void>) =>
+    const loop = (part: string, everyMs: number, work: () => Promise<number | void>) =>
       new Loop({
         work,
         everyMs,
@@ -54,6 +61,7 @@ export class Claimer {
       this.#looking,
       loop('held', tickEveryMs, () => this.#tick()),
       loop('expired', freeEveryMs, () => this.#free()),
+      loop('unreadable', reportEveryMs, () => this.#report()),
     ]
   }
 
@@ -92,27 +100,33 @@ export class Claimer {
   }
 
   async #look(): Promise<void> {
-    const { sql, clock, scheduler, pump } = this.#options
+    const { sql, clock, scheduler, book, pump } = this.#options
+    // Each is looked at once, so that the look ends although it can claim nothing of them.
+    const fruitless: string[] = []
     while (!this.#isStopping) {
-      const now = clock.now()
-      const except = scheduler.full()
-      if (!(await isAnyDue(sql, now, except))) return
+      const full = scheduler.full()
+      if (full === null) return
+      full.endpoints.push(...book.unreadable(), ...fruitless)
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
       const capacity = (row: EndpointRow) => {
-        const settings = this.#options.book.open(row)
+        const settings = book.open(row)
         return settings ? scheduler.capacity(settings) : 0
       }
-      const { endpoints, claimed } = await claimDue(sql, {
-        now,
-        except,
+      const { looked, endpoints, claimed } = await claimDue(sql, {
+        now: clock.now(),
+        full,
+        afterAccount: this.#afterAccount,
         capacity,
         most: mostClaimed,
         claimId,
         leaseMs,
       })
-      if (claimed.length === 0) return
-      const settings = new Map(endpoints.map((row) => [row.id, this.#options.book.open(row)]))
+      if (looked.length === 0) return
+      this.#afterAccount = looked.at(-1)!.account_id
+      const fruitful = new Set(claimed.map((delivery) => delivery.endpoint_id))
+      fruitless.push(...looked.flatMap(({ id }) => (fruitful.has(id) ? [] : [id])))
+      const settings = new Map(endpoints.map((row) => [row.id, book.open(row)]))
       for (const { body, ...delivery } of claimed) {
         const known = settings.get(delivery.endpoint_id)
         if (known && body !== null) {
@@ -138,6 +152,16 @@ export class Claimer {
     const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
     expiredClaims.inc(freed)
     if (freed > 0) this.#looking.wake()
+  }
+
+  /** Alerts the vendors of endpoints whose secrets cannot be decrypted. */
+  async #report(): Promise<number | void> {
+    const unreported = this.#options.book.takeUnreported(mostReported)
+    if (unreported.length === 0) return
+    // If this fails, the endpoints are found again when their secrets are read again.
+    const reported = await transaction(this.#options.sql, (tx) => reportUnreadable(tx, unreported))
+    if (reported > 0) this.#options.alertQueued()
+    return 0
   }
 
   async #release(works: Work[]): Promise<void> {

@@ -5,6 +5,10 @@ import { decrypt } from '@licensing/database/encryption'
 import type { EndpointSettings } from './endpoint-state.ts'
 
 const mostKept = 20_000
+// The operator may encrypt the secret again under a key of this process.
+const readAgainMs = 60_000
+
+type Version = Pick<EndpointRow, 'id' | 'generation'>
 
 /** The newest settings of endpoints that this process has heard of, whatever order it heard them in. */
 export class EndpointBook {
@@ -13,7 +17,8 @@ export class EndpointBook {
   readonly #known = new Map<string, EndpointSettings>()
   /** A disabled endpoint stays disabled. */
   readonly #closed = new Set<string>()
-  readonly #unreadable = new Set<string>()
+  readonly #unreadable = new Map<string, { generation: bigint; untilMs: number }>()
+  readonly #unreported: Version[] = []
 
   constructor(keys: EncryptionKeys, log: Logger) {
     this.#keys = keys
@@ -21,35 +26,64 @@ export class EndpointBook {
   }
 
   /**
-   * Null where nothing can be sent: the endpoint has been disabled, or its secret cannot be decrypted. In the second
-   * case what waits for it goes on waiting.
+   * Null if nothing can be sent: the endpoint has been disabled, or its secret cannot be decrypted. In the second case
+   * its deliveries wait until the secret is rotated or the key is configured again.
    */
   open(row: EndpointRow): EndpointSettings | null {
     if (this.#closed.has(row.id)) return null
     const known = this.#known.get(row.id)
     if (known && known.generation >= row.generation) return known
+    const unreadable = this.#unreadable.get(row.id)
+    if (unreadable && unreadable.generation >= row.generation && performance.now() < unreadable.untilMs) {
+      return null
+    }
     try {
       const secret = decrypt(row.encrypted_secret, row.id, this.#keys)
       const { id, account_id: accountId, url, generation } = row
       const settings = { id, accountId, url, secret, generation }
+      this.#unreadable.delete(row.id)
       this.#known.delete(row.id)
       this.#known.set(row.id, settings)
       forgetOldest(this.#known)
       return settings
     } catch (error) {
-      if (!this.#unreadable.has(row.id)) {
-        this.#log.error({ err: error, endpoint_id: row.id }, 'the secret of an endpoint cannot be decrypted')
-      }
-      this.#unreadable.add(row.id)
-      forgetOldest(this.#unreadable)
+      this.#foundUnreadable(row, error)
       return null
     }
   }
 
+  /** Endpoints whose secrets could not be decrypted a moment ago. */
+  unreadable(): string[] {
+    const now = performance.now()
+    return [...this.#unreadable].flatMap(([id, { untilMs }]) => (now < untilMs ? [id] : []))
+  }
+
+  /** How many endpoints have a secret that could not be decrypted, and have not been read since. */
+  get unreadableCount(): number {
+    return this.#unreadable.size
+  }
+
+  /** Up to `most` endpoints that were found to be unreadable; each is taken once. */
+  takeUnreported(most: number): Version[] {
+    return this.#unreported.splice(0, most)
+  }
+
   close(endpointId: string): void {
     this.#known.delete(endpointId)
+    this.#unreadable.delete(endpointId)
     this.#closed.add(endpointId)
     forgetOldest(this.#closed)
+  }
+
+  #foundUnreadable({ id, generation }: EndpointRow, error: unknown): void {
+    if (this.#unreadable.get(id)?.generation !== generation) {
+      this.#log.error({ err: error, endpoint_id: id }, 'the secret of an endpoint cannot be decrypted')
+    }
+    this.#known.delete(id)
+    this.#unreadable.delete(id)
+    this.#unreadable.set(id, { generation, untilMs: performance.now() + readAgainMs })
+    forgetOldest(this.#unreadable)
+    this.#unreported.push({ id, generation })
   }
 }
 

@@ -21,6 +21,7 @@ import {
   firstAttemptDelay,
   queuedDeliveries,
   slotsBusy,
+  unreadableSecrets,
 } from './metrics.ts'
 import type { Result } from './result-queries.ts'
 import { ResultWriter } from './result-writer.ts'
@@ -87,6 +88,7 @@ export class Engine {
       book: this.#book,
       pump: () => this.#pump(),
       isBehind: () => this.#writer.isBehind,
+      alertQueued: options.alertQueued,
     })
   }
 
@@ -98,6 +100,7 @@ export class Engine {
   measure(): void {
     for (const [of, busy] of Object.entries(this.#scheduler.busy)) slotsBusy.set({ of }, busy)
     queuedDeliveries.set(this.#scheduler.queued)
+    unreadableSecrets.set(this.#book.unreadableCount)
   }
 
   /** Leases as many deliveries as there is capacity for; the others wait for any replica that has some. */

@@ -46,6 +46,11 @@ export const queuedDeliveries = new Gauge({
   help: 'Deliveries that this process holds and has not started',
 })
 
+export const unreadableSecrets = new Gauge({
+  name: 'webhook_unreadable_secrets',
+  help: 'Endpoints to which nothing is sent, because this process cannot decrypt their secrets; over 0: act',
+})
+
 export const oldestDueSeconds = new Gauge({
   name: 'webhook_oldest_due_seconds',
   help: 'How long the oldest due delivery has waited, by attempt: first ones, and retries and replays',

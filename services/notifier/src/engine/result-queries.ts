@@ -109,9 +109,9 @@ export async function writeResults(sql: Sql, results: Result[]): Promise<Advance
       insert into attempts (delivery_id, attempt, at, response_code, error, duration_ms, response_excerpt)
       select id, attempt_count, at, response_code, error, duration_ms, response_excerpt from advanced
     ), waiting as (
-      insert into waiting_endpoints (endpoint_id, look_at)
-      select endpoint_id, min(due_at) from advanced
-      where claim_id is null and due_at is not null group by endpoint_id order by endpoint_id
+      insert into waiting_endpoints (endpoint_id, account_id, look_at)
+      select endpoint_id, account_id, min(due_at) from advanced
+      where claim_id is null and due_at is not null group by endpoint_id, account_id order by endpoint_id
       on conflict (endpoint_id) do update set look_at = excluded.look_at
       where waiting_endpoints.look_at > excluded.look_at
     ), counted as (
@@ -122,18 +122,20 @@ export async function writeResults(sql: Sql, results: Result[]): Promise<Advance
       from advanced where is_counted and (is_first_success or not delivered) group by 1, 2, 3
     ), answered as (
       insert into endpoint_tallies
-        (endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at)
-      select endpoint_id, -sum(settled), max(last_success_at), max(last_failure_at), sum(failures), max(first_failure_at)
+        (endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone)
+      select endpoint_id, -sum(settled), max(last_success_at), max(last_failure_at), sum(failures), max(first_failure_at),
+        max(gone) = 1
       from (
         select *, 0 as settled from unnest(
           ${plainArray(tallies.map((tally) => tally.endpoint_id))}::text[],
           ${times((tally) => tally.last_success_at)}::timestamptz[],
           ${times((tally) => tally.last_failure_at)}::timestamptz[],
           ${plainArray(tallies.map((tally) => tally.failures))}::int[],
-          ${times((tally) => tally.first_failure_at)}::timestamptz[]
-        ) as tally (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at)
+          ${times((tally) => tally.first_failure_at)}::timestamptz[],
+          ${plainArray(tallies.map((tally) => Number(tally.is_gone)))}::int[]
+        ) as tally (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at, gone)
         union all
-        select endpoint_id, null, null, 0, null, 1 from advanced where is_settled
+        select endpoint_id, null, null, 0, null, 0, 1 from advanced where is_settled
       ) change
       group by endpoint_id
     )

@@ -179,10 +179,21 @@ test('an account with hundreds of endpoints leaves places in the queue to those 
   }
   expect(queued).toBeLessThan(5_100)
   expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(0)
-  expect(scheduler.full()).toHaveLength(new Set(scheduler.full()).size)
+  expect(scheduler.full()).toEqual({ accounts: ['large'], endpoints: [] })
   expect(scheduler.capacity(settings('of another account'))).toBe(16)
   for (const { delivery } of startAll(scheduler)) scheduler.drop(delivery.endpoint_id)
   expect(scheduler.capacity(settings('another of them', 1n, 'large'))).toBe(16)
+})
+
+test('a few accounts cannot fill the queue: a place is left for every other account', () => {
+  const scheduler = new Scheduler(512)
+  for (let account = 0; account < 8; account += 1) {
+    const of = (i: number) => settings(`endpoint ${account} ${i}`, 1n, `account ${account}`)
+    expect(scheduler.capacity(of(0)), `account ${account}`).toBe(16)
+    for (let i = 0; scheduler.capacity(of(i)) > 0; i += 1) scheduler.add(of(i), givenWork(of(i).id))
+  }
+  expect(scheduler.queued).toBeGreaterThan(19_000)
+  expect(scheduler.full()).not.toBeNull()
 })
 
 test('a slow endpoint gives back what it will not get to, and takes no more', () => {
@@ -190,7 +201,7 @@ test('a slow endpoint gives back what it will not get to, and takes no more', ()
   expect(scheduler.capacity(settings('a'))).toBe(16)
   add(scheduler, 'a', 16)
   expect(scheduler.capacity(settings('a'))).toBe(0)
-  expect(scheduler.full()).toEqual(['a'])
+  expect(scheduler.full()).toEqual({ accounts: [], endpoints: ['a'] })
   const [work] = startAll(scheduler, 0)
   scheduler.ended(work!, 'timeout', 5_000)
   expect(scheduler.tick(5_000)).toHaveLength(12)

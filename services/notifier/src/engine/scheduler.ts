@@ -71,19 +71,25 @@ export class Scheduler {
 
   /** How many more deliveries of an endpoint are wanted; `usual` where it is not known yet. */
   capacity({ id, accountId }: EndpointSettings, usual = 16): number {
-    if (this.#queued >= mostQueued) return 0
-    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= mostQueuedOfAccount) return 0
+    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#mostOfAccount) return 0
     const endpoint = this.#endpoints.get(id)
     if (!endpoint) return usual
     if (endpoint.standing === 'slow' && this.#queuedSlow >= this.#share(standingShares.slow)) return 0
     return endpoint.capacity
   }
 
-  /** Endpoints of which no more deliveries are wanted now. */
-  full(): string[] {
-    return [...this.#endpoints.values()].flatMap(({ id, settings }) =>
-      this.capacity(settings) === 0 ? [id] : [],
+  /** Accounts and endpoints of which no more deliveries are wanted now; null if the queue has no place left at all. */
+  full(): { accounts: string[]; endpoints: string[] } | null {
+    const mostOfAccount = this.#mostOfAccount
+    if (mostOfAccount === 0) return null
+    const accounts = [...this.#queuedOfAccounts].flatMap(([id, queued]) =>
+      queued >= mostOfAccount ? [id] : [],
     )
+    const skipped = new Set(accounts)
+    const endpoints = [...this.#endpoints.values()].flatMap(({ id, settings }) =>
+      !skipped.has(settings.accountId) && this.capacity(settings) === 0 ? [id] : [],
+    )
+    return { accounts, endpoints }
   }
 
   isHalfEmpty(endpointId: string): boolean {
@@ -248,6 +254,11 @@ export class Scheduler {
     if (ofAccount > 0) this.#queuedOfAccounts.set(accountId, ofAccount)
     else this.#queuedOfAccounts.delete(accountId)
     if (endpoint.standing === 'slow') this.#queuedSlow += change
+  }
+
+  /** An account never has more than what is left for all others: a few accounts cannot fill the queue. */
+  get #mostOfAccount(): number {
+    return Math.max(0, Math.min(mostQueuedOfAccount, mostQueued - this.#queued))
   }
 
   #share(share: number): number {

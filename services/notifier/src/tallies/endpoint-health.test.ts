@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest'
-import { healthAfter, unknownHealth } from './endpoint-health.ts'
+import { healthAfter, isAlarming, isGone, unknownHealth } from './endpoint-health.ts'
 import { tallyEndpoints } from './endpoint-tally.ts'
 
 const at = (ms: number) => new Date(1_800_000_000_000 + ms)
 
-/** `+` a success, `-` a failure, a millisecond apart. */
+/** `+` a success, `-` a failure, `x` a failure with 410 Gone, a millisecond apart. */
 function attempts(signs: string, fromMs = 0) {
   return signs.split('').map((sign, i) => ({
     endpointId: 'whe_1',
     endedAt: at(fromMs + i),
     delivered: sign === '+',
+    responseCode: sign === '+' ? 200 : sign === 'x' ? 410 : 500,
   }))
 }
 
@@ -62,4 +63,27 @@ test('a success ends the failures that an alert was made for', () => {
     is_alerted: false,
     pending: -1,
   })
+})
+
+test.each([
+  ['-----', false, false],
+  ['------', true, false],
+  ['x', true, true],
+  ['+x', true, true],
+  ['--x-', true, true],
+  ['x+', false, false],
+  ['x+-', false, false],
+])('attempts %j alarm: %s, and the endpoint is gone: %s', (signs, alarms, gone) => {
+  const [tally] = tallyEndpoints(attempts(signs))
+  const health = healthAfter(unknownHealth('whe_1'), { ...tally!, pending_change: 0 })
+  expect([isAlarming(health, tally!), isGone(health, tally!)]).toEqual([alarms, gone])
+  expect(isAlarming({ ...health, is_alerted: true }, tally!)).toBe(false)
+})
+
+test('a 410 that is written after a later success does not alarm', () => {
+  const [gone] = tallyEndpoints(attempts('x', 0))
+  for (const later of [attempts('+', 10), attempts('+-', 10)]) {
+    const health = healthAfter(healthOf([later]), { ...gone!, pending_change: 0 })
+    expect(isAlarming(health, gone!)).toBe(false)
+  }
 })

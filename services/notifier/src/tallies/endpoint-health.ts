@@ -12,8 +12,8 @@ export interface EndpointHealth {
   is_alerted: boolean
 }
 
-/** The vendor is alerted at so many failures in a row. */
-export const failuresToAlert = 6
+/** The vendor is alerted at so many failures in a row, or at the first `410 Gone`. */
+const failuresToAlert = 6
 
 export function unknownHealth(endpointId: string): EndpointHealth {
   return {
@@ -40,6 +40,16 @@ export function healthAfter(
     last_success_at: lastSuccessAt,
     last_failure_at: later(health.last_failure_at, tally.last_failure_at),
   }
+}
+
+/** Whether a tally that health includes makes the vendor look at the endpoint. */
+export function isAlarming(health: EndpointHealth, tally: EndpointTally): boolean {
+  return !health.is_alerted && (health.failures >= failuresToAlert || isGone(health, tally))
+}
+
+/** Whether the endpoint answered `410 Gone` after its last success. */
+export function isGone({ failing_since: since }: EndpointHealth, tally: EndpointTally): boolean {
+  return tally.is_gone && since !== null && tally.first_failure_at! >= since
 }
 
 type Failures = Pick<EndpointHealth, 'failing_since' | 'failures' | 'is_alerted'>

@@ -2,7 +2,8 @@ import type { Database, Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { insertAlert } from '../alerts/alert-queries.ts'
 import { failingAlerts } from '../alerts/failing-alert.ts'
-import { failuresToAlert, healthAfter, unknownHealth } from './endpoint-health.ts'
+import type { Failing } from '../alerts/failing-alert.ts'
+import { healthAfter, isAlarming, isGone, unknownHealth } from './endpoint-health.ts'
 import type { EndpointHealth } from './endpoint-health.ts'
 import type { DeliveryCount, DeliveryTally } from './tally-queries.ts'
 import {
@@ -77,13 +78,13 @@ async function bringHealthUpToDate(
   const inOrder = tallies.toSorted((a, b) => (a.id < b.id ? -1 : 1))
   const known = await findHealth(tx, [...new Set(inOrder.map((tally) => tally.endpoint_id))])
   const health = new Map<string, EndpointHealth>(known.map((row) => [row.endpoint_id, row]))
-  const alarming: EndpointHealth[] = []
+  const alarming: Failing[] = []
   for (const tally of inOrder) {
     const { endpoint_id: endpointId } = tally
     const now = healthAfter(health.get(endpointId) ?? unknownHealth(endpointId), tally)
-    if (now.failures >= failuresToAlert && !now.is_alerted) {
+    if (isAlarming(now, tally)) {
       now.is_alerted = true
-      alarming.push(now)
+      alarming.push({ ...now, is_gone: isGone(now, tally) })
     }
     health.set(endpointId, now)
   }

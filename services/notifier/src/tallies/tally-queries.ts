@@ -61,7 +61,7 @@ export async function takeEndpointTallies(
 ): Promise<(EndpointTally & { id: bigint; pending_change: number })[]> {
   return tx<(EndpointTally & { id: bigint; pending_change: number })[]>`
     delete from endpoint_tallies where ctid = any(array(select ctid from endpoint_tallies limit ${most}))
-    returning id, endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at`
+    returning id, endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone`
 }
 
 export async function findHealth(sql: Sql, endpointIds: string[]): Promise<EndpointHealth[]> {

@@ -39,8 +39,8 @@ export async function restoreHeads(tx: Sql): Promise<number> {
         order by endpoint_id, due_at limit 1
       ) next
     )
-    insert into waiting_endpoints (endpoint_id, look_at)
-    select endpoint.endpoint_id, endpoint.due_at from endpoint
+    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    select endpoint.endpoint_id, e.account_id, endpoint.due_at from endpoint
     join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled'
     left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
     where w.look_at is null or w.look_at > endpoint.due_at + interval '5 seconds'

@@ -27,8 +27,8 @@ export async function givenBacklog(bed: Bed, vendor: Vendor, count: number): Pro
     cross join lateral (select now() - interval '1 hour' + n * interval '1 millisecond' as at) due
     cross join (select recorded_at from events where account_id = ${accountId} and id = ${eventId}) e`
   await sql`
-    insert into waiting_endpoints (endpoint_id, look_at)
-    select endpoint_id, min(due_at) from deliveries where endpoint_id = any(${endpointIds}) group by 1
+    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    select endpoint_id, ${accountId}, min(due_at) from deliveries where endpoint_id = any(${endpointIds}) group by 1
     on conflict (endpoint_id) do update set look_at = excluded.look_at`
   await sql`vacuum analyze deliveries`
   return endpointIds[0]!
@@ -44,7 +44,8 @@ export async function claimCost(bed: Bed, endpointId: string, times: number): Pr
     const startedMs = performance.now()
     const { claimed: got } = await claimDue(sql, {
       now: new Date(),
-      except: others.map(({ id }) => id),
+      full: { accounts: [], endpoints: others.map(({ id }) => id) },
+      afterAccount: '',
       capacity: () => claimed,
       most: claimed,
       claimId: randomUUID(),
