@@ -90,7 +90,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
     alertQueued: () => alerts.wake(),
     announce: (endpointIds) => news.announce(endpointIds),
   })
-  const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal })
+  const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
+  const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
   const registrations = createTurns('other endpoints are being registered for this application: try again')
   const { sendMail, publicUrl } = options
   const deps = { sql, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }

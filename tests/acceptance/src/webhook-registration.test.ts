@@ -80,6 +80,19 @@ test('only https addresses that the whole world can reach are taken, in whatever
     expectInvalid(answer, '/url')
     expect(JSON.stringify(answer.body), url).not.toMatch(/ENOTFOUND|getaddrinfo|EAI_AGAIN/)
   }
+  // One sentence for every refused address and for a name that does not exist.
+  const isAboutAddress = ({ url }: { url: string }) => url >= 'https://0' && !/[@#]|x{9}|93\./.test(url)
+  const sentences = answers.filter(isAboutAddress).map(({ answer }) => JSON.stringify(answer.body.errors))
+  expect(sentences.length).toBeGreaterThan(30)
+  expect([...new Set(sentences)]).toEqual([
+    JSON.stringify([
+      {
+        pointer: '/url',
+        detail:
+          'must lead to a public address: its host must resolve to public addresses only, within 3 seconds',
+      },
+    ]),
+  ])
   expect((await api.get<Page<unknown>>(`${app}/webhook-endpoints`)).body.data).toEqual([])
 })
 

@@ -130,15 +130,19 @@ test.each([
   },
 )
 
-test('an address that may no longer be sent to is a failed attempt like any other', async () => {
+test.each([
+  ['an address that may no longer be sent to', 'https://10.1.2.3/'],
+  // A label of 64 letters: no name server is asked.
+  ['a name that no longer resolves', `https://${'a'.repeat(64)}.example/`],
+])('%s is a failed attempt, whose error does not say which of the two it is', async (_, url) => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const { id } = await notifier.register(receiver.url())
-  await notifier.sql`update endpoints set url = 'https://10.1.2.3/', generation = generation + 1 where id = ${id}`
+  await notifier.sql`update endpoints set url = ${url}, generation = generation + 1 where id = ${id}`
   await notifier.happen()
   const delivery = await afterAttempt(notifier, 1)
   const { attempts } = await detail(notifier, delivery)
-  expect(attempts[0]!.error).toMatch(/^blocked: /)
+  expect(attempts[0]!.error).toBe('blocked: the host does not resolve to public addresses only')
   expect(receiver.requests).toEqual([])
 })
 

@@ -241,6 +241,10 @@ export class Engine {
   #observe(work: Work, result: AttemptResult, at: Date): void {
     attemptsMade.inc({ class: result.error ?? 'delivered', attempt: attemptKindOf(work) })
     attemptSeconds.observe(result.durationMs / 1000)
+    if (result.forOperator !== null) {
+      const { id: delivery_id, endpoint_id } = work.delivery
+      this.#options.log.info({ delivery_id, endpoint_id, reason: result.forOperator }, 'attempt was refused')
+    }
     if (attemptKindOf(work) === 'first') {
       const waitedMs = at.getTime() - work.delivery.created_at.getTime()
       firstAttemptDelay.observe(Math.max(0, waitedMs) / 1000)
@@ -272,8 +276,10 @@ function endingOf({ outcome, error }: AttemptResult): Ending {
   return error === 'timeout' ? 'timeout' : 'failed'
 }
 
-/** Where there was an answer its code says it; else what went wrong, with a sentence about it. */
+/** If there was an answer, its code says it; else what went wrong, with a sentence about it. */
 function errorText({ error, detail }: AttemptResult): string | null {
   if (error === null || error === 'status') return detail
-  return detail === null ? error : `${error}: ${detail}`
+  // A vendor cannot distinguish a name that does not exist from one that leads into the operator's network.
+  const shown = error === 'dns' ? 'blocked' : error
+  return detail === null ? shown : `${shown}: ${detail}`
 }

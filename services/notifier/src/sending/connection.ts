@@ -1,12 +1,11 @@
 import { performance } from 'node:perf_hooks'
 import type { TLSSocket } from 'node:tls'
 import { Client } from 'undici'
+import { mostHeaderKiB } from './failure.ts'
 import type { Target } from './target.ts'
 
 /** How old it may be when an exchange begins on it, and how long it is kept between two exchanges. */
 export type ConnectionLimits = { longestAgeMs: number; idleLifeMs: number }
-
-const largestHeadBytes = 16_384
 
 /**
  * One verified socket with an HTTP/1.1 client on it, used by one exchange at a time. The client can never connect
@@ -39,7 +38,7 @@ export class Connection {
       // The deadline of the whole attempt stands in for both.
       headersTimeout: 0,
       bodyTimeout: 0,
-      maxHeaderSize: largestHeadBytes,
+      maxHeaderSize: mostHeaderKiB * 1024,
     })
   }
 

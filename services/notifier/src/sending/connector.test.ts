@@ -1,10 +1,13 @@
 import { makeCertificate } from '@licensing/local-servers/certificates'
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import type { Resolve } from './resolver.ts'
-import { startReceiver } from './testing/receiver.ts'
+import { startReceiver, startTcpReceiver } from './testing/receiver.ts'
 import { attemptTo, givenSender } from './testing/sender.ts'
 
+const refusedAddress = 'the host does not resolve to public addresses only'
 const ok = (_request: IncomingMessage, response: ServerResponse) => void response.end()
 
 /** Answers with each list in turn, and with the last from then on. */
@@ -26,7 +29,8 @@ test.each([
   await using sender = givenSender({ allowed: '', resolve: answering(['127.0.0.1']) })
   const result = await sender.send(attemptTo(`https://${host}:${receiver.port}/hook`))
   expect(result).toMatchObject({ outcome: 'failed', responseCode: null, error: 'blocked' })
-  expect(result.detail).toMatch(/^the host (is|resolves to) a loopback address$/)
+  expect(result.detail).toBe(refusedAddress)
+  expect(result.forOperator).toMatch(/ leads to (127\.0\.0\.1|.*:.*), a loopback address$/)
   expect(receiver.connections()).toBe(0)
 })
 
@@ -95,22 +99,74 @@ test('an address that refuses the connection makes room for the next one', async
   expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
 })
 
+/** A receiver at 127.0.0.9, beside which other addresses on its port do something else with a connection. */
+async function startBeside(count: number, handle: (socket: Socket) => void) {
+  await using started = new AsyncDisposableStack()
+  const receiver = started.use(await startReceiver(ok, { host: '127.0.0.9' }))
+  const hosts = Array.from({ length: count }, (_, i) => `127.0.0.${i + 2}`)
+  for (const host of hosts) started.use(await startTcpReceiver(handle, { host, port: receiver.port }))
+  const running = started.move()
+  return {
+    url: receiver.url,
+    resolve: answering([...hosts, '127.0.0.9']),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+test.each([1, 3])(
+  '%i addresses that accept a connection and stay silent leave time for the next one',
+  async (count) => {
+    const closed: Promise<unknown>[] = []
+    await using beside = await startBeside(count, (socket) => closed.push(once(socket.resume(), 'close')))
+    await using sender = givenSender({ resolve: beside.resolve })
+    const result = await sender.send(attemptTo(beside.url))
+    expect(result).toMatchObject({ outcome: 'delivered', responseCode: 200 })
+    // Each leaves the others after a second, and has its connection closed when another answers.
+    expect(result.durationMs).toBeGreaterThanOrEqual(count * 1_000 - 50)
+    expect(closed).toHaveLength(count)
+    await Promise.all(closed)
+  },
+)
+
+test('an address that drops the connection makes room for the next one', async () => {
+  await using beside = await startBeside(2, (socket) => socket.resetAndDestroy())
+  await using sender = givenSender({ resolve: beside.resolve })
+  expect((await sender.send(attemptTo(beside.url))).outcome).toBe('delivered')
+})
+
+test('the first address has more than a second when the next ones do not connect either', async () => {
+  await using receiver = await startTcpReceiver((socket) => setTimeout(() => socket.end('not TLS'), 1_500))
+  await using sender = givenSender({ resolve: answering(['127.0.0.1', '127.0.0.2', '127.0.0.3']) })
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
+})
+
+test('when all addresses stay silent, the attempt ends with its time', async () => {
+  await using beside = await startBeside(2, () => {})
+  await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.3']), timeoutMs: 2_500 })
+  expect(await sender.send(attemptTo(beside.url))).toMatchObject({
+    outcome: 'failed',
+    error: 'timeout',
+    detail: 'no connection within 2.5 seconds',
+  })
+})
+
 test.each([
-  [async () => [], 'the host does not resolve to an address'],
+  ['has no address', async () => []],
   [
-    () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })),
-    'the host does not resolve to an address',
+    'could not be resolved: queryA ENOTFOUND',
+    () => Promise.reject(Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' })),
   ],
   [
-    () => Promise.reject(Object.assign(new Error('x'), { code: 'ESERVFAIL' })),
-    'the host could not be resolved',
+    'could not be resolved: queryA ESERVFAIL',
+    () => Promise.reject(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' })),
   ],
-])('a host without an address fails (%#)', async (resolve, detail) => {
+])('a host that %s fails with the sentence of a refused address', async (why, resolve) => {
   await using sender = givenSender({ resolve })
   expect(await sender.send(attemptTo('https://receiver.test/'))).toMatchObject({
     outcome: 'failed',
     error: 'dns',
-    detail,
+    detail: refusedAddress,
+    forOperator: `receiver.test ${why}`,
   })
 })
 

@@ -8,8 +8,14 @@ import {
   type TLSSocket,
 } from 'node:tls'
 import type { AddressRefusal } from './address.ts'
-import { connectFailure, handshakeFailure, SendFailure } from './failure.ts'
-import { isAbsence, type Resolve } from './resolver.ts'
+import {
+  addressFailure,
+  connectFailure,
+  type FailureReason,
+  handshakeFailure,
+  SendFailure,
+} from './failure.ts'
+import type { Resolve } from './resolver.ts'
 import type { Target } from './target.ts'
 import { TlsSessions } from './tls-sessions.ts'
 
@@ -29,6 +35,8 @@ const received = Buffer.alloc(65_536)
 
 const mostAddressesTried = 4
 const tryNextAfterMs = 1000
+// A wrong certificate is wrong whatever the other addresses have.
+const leavesOthers: ReadonlySet<FailureReason> = new Set(['connect', 'reset'])
 
 /**
  * The HTTP client's own look-up hook is not asked for literal addresses, so it guards nothing. Here literals and
@@ -40,14 +48,17 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
     extraCa === undefined ? {} : { ca: [...getCACertificates('default'), extraCa] },
   )
 
+  const refuse = (host: string, address: string) => {
+    const refused = refusal(address)
+    if (refused !== null) throw addressFailure('blocked', `${host} leads to ${address}, ${refused}`)
+  }
+
   const addressesOf = async ({ host, isAddress }: Target, signal: AbortSignal) => {
     const addresses = isAddress
       ? [host]
-      : await resolve(host, signal).catch((error: Error) => throwDnsFailure(error, signal))
-    if (addresses.length === 0) throw new SendFailure('dns', 'the host does not resolve to an address')
-    const refused = addresses.map(refusal).find((reason) => reason !== null)
-    if (refused !== undefined)
-      throw new SendFailure('blocked', `the host ${isAddress ? 'is' : 'resolves to'} ${refused}`)
+      : await resolve(host, signal).catch((error: Error) => throwDnsFailure(host, error, signal))
+    if (addresses.length === 0) throw addressFailure('dns', `${host} has no address`)
+    for (const address of addresses) refuse(host, address)
     return inOrderOfTrial(addresses)
   }
 
@@ -68,48 +79,75 @@ export function createConnector({ resolve, refusal, extraCa }: ConnectorOptions)
     const socket = connect(options)
     socket.setNoDelay(true)
     sessions.keepFrom(socket, sessionKey)
+    let isConnected = false
     try {
       await once(socket, 'connect', { signal })
-      const refused = refusal(socket.remoteAddress ?? '')
-      if (refused !== null) throw new SendFailure('blocked', `the host leads to ${refused}`)
+      isConnected = true
+      refuse(target.host, socket.remoteAddress ?? '')
+      await once(socket, 'secureConnect', { signal })
     } catch (error) {
       socket.destroy()
-      throw error
+      if (error instanceof SendFailure || signal.aborted) throw error
+      throw isConnected ? handshakeFailure(error as Error) : connectFailure(error as Error)
     }
     return socket
   }
 
-  const dialFirst = async (addresses: string[], target: Target, signal: AbortSignal): Promise<TLSSocket> => {
-    const [address = '', ...others] = addresses
-    try {
-      if (others.length === 0) return await dial(address, target, signal)
-      return await dial(address, target, AbortSignal.any([signal, AbortSignal.timeout(tryNextAfterMs)]))
-    } catch (error) {
-      if (error instanceof SendFailure || signal.aborted) throw error
-      if (others.length === 0) throw connectFailure(error as Error)
-      return dialFirst(others, target, signal)
-    }
-  }
-
   return async (target, signal) => {
-    const socket = await dialFirst(await addressesOf(target, signal), target, signal)
-    try {
-      await once(socket, 'secureConnect', { signal })
-      return socket
-    } catch (error) {
-      socket.destroy()
-      if (signal.aborted) throw error
-      throw handshakeFailure(error as Error)
-    }
+    const addresses = await addressesOf(target, signal)
+    if (addresses.length === 1) return dial(addresses[0]!, target, signal)
+    return firstToConnect(addresses, (address, either) => dial(address, target, either), signal)
   }
 }
 
-function throwDnsFailure(error: Error, signal: AbortSignal): never {
+/**
+ * Dials the addresses in order. The next one is dialled when one refuses or drops the connection, and beside those before
+ * it when they have been silent for a second. So a silent address leaves most of the time to the others.
+ */
+function firstToConnect(
+  addresses: string[],
+  dial: (address: string, signal: AbortSignal) => Promise<TLSSocket>,
+  signal: AbortSignal,
+): Promise<TLSSocket> {
+  const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>()
+  const ended = new AbortController()
+  const either = AbortSignal.any([signal, ended.signal])
+  const waiting = [...addresses]
+  let dialling = 0
+  let timer: NodeJS.Timeout | undefined
+
+  const dialNext = () => {
+    clearTimeout(timer)
+    const address = ended.signal.aborted ? undefined : waiting.shift()
+    if (address === undefined) return
+    if (waiting.length > 0) timer = setTimeout(dialNext, tryNextAfterMs)
+    dialling += 1
+    dial(address, either).then(connected, failed)
+  }
+  const connected = (socket: TLSSocket) => {
+    // Two may connect at the same moment.
+    if (ended.signal.aborted) socket.destroy()
+    end(() => resolve(socket))
+  }
+  const failed = (error: unknown) => {
+    dialling -= 1
+    const isLast = waiting.length + dialling === 0
+    if (!isLast && error instanceof SendFailure && leavesOthers.has(error.reason)) dialNext()
+    else end(() => reject(error as Error))
+  }
+  const end = (settle: () => void) => {
+    clearTimeout(timer)
+    settle()
+    ended.abort()
+  }
+
+  dialNext()
+  return promise
+}
+
+function throwDnsFailure(host: string, error: Error, signal: AbortSignal): never {
   if (signal.aborted) throw error
-  const message = isAbsence(error)
-    ? 'the host does not resolve to an address'
-    : 'the host could not be resolved'
-  throw new SendFailure('dns', message, { cause: error })
+  throw addressFailure('dns', `${host} could not be resolved: ${error.message}`)
 }
 
 /** IPv4 first, since every network has it; then the families in turn, so that a broken one costs one try. */

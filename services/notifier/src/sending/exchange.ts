@@ -7,6 +7,12 @@ const mostBodyBytes = 65_536
 const keptBodyBytes = 1024 + 3
 const mostInformationalAnswers = 8
 
+const tooManyInformational = () =>
+  new SendFailure(
+    'protocol',
+    `more than ${mostInformationalAnswers} informational (1xx) responses came before the answer`,
+  )
+
 /** `headers` are names and values in turn. */
 export type Post = { headers: string[]; body: Buffer }
 
@@ -63,7 +69,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.status = statusCode
       this.retryAfter = [headers['retry-after'] ?? []].flat()[0] ?? null
     } else if (++this.#informationalAnswers > mostInformationalAnswers) {
-      this.cut(new SendFailure('protocol', 'the answer had too many informational responses before it'))
+      this.cut(tooManyInformational())
     }
   }
 

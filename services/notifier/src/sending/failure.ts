@@ -1,6 +1,9 @@
+/** Of the head of an answer. */
+export const mostHeaderKiB = 64
+
 /** Why an attempt was not acknowledged, as the delivery log shows it. */
 export type FailureReason =
-  | 'dns' // the host has no address, or its name servers do not answer
+  | 'dns' // the host has no address, or its name servers do not answer; shown as `blocked`
   | 'blocked' // the host leads to an address that deliveries may not go to
   | 'connect' // no TCP connection
   | 'tls' // handshake or certificate
@@ -13,11 +16,22 @@ export type FailureReason =
 export class SendFailure extends Error {
   override name = 'SendFailure'
   readonly reason: FailureReason
+  /** What the vendor may not see. */
+  readonly forOperator: string | null = null
 
-  constructor(reason: FailureReason, message: string, options?: ErrorOptions) {
+  constructor(reason: FailureReason, message: string, options?: ErrorOptions, forOperator?: string) {
     super(message, options)
     this.reason = reason
+    this.forOperator = forOperator ?? null
   }
+}
+
+/**
+ * One sentence for every host that deliveries may not go to, also for a host that does not exist. Otherwise a vendor could
+ * find out which names exist in the operator's network, and what they resolve to.
+ */
+export function addressFailure(reason: 'dns' | 'blocked', why: string): SendFailure {
+  return new SendFailure(reason, 'the host does not resolve to public addresses only', {}, why)
 }
 
 const codeOf = (error: Error) => ('code' in error && typeof error.code === 'string' ? error.code : '')
@@ -45,13 +59,25 @@ export function handshakeFailure(error: Error): SendFailure {
   return new SendFailure('tls', `the TLS handshake failed${code && ` (${code})`}`, { cause: error })
 }
 
-/** Of an exchange that broke before its status was known. */
-export function exchangeFailure(error: Error): SendFailure {
+/** Of an exchange that broke before its status was known. `isAnswered`: some of the answer had come. */
+export function exchangeFailure(error: Error, isAnswered: boolean): SendFailure {
   if (error instanceof SendFailure) return error
   if (codeOf(error) === 'UND_ERR_INVALID_ARG') throw error // a fault of ours, not of the receiver
-  if (isDropped(error))
-    return new SendFailure('reset', 'the connection was closed before an answer', { cause: error })
+  if (isDropped(error)) {
+    const when = isAnswered ? 'the head of the answer was complete' : 'an answer'
+    return new SendFailure('reset', `the connection was closed before ${when}`, { cause: error })
+  }
   // With TLS 1.3 a server's objection to the handshake arrives after it.
   if (isTlsAlert(error)) return handshakeFailure(error)
-  return new SendFailure('protocol', 'the answer was not valid HTTP/1.1', { cause: error })
+  return new SendFailure('protocol', `the answer was not valid HTTP/1.1${brokenRule(error)}`, {
+    cause: error,
+  })
+}
+
+/** The rule that the answer broke, as the HTTP parser names it. */
+function brokenRule(error: Error): string {
+  if (codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW') return `: headers of more than ${mostHeaderKiB} KiB`
+  if (error.message === 'bad upgrade') return ': 101 Switching Protocols, which was not asked for'
+  const [, rule] = /\((.+)\)$/.exec(error.message) ?? []
+  return rule === undefined ? '' : `: ${rule}`
 }

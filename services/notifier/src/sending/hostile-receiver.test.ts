@@ -132,32 +132,6 @@ test('a body that would unpack to a thousand times its size is not unpacked', as
   expect(result.responseExcerpt).toSatisfy((text: string) => text.startsWith('\u001f\ufffd'))
 })
 
-test('a head of more than 16 KiB is refused', async () => {
-  await using receiver = await startTlsReceiver((socket) => {
-    socket.once('data', () => socket.write(`HTTP/1.1 200 OK\r\nX-Long: ${'a'.repeat(20_000)}\r\n\r\n`))
-  })
-  expect(await attempt(receiver.url)).toMatchObject({
-    outcome: 'failed',
-    error: 'protocol',
-    idleConnections: 0,
-  })
-})
-
-test.each([
-  ['SSH-2.0-OpenSSH_9.6\r\n'],
-  ['HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'],
-  ['HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
-])('an answer that is not HTTP/1.1 as it should be fails (%#)', async (bytes) => {
-  await using receiver = await startTlsReceiver(
-    (socket) => void socket.once('data', () => socket.write(bytes)),
-  )
-  expect(await attempt(receiver.url)).toMatchObject({
-    outcome: 'failed',
-    responseCode: null,
-    error: 'protocol',
-  })
-})
-
 test('a connection cut before the answer fails, and is not tried again', async () => {
   await using receiver = await startTlsReceiver((socket) => void socket.once('data', () => socket.destroy()))
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', responseCode: null, error: 'reset' })

@@ -25,6 +25,7 @@ test('a delivery posts exactly the bytes and headers it was given', async () => 
     responseCode: 200,
     error: null,
     detail: null,
+    forOperator: null,
     durationMs: expect.any(Number) as number,
     responseExcerpt: 'thanks',
     retryAfterSeconds: null,

@@ -23,6 +23,8 @@ export type AttemptResult = {
   error: FailureReason | null
   /** A sentence for the vendor that says more than `error`. */
   detail: string | null
+  /** What the vendor may not see. */
+  forOperator: string | null
   durationMs: number
   responseExcerpt: string | null
   retryAfterSeconds: number | null
@@ -139,12 +141,15 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
   const durationMs = Math.round(performance.now() - startedAt)
   if (ended instanceof SendFailure || ended.status === null) {
     const failure =
-      ended instanceof SendFailure ? ended : exchangeFailure(ended.error ?? new Error('no answer'))
+      ended instanceof SendFailure
+        ? ended
+        : exchangeFailure(ended.error ?? new Error('no answer'), ended.isAnswered)
     return {
       outcome: 'failed',
       responseCode: null,
       error: failure.reason,
       detail: failure.message,
+      forOperator: failure.forOperator,
       durationMs,
       responseExcerpt: null,
       retryAfterSeconds: null,
@@ -158,6 +163,7 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
     responseCode: ended.status,
     error: isAcknowledged ? null : 'status',
     detail: isRedirect ? 'redirects are not followed' : null,
+    forOperator: null,
     durationMs,
     responseExcerpt: excerptOf(ended.kept),
     retryAfterSeconds: isAcknowledged ? null : retryAfterSeconds(ended.retryAfter, Date.now()),

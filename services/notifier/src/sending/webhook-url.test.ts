@@ -14,8 +14,15 @@ const resolve: Resolve = async (host) => {
   if (addresses === undefined) throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })
   return addresses
 }
-const problem = (url: string, allowed = '') =>
-  webhookUrlProblem(url, { resolve, refusal: createAddressRefusal(parseNetworks(allowed), () => new Set()) })
+const problem = async (url: string, { allowed = '', resolveBy = resolve, timeoutMs = 3000 } = {}) => {
+  const refusal = createAddressRefusal(parseNetworks(allowed), () => new Set())
+  let reason: string | null = null
+  const refused = (host: string, why: string) => (reason = `${host}: ${why}`)
+  const message = await webhookUrlProblem(url, { resolve: resolveBy, refusal, refused, timeoutMs })
+  return { message, reason }
+}
+const refusedAddress =
+  'must lead to a public address: its host must resolve to public addresses only, within 3 seconds'
 
 const atLength = (length: number) => 'https://example.com/'.padEnd(length, 'a')
 
@@ -30,7 +37,7 @@ test.each([
   'https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]:444/',
   atLength(2048),
 ])('%s may be registered', async (url) => {
-  expect(await problem(url)).toBeNull()
+  expect(await problem(url)).toEqual({ message: null, reason: null })
 })
 
 test.each([
@@ -50,12 +57,31 @@ test.each([
   ['https://example.com:0/', 'must not name port 0'],
   [atLength(2049), 'must have at most 2048 characters'],
   [`https://example.com/${'ü'.repeat(400)}`, 'must have at most 2048 characters, also'],
-  ['https://nowhere.example/', 'nowhere.example, that does not resolve'],
-  ['https://mixed.example/', 'mixed.example resolves to a private address'],
-  ['https://internal.example/', 'internal.example resolves to a private (unique local) address'],
 ])('%s may not be registered: %s', async (url, message) => {
-  expect(await problem(url)).toContain(message)
+  expect((await problem(url)).message).toContain(message)
 })
+
+const never: Resolve = (_, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error))
+  })
+const failing: Resolve = () =>
+  Promise.reject(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' }))
+
+// The answer is the same for all: it does not show which names exist, and what they resolve to.
+test.each([
+  ['https://nowhere.example/', 'nowhere.example: it could not be resolved: Error: no such name', resolve],
+  ['https://broken.example/', 'broken.example: it could not be resolved: Error: queryA ESERVFAIL', failing],
+  ['https://empty.example/', 'empty.example: it has no address', async () => []],
+  ['https://mixed.example/', 'mixed.example: 10.0.0.1 is a private address', resolve],
+  ['https://internal.example/', 'internal.example: fd00::1 is a private (unique local) address', resolve],
+  ['https://169.254.169.254/', '169.254.169.254: 169.254.169.254 is a link-local address', resolve],
+] as const)(
+  '%s is refused with one sentence, and the operator learns: %s',
+  async (url, reason, resolveBy) => {
+    expect(await problem(url, { resolveBy })).toEqual({ message: refusedAddress, reason })
+  },
+)
 
 test.each([
   '127.0.0.1',
@@ -75,32 +101,21 @@ test.each([
   '[64:ff9b::7f00:1]',
   '[2002:7f00:1::]',
 ])('loopback written as %s is seen to be loopback', async (host) => {
-  expect(await problem(`https://${host}/`)).toContain('is a loopback address')
-  expect(await problem(`https://${host}:8443/`, '127.0.0.0/8,::1')).toBeNull()
+  const { message, reason } = await problem(`https://${host}/`)
+  expect(message).toBe(refusedAddress)
+  expect(reason).toContain('is a loopback address')
+  expect((await problem(`https://${host}:8443/`, { allowed: '127.0.0.0/8,::1' })).message).toBeNull()
 })
 
 test('an IPv6 address with a zone is no URL', async () => {
-  expect(await problem('https://[fe80::1%25eth0]/')).toContain('must be an absolute URL')
+  expect((await problem('https://[fe80::1%25eth0]/')).message).toContain('must be an absolute URL')
 })
 
-test('a host that does not resolve in time is refused', async () => {
-  const never: Resolve = (_, signal) =>
-    new Promise((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason as Error))
-    })
+test('a host that does not resolve in time is refused with the same sentence', async () => {
   const startedAt = performance.now()
-  const message = await webhookUrlProblem('https://slow.example/', {
-    resolve: never,
-    refusal: () => null,
-    timeoutMs: 50,
+  expect(await problem('https://slow.example/', { resolveBy: never, timeoutMs: 50 })).toEqual({
+    message: refusedAddress.replace('3 seconds', '0.05 seconds'),
+    reason: 'slow.example: it did not resolve in time',
   })
-  expect(message).toBe('names a host, slow.example, that did not resolve within 0.05 seconds')
   expect(performance.now() - startedAt).toBeLessThan(2000)
-})
-
-test('a name server that fails is distinguished from a name that does not exist', async () => {
-  const failing: Resolve = () => Promise.reject(Object.assign(new Error('failed'), { code: 'ESERVFAIL' }))
-  expect(await webhookUrlProblem('https://example.com/', { resolve: failing, refusal: () => null })).toBe(
-    'names a host, example.com, that could not be resolved',
-  )
 })

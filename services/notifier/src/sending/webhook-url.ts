@@ -1,11 +1,17 @@
 import { characters, textLimits } from '@licensing/proto/text'
 import type { AddressRefusal } from './address.ts'
-import { isAbsence, type Resolve } from './resolver.ts'
+import type { Resolve } from './resolver.ts'
 import { type Target, targetOf } from './target.ts'
 
 const longest = textLimits.webAddress.most
 
-type Rules = { resolve: Resolve; refusal: AddressRefusal; timeoutMs?: number }
+type Rules = {
+  resolve: Resolve
+  refusal: AddressRefusal
+  /** Called with the reason why a host is refused, which the vendor may not see. */
+  refused: (host: string, reason: string) => void
+  timeoutMs?: number
+}
 
 /** What is wrong with a URL that is to be registered, for the vendor to read, or null. */
 export async function webhookUrlProblem(text: string, rules: Rules): Promise<string | null> {
@@ -26,27 +32,33 @@ function formProblem(text: string): string | null {
   return null
 }
 
-async function addressProblem(
-  target: Target,
-  { resolve, refusal, timeoutMs = 3000 }: Rules,
+/**
+ * One sentence for every host that is refused, also for a host that does not exist. Otherwise a vendor could find out which
+ * names exist in the operator's network, and what they resolve to.
+ */
+async function addressProblem(target: Target, rules: Rules): Promise<string | null> {
+  const { timeoutMs = 3000 } = rules
+  const reason = await refusalOf(target, rules, timeoutMs)
+  if (reason === null) return null
+  rules.refused(target.host, reason)
+  return `must lead to a public address: its host must resolve to public addresses only, within ${timeoutMs / 1000} seconds`
+}
+
+async function refusalOf(
+  { host, isAddress }: Target,
+  { resolve, refusal }: Rules,
+  timeoutMs: number,
 ): Promise<string | null> {
-  const { host } = target
-  if (target.isAddress) {
-    const refused = refusal(host)
-    return refused && `must lead to a public address; ${host} is ${refused}`
-  }
   const signal = AbortSignal.timeout(timeoutMs)
   try {
+    const addresses = isAddress ? [host] : await resolve(host, signal)
     // One address that is not public refuses the name: the sender could be given that one at any time.
-    const refused = (await resolve(host, signal)).map(refusal).find((reason) => reason !== null)
-    return refused === undefined
-      ? null
-      : `must lead to public addresses alone; ${host} resolves to ${refused}`
+    for (const address of addresses) {
+      const why = refusal(address)
+      if (why !== null) return `${address} is ${why}`
+    }
+    return addresses.length === 0 ? 'it has no address' : null
   } catch (error) {
-    if (signal.aborted)
-      return `names a host, ${host}, that did not resolve within ${timeoutMs / 1000} seconds`
-    return isAbsence(error)
-      ? `names a host, ${host}, that does not resolve to an address`
-      : `names a host, ${host}, that could not be resolved`
+    return signal.aborted ? 'it did not resolve in time' : `it could not be resolved: ${String(error)}`
   }
 }

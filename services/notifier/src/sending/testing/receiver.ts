@@ -18,7 +18,15 @@ export type Receiver = AsyncDisposable & {
   cut(): void
 }
 
-async function listen(server: Server, host = '127.0.0.1'): Promise<Receiver> {
+interface Place {
+  host?: string
+  port?: number
+}
+
+async function listen(
+  server: Server,
+  { host = '127.0.0.1', port: wanted = 0 }: Place = {},
+): Promise<Receiver> {
   const sockets = new Set<Socket>()
   let connections = 0
   server.on('connection', (socket: Socket) => {
@@ -28,7 +36,7 @@ async function listen(server: Server, host = '127.0.0.1'): Promise<Receiver> {
   })
   server.on('secureConnection', (socket: TLSSocket) => socket.on('error', () => {}))
   server.on('tlsClientError', () => {})
-  server.listen(0, host)
+  server.listen(wanted, host)
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const cut = () => {
@@ -48,12 +56,13 @@ async function listen(server: Server, host = '127.0.0.1'): Promise<Receiver> {
 }
 
 /** Answers as an HTTPS server of Node does. */
-export const startReceiver = (answer: RequestListener, options: ServerOptions & { host?: string } = {}) =>
-  listen(createHttpsServer({ ...tlsOptions, keepAliveTimeout: 60_000, ...options }, answer), options.host)
+export const startReceiver = (answer: RequestListener, options: ServerOptions & Place = {}) =>
+  listen(createHttpsServer({ ...tlsOptions, keepAliveTimeout: 60_000, ...options }, answer), options)
 
 /** Does with an established TLS connection what it likes. */
 export const startTlsReceiver = (handle: (socket: TLSSocket) => void) =>
   listen(createTlsServer(tlsOptions, handle))
 
 /** Does with a TCP connection what it likes. */
-export const startTcpReceiver = (handle: (socket: Socket) => void) => listen(createTcpServer(handle))
+export const startTcpReceiver = (handle: (socket: Socket) => void, place?: Place) =>
+  listen(createTcpServer(handle), place)
