@@ -88,7 +88,7 @@ test('only https addresses that the whole world can reach are taken, in whatever
     JSON.stringify([
       {
         pointer: '/url',
-        detail:
+        message:
           'must lead to a public address: its host must resolve to public addresses only, within 3 seconds',
       },
     ]),

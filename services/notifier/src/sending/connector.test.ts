@@ -118,7 +118,8 @@ test.each([1, 3])(
   async (count) => {
     const closed: Promise<unknown>[] = []
     await using beside = await startBeside(count, (socket) => closed.push(once(socket.resume(), 'close')))
-    await using sender = givenSender({ resolve: beside.resolve })
+    // More than the usual 5 s: a busy machine may take long for the last handshake.
+    await using sender = givenSender({ resolve: beside.resolve, timeoutMs: 20_000 })
     const result = await sender.send(attemptTo(beside.url))
     expect(result).toMatchObject({ outcome: 'delivered', responseCode: 200 })
     // Each leaves the others after a second, and has its connection closed when another answers.
