@@ -109,9 +109,7 @@ test('what cannot be signed waits until its secret is rotated or the key is ther
     expect(alert.detail).toContain(`signing secret of the webhook endpoint ${alert.endpointId}`)
     expect(alert.detail).toContain('Rotate the secret')
   }
-  expect((await alerts()).map(({ endpointId }) => endpointId).toSorted()).toEqual(
-    [rotated, restored].toSorted(),
-  )
+  expect(new Set((await alerts()).map(({ endpointId }) => endpointId))).toEqual(new Set([rotated, restored]))
   expect(await process!.log()).toContain('secret of an endpoint cannot be decrypted')
   await eventually(async () => {
     const metrics = await (await fetch(`${process!.operationsUrl}/metrics`)).text()

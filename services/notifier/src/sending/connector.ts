@@ -133,7 +133,7 @@ function firstToConnect(
     dialling -= 1
     const isLast = waiting.length + dialling === 0
     if (!isLast && error instanceof SendFailure && leavesOthers.has(error.reason)) dialNext()
-    else end(() => reject(error as Error))
+    else end(() => reject(error))
   }
   const end = (settle: () => void) => {
     clearTimeout(timer)
