@@ -200,8 +200,12 @@ test('listen follows events through the proxy, and forwards them without it', as
   const settings = settingsOf({ ...stack, appId: vendor.appId })
   const environment = { ...settings, HTTP_PROXY: proxy.url }
   const parameters = ['listen', '--forward-to', `http://127.0.0.1:${port}/`, '--after', '0']
+  const suspended = await vendor.issue((await vendor.plan()).id)
+  expect((await vendor.verb('suspend', suspended.id)).status).toBe(200)
   await using command = startCommand(environment, ...parameters)
-  await expect.poll(() => command.stdout() + command.stderr(), { timeout: 20_000 }).toMatch(/licence\.created 200/)
+  await expect
+    .poll(() => command.stdout() + command.stderr(), { timeout: 60_000 })
+    .toMatch(/licence\.suspended 200/)
   expect([...proxy.targets]).toEqual([gateway()])
   await command.stop()
   local.close()
