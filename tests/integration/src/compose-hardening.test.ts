@@ -116,7 +116,7 @@ test('every service of the compose file is hardened, PostgreSQL and the maker of
     // Not the network that all share when none is named.
     expect(service.network_mode ?? service.networks, name).toBeDefined()
   }
-  // Root, without a network, for the moment in which it gives files away.
+  // Only root can change the owner of the secrets.
   const asRoot = Object.entries(compose.services).filter(([, { user }]) => /^(0|root)\b/.test(user ?? ''))
   expect(asRoot.map(([name, { network_mode: mode }]) => [name, mode])).toEqual([['secrets', 'none']])
   const added = Object.entries(compose.services).filter(([, service]) => service.cap_add !== undefined)
