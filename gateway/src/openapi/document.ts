@@ -48,7 +48,7 @@ installed products verify offline.
 empty: continue until \`next_cursor\` is null.
 
 **Retries**: send an \`Idempotency-Key\` with a POST. If the response is lost, retry with the same key: the retry has no second
-effect.
+effect. Answers are kept for 24 hours. If those of an account take more than its quota, a new key is refused with \`quota_exceeded\`, and nothing is done.
 `.trim()
 
 /** The OpenAPI 3.1 document of the route table: everything in it comes from the schemas that validate. */

@@ -1,4 +1,5 @@
 import { connect } from '@licensing/database/connect'
+import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { once } from 'node:events'
@@ -8,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenVendor } from './vendor.ts'
 
 // As on Kubernetes: deploy/kubernetes/base/{gateway,licensing}/deployment.yaml.
-const memoryLimitMiB = 384
+const memoryLimitMiB = { gateway: 384, licensing: 512 }
 
 let stack: Stack
 beforeAll(async () => {
@@ -55,6 +56,19 @@ async function poll(path: string, caller: string): Promise<Outcome> {
   return { status: response.status, bytes, retryAfter: response.headers.get('retry-after') }
 }
 
+/** A caller that asks again after `Retry-After`, as the SDK does. */
+async function pollUntilAnswered(path: string, caller: string): Promise<Outcome> {
+  return eventually(
+    async () => {
+      const outcome = await poll(path, caller)
+      if (outcome.status !== 200) expect(outcome).toMatchObject({ status: 503, retryAfter: '1' })
+      expect(outcome.status).toBe(200)
+      return outcome
+    },
+    { timeoutMs: 240_000, intervalMs: 1_000 },
+  )
+}
+
 /** A caller that asks for a list and reads nothing of the answer. */
 async function givenSilentCaller(path: string, caller: string) {
   const { hostname, port } = new URL(stack.gatewayUrl)
@@ -72,30 +86,21 @@ test('long lists of five applications, polled by many at once, fit the memory of
   for (let caller = 0; caller < 8; caller += 1) {
     silent.use(await givenSilentCaller(paths[0]!, `10.1.0.${caller}`))
   }
-  const outcomes: Outcome[] = []
   for (let round = 0; round < 3; round += 1) {
     const polls = paths.flatMap((path, at) =>
-      [undefined, 1, 20_000 * (round + 1), 90_000 + round, sizes[at]! - 1].map((since, caller) =>
-        poll(since === undefined ? path : `${path}?since=${since}`, `10.0.${at}.${caller}`),
-      ),
+      [undefined, 1, 20_000 * (round + 1), 90_000 + round, sizes[at]! - 1].map(async (since, caller) => {
+        const from = since === undefined ? path : `${path}?since=${since}`
+        const { bytes } = await pollUntilAnswered(from, `10.0.${at}.${caller}`)
+        // An entry takes 33 bytes, and 44 once more in what is signed.
+        expect(bytes).toBeGreaterThan(77 * (sizes[at]! - (since ?? 0)))
+      }),
     )
-    outcomes.push(...(await Promise.all(polls)))
-    // Others are served meanwhile and afterwards.
+    await Promise.all(polls)
     expect((await stack.api.get('/v1/apps')).status).toBe(200)
   }
-  for (const { status, retryAfter } of outcomes) {
-    expect([200, 503]).toContain(status)
-    if (status === 503) expect(retryAfter).toMatch(/^[0-9]+$/)
-  }
-  const whole = await poll(paths[0]!, '10.2.0.1')
-  expect(whole.status).toBe(200)
-  expect(whole.bytes).toBeGreaterThan(76_000_000)
-  const answered = outcomes.filter(({ status }) => status === 200).length
   const peaks = { gateway: await peakMiB('gateway'), licensing: await peakMiB('licensing') }
-  console.log(`${answered} of ${outcomes.length} answered; peak MiB: ${JSON.stringify(peaks)}`)
-  expect(answered).toBeGreaterThan(outcomes.length / 2)
-  expect(peaks.gateway).toBeLessThan(memoryLimitMiB)
-  expect(peaks.licensing).toBeLessThan(memoryLimitMiB)
+  expect(peaks.gateway).toBeLessThan(memoryLimitMiB.gateway)
+  expect(peaks.licensing).toBeLessThan(memoryLimitMiB.licensing)
 }, 600_000)
 
 test('one caller gets few long lists at a time, the others are unavailable; short lists are not affected', async () => {
@@ -103,9 +108,7 @@ test('one caller gets few long lists at a time, the others are unavailable; shor
   const own = '10.3.0.1'
   using silent = new DisposableStack()
   for (let at = 0; at < 4; at += 1) silent.use(await givenSilentCaller(path!, own))
-  await expect
-    .poll(async () => (await poll(path!, own)).status, { timeout: 60_000, interval: 200 })
-    .toBe(503)
+  await expect.poll(async () => (await poll(path!, own)).status, { timeout: 60_000, interval: 200 }).toBe(503)
   expect(await poll(`${path}?since=199990`, own)).toMatchObject({ status: 200 })
   expect(await poll(path!, '10.3.0.2')).toMatchObject({ status: 200 })
 }, 120_000)
