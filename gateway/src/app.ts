@@ -16,7 +16,7 @@ import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
 import { BrokenRequests } from './http/broken-request.ts'
 import { allowAnyOrigin, isForBrowsers } from './http/cross-origin.ts'
-import { notJson } from './http/json-body.ts'
+import { notJson, refuseEncoded } from './http/json-body.ts'
 import { refuseMalformed } from './http/malformed.ts'
 import { UnknownRoutes } from './http/not-found.ts'
 import { asServiceError, sendProblem } from './http/problem.ts'
@@ -166,10 +166,12 @@ async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest
   }
   forgetTypeOfNothing(request)
   const { route } = request.routeOptions.config
-  if (!route) return
-  if (isForBrowsers(route)) allowAnyOrigin(reply)
-  request.call = await admit(gate, route, request, reply)
-  if (request.call.audience === 'vendor') request.context.accountId = request.call.accountId
+  if (route) {
+    if (isForBrowsers(route)) allowAnyOrigin(reply)
+    request.call = await admit(gate, route, request, reply)
+    if (request.call.audience === 'vendor') request.context.accountId = request.call.accountId
+  }
+  refuseEncoded(request.raw)
 }
 
 // A path that no router can read, such as one with broken percent-encoding; no hook runs for it.

@@ -63,7 +63,7 @@ function pathOf(route: Route, call: Call): string {
 }
 
 /**
- * The refusal that comes first: of a body that breaks a rule and a path that leads nowhere or a token that is not its
+ * The refusal that comes first: of input that breaks a rule and a path that leads nowhere or a token that is not its
  * own, the path or the token; of one wrong licence key too many and the wrong key, the limit.
  */
 export async function firstRefusal(
@@ -75,8 +75,9 @@ export async function firstRefusal(
   const { route } = request.routeOptions.config
   if (!route) return thrown
   let error = thrown
-  if (request.call && !request.handled && route.exists && errorCatalogue[error.code].http < 500) {
-    const missing = await refusalOf(() => route.exists!(request.call!))
+  const lookUp = lookUpOf(route)
+  if (request.call && !request.handled && lookUp && errorCatalogue[error.code].http < 500) {
+    const missing = await refusalOf(() => lookUp(request.call!))
     if (missing?.code === 'not_found' || missing?.code === 'unauthenticated') error = missing
   }
   if (guesses(route) && (error.code === 'not_found' || error.code === 'unauthenticated')) {
@@ -84,6 +85,11 @@ export async function firstRefusal(
     if (limited) return limited
   }
   return error
+}
+
+/** How to find out whether the path leads somewhere; a GET without parameters does nothing else. */
+function lookUpOf(route: Route): ((call: Call) => Promise<unknown>) | undefined {
+  return route.exists ?? (route.method === 'GET' && !route.query ? route.handle : undefined)
 }
 
 async function refusalOf(work: () => unknown): Promise<ServiceError | undefined> {

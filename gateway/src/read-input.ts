@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer'
 import { parseJson } from './http/json-body.ts'
 import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
-import { bodySchema, takesIdempotencyKey } from './route.ts'
+import { bodySchema, querySchema, takesIdempotencyKey } from './route.ts'
 
 const { most: longestIdempotencyKey } = textLimits.reference
 
@@ -14,13 +14,14 @@ export function readInput(route: Route, call: Call, query: unknown, bytes: unkno
     if (!(bytes instanceof Buffer) || bytes.length === 0)
       throw new ServiceError('bad_request', 'the body is empty')
     call.sentBody = bytes
+    call.query = validate(querySchema(route), query, 'query')
     return
   }
   if (route.method !== 'GET') call.sentBody = parseJson(bytes, route.bodyOptional)
   if (route.needsIdempotencyKey) idempotencyKeyOf(call)
   else if (takesIdempotencyKey(route)) checkIdempotencyKey(call)
-  if (route.method !== 'GET') call.body = validate(bodySchema(route), call.sentBody)
-  if (route.query) call.query = validate(route.query, query)
+  if (route.method !== 'GET') call.body = validate(bodySchema(route), call.sentBody, 'body')
+  call.query = validate(querySchema(route), query, 'query')
 }
 
 /**

@@ -78,6 +78,7 @@ export interface Route {
   scopes: readonly Scope[]
   /** It reaches beyond one application: a bound key is refused. */
   accountWide: boolean
+  /** Absent: it has no parameters. */
   query?: z.ZodType
   /** Absent: no body is asked for, an empty one or `{}` is valid. */
   body?: z.ZodType
@@ -140,7 +141,7 @@ interface Spec<For extends Audience, Path extends string, Query, Body, Reply> {
 }
 
 const mebibyte = 1024 * 1024
-const noBody = z.strictObject({})
+const nothing = z.strictObject({})
 
 /** A route for the vendor's backend: an API key with one of `scopes`. */
 export function vendorRoute<
@@ -190,7 +191,12 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
 
 /** The schema of a route's body; a route that asks for none takes an empty object. */
 export function bodySchema(route: Route): z.ZodType {
-  return route.body ?? noBody
+  return route.body ?? nothing
+}
+
+/** The schema of a route's query; a route without parameters takes none. */
+export function querySchema(route: Route): z.ZodType {
+  return route.query ?? nothing
 }
 
 /** Whether a repetition with the same `Idempotency-Key` is answered as the first call was: decisions, section 1. */

@@ -2,7 +2,7 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { z } from 'zod'
 
 const pattern =
-  /^(\d{4})-(\d{2})-(\d{2})T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/
+  /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/
 
 // What google.protobuf.Timestamp can hold.
 const firstMs = Date.parse('0001-01-01T00:00:00Z')

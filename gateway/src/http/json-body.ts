@@ -1,10 +1,23 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
 
 export const sendJson = 'send Content-Type: application/json'
 
 /** Stands for a body of another media type, which nothing here reads. */
 export const notJson = Symbol('not JSON')
+
+/** Refuses a compressed body before it is read: its real size is not known. The body of a GET is never read. */
+export function refuseEncoded({ headers, method }: IncomingMessage): void {
+  const { 'content-encoding': encoding, 'content-length': length, 'transfer-encoding': transfer } = headers
+  const hasBody = transfer !== undefined || (length !== undefined && length !== '0')
+  if (encoding === undefined || !hasBody || method === 'GET' || method === 'HEAD') return
+  if (/^[\s,]*(?:identity[\s,]*)*$/i.test(encoding)) return
+  throw new ServiceError(
+    'unsupported_media_type',
+    `send the body without Content-Encoding: ${encoding.slice(0, 100)} is not supported`,
+  )
+}
 
 /**
  * Parses a body as JSON. Where no body is asked for, an empty one is valid.

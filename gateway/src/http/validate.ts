@@ -6,25 +6,36 @@ import { jsonPointer } from './json-pointer.ts'
 // A body of a megabyte can break a rule a hundred thousand times.
 const mostErrors = 100
 
-/** What a schema makes of a value, or `validation_failed` that points to every field that breaks a rule. */
-export function validate<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
+/**
+ * What a schema makes of the body or the query of a request, or `validation_failed` that points to every field that
+ * breaks a rule.
+ */
+export function validate<S extends z.ZodType>(
+  schema: S,
+  value: unknown,
+  part: 'body' | 'query',
+): z.output<S> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value)).slice(0, mostErrors)
+  const errors = result.error.issues.flatMap((issue) => fieldErrors(issue, value, part)).slice(0, mostErrors)
   const [first] = errors
   throw new ServiceError('validation_failed', `${first?.pointer || 'the body'}: ${first?.message}`, {
     errors,
   })
 }
 
-function fieldErrors(issue: z.core.$ZodIssue, value: unknown): FieldError[] {
+function fieldErrors(issue: z.core.$ZodIssue, value: unknown, part: 'body' | 'query'): FieldError[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
       pointer: jsonPointer([...issue.path, key]),
-      message: 'unknown field',
+      message: part === 'query' ? 'unknown query parameter' : 'unknown field',
     }))
   }
-  return [{ pointer: jsonPointer(issue.path), message: messageOf(issue, value) }]
+  // A parameter that is sent twice is read as a list.
+  const isRepeated =
+    part === 'query' && Array.isArray((value as Record<PropertyKey, unknown>)[issue.path[0]!])
+  const message = isRepeated ? 'must be sent once' : messageOf(issue, value)
+  return [{ pointer: jsonPointer(issue.path), message }]
 }
 
 function messageOf(issue: z.core.$ZodIssue, value: unknown): string {

@@ -40,7 +40,7 @@ installed products verify offline.
 
 **Authentication**: send \`Authorization: Bearer <API key>\`.
 
-**Requests**: bodies are JSON; an unknown field is refused.
+**Requests**: bodies are JSON, not compressed. An unknown field or query parameter is refused.
 
 **Errors**: \`application/problem+json\` (RFC 9457). \`GET /errors/{code}\` explains each code.
 

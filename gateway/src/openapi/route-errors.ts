@@ -1,6 +1,6 @@
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
-import { bodySchema, takesIdempotencyKey } from '../route.ts'
+import { takesIdempotencyKey } from '../route.ts'
 import type { Route } from '../route.ts'
 
 const declared = new WeakMap<Route, ReadonlySet<ErrorCode>>()
@@ -14,7 +14,7 @@ export function declares(route: Route, code: ErrorCode): boolean {
 
 /** Every code that a route can answer with: those of its kind and its own, by status. */
 export function errorsOf(route: Route): ErrorCode[] {
-  const codes = new Set<ErrorCode>(route.errors).add('bad_request')
+  const codes = new Set<ErrorCode>(route.errors).add('bad_request').add('validation_failed')
   if (route.audience === 'vendor') {
     codes.add('unauthenticated').add('insufficient_scope').add('origin_refused')
   }
@@ -22,9 +22,7 @@ export function errorsOf(route: Route): ErrorCode[] {
   if (route.path.includes('{')) codes.add('not_found')
   if (route.method !== 'GET') {
     codes.add('unsupported_media_type').add('payload_too_large')
-    if (!route.rawBody && bodySchema(route)) codes.add('validation_failed')
   }
-  if (route.query) codes.add('validation_failed')
   if (takesIdempotencyKey(route)) codes.add('idempotency_mismatch').add('quota_exceeded')
   if (route.needsIdempotencyKey) codes.add('idempotency_key_required')
   codes.add('rate_limited').add('internal').add('unavailable')

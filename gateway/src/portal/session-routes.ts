@@ -39,7 +39,7 @@ async function signIn(
   const asker = throttle.askerAt(callerAt(request.ip))
   try {
     sessions.refuseForeignOrigin(request)
-    const { key } = validate(credentials, parseJson(request.body, false))
+    const { key } = validate(credentials, parseJson(request.body, false), 'body')
     sessions.requireKeys()
     const keyHash = hashOfKey(key)
     return { keyHash, principal: await keys.principalWith(keyHash, asker) }

@@ -42,7 +42,7 @@ export const alertRoutes: Route[] = [
     summary: 'List alerts',
     description: 'An API key of one application gets the alerts of that application.',
     scopes: ['read'],
-    query: z.object({ limit, cursor: idCursor('alrt') }),
+    query: z.strictObject({ limit, cursor: idCursor('alrt') }),
     answer: pageOf(alertSchema),
     handle: async ({ services, accountId, onlyApplicationId, query }) => {
       const { alerts, hasMore } = await services.notifier.listAlerts({

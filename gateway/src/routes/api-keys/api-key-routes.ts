@@ -47,7 +47,7 @@ export const apiKeyRoutes: Route[] = [
     summary: 'List API keys, including revoked ones',
     scopes: ['admin'],
     accountWide: true,
-    query: z.object({ limit, cursor: idCursor('key') }),
+    query: z.strictObject({ limit, cursor: idCursor('key') }),
     answer: pageOf(apiKeySchema),
     handle: async ({ services, accountId, query }) => {
       const { apiKeys, hasMore } = await services.catalog.listApiKeys({

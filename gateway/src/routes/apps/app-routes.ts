@@ -34,7 +34,7 @@ export const appRoutes: Route[] = [
     summary: 'List applications',
     description: 'An API key of one application gets only that application.',
     scopes: ['admin', 'read'],
-    query: z.object({ limit, cursor: idCursor('app') }),
+    query: z.strictObject({ limit, cursor: idCursor('app') }),
     answer: pageOf(appSchema),
     handle: async ({ services, accountId, onlyApplicationId, query }) => {
       const { applications, hasMore } = await services.catalog.listApplications({

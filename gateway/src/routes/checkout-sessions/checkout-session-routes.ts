@@ -65,7 +65,7 @@ export const checkoutSessionRoutes: Route[] = [
     summary: 'List checkout sessions',
     description: 'Filters can be combined.',
     scopes: ['read'],
-    query: z.object({
+    query: z.strictObject({
       limit,
       cursor: idCursor('cs'),
       status: z.enum(closedSets.checkoutStatus).optional(),

@@ -45,7 +45,7 @@ export const entitlementDefRoutes: Route[] = [
     tag,
     summary: 'List entitlement definitions',
     scopes: ['admin', 'read'],
-    query: z.object({ limit, cursor: idCursor('ent') }),
+    query: z.strictObject({ limit, cursor: idCursor('ent') }),
     answer: pageOf(entitlementDefSchema),
     handle: async (call) => {
       const { definitions, hasMore } = await call.services.catalog.listEntitlementDefinitions({

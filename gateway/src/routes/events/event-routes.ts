@@ -47,7 +47,7 @@ export const eventRoutes: Route[] = [
     description:
       'Use it to catch up after missed deliveries. An API key of one application gets the events of that application.',
     scopes: ['read'],
-    query: z.object({ after, limit }),
+    query: z.strictObject({ after, limit }),
     answer: z.strictObject({
       data: z.array(envelopeSchema),
       next_after: z

@@ -43,7 +43,7 @@ export const feeRoutes: Route[] = [
     summary: 'List the entries of the fee ledger',
     scopes: ['read'],
     accountWide: true,
-    query: z.object({ limit, cursor: idCursor('fee') }),
+    query: z.strictObject({ limit, cursor: idCursor('fee') }),
     answer: pageOf(feeSchema),
     handle: async ({ services, accountId, query }) => {
       const { fees, hasMore } = await services.billing.listFees({

@@ -72,7 +72,7 @@ const lastSeen = z
     return z.NEVER
   })
 
-export const listLicencesQuery = z.object({
+export const listLicencesQuery = z.strictObject({
   limit,
   cursor: idCursor('lic'),
   status: licenceStatus.optional(),

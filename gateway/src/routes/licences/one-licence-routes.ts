@@ -111,7 +111,7 @@ export const oneLicenceRoutes: Route[] = [
     tag,
     summary: 'List the history of a licence, newest first',
     scopes: ['read'],
-    query: z.object({ limit, cursor: positionCursor }),
+    query: z.strictObject({ limit, cursor: positionCursor }),
     answer: pageOf(historyEntrySchema),
     exists: findLicence,
     handle: async (call) => {
@@ -132,7 +132,7 @@ export const oneLicenceRoutes: Route[] = [
     tag,
     summary: 'List the activations of a licence, newest first',
     scopes: ['read'],
-    query: z.object({ limit, cursor: idCursor('act') }),
+    query: z.strictObject({ limit, cursor: idCursor('act') }),
     answer: pageOf(vendorActivationSchema),
     exists: findLicence,
     handle: async (call) => {

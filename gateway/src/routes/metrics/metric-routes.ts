@@ -12,7 +12,7 @@ const steps = ['day', 'hour'] as const
 const mostDays = { day: 366, hour: 7 }
 
 const query = z
-  .object({
+  .strictObject({
     metric: z.enum(metrics),
     from: day.describe('The first day (UTC).'),
     to: day.describe('The last day (UTC), inclusive.'),

@@ -49,7 +49,7 @@ export const paymentRoutes: Route[] = [
     tag: 'Payments and fees',
     summary: 'List payments',
     scopes: ['read'],
-    query: z.object({
+    query: z.strictObject({
       limit,
       cursor: idCursor('pay'),
       licence: z.string().describe('A licence’s id.').optional(),

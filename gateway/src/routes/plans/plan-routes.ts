@@ -44,7 +44,7 @@ export const planRoutes: Route[] = [
     tag,
     summary: 'List plans',
     scopes: ['admin', 'read'],
-    query: z.object({ limit, cursor: idCursor('pln'), status: planStatus.optional() }),
+    query: z.strictObject({ limit, cursor: idCursor('pln'), status: planStatus.optional() }),
     answer: pageOf(planSchema),
     handle: async (call) => {
       const { plans, hasMore } = await call.services.catalog.listPlans({

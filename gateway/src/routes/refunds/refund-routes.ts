@@ -47,7 +47,7 @@ export const refundRoutes: Route[] = [
     tag: 'Payments and fees',
     summary: 'List refunds and chargebacks',
     scopes: ['read'],
-    query: z.object({
+    query: z.strictObject({
       limit,
       cursor: idCursor('rfd'),
       licence: z.string().describe('A licence’s id.').optional(),

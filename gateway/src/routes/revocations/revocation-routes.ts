@@ -58,7 +58,7 @@ export const revocationRoutes: Route[] = [
     description:
       'The list is signed, cacheable and at most 2 seconds old. Send `since` to get only the licences added after a version. An answer has at most 1,048,576 licences: if there are more, it is the list of an earlier `version`, and the next request continues from there. If too many long lists are being sent, the answer is 503 with `Retry-After`.',
     audience: 'product',
-    query: z.object({ since: since.optional() }),
+    query: z.strictObject({ since: since.optional() }),
     answer: revocationsSchema,
     alsoAnswers: { 304: 'Nothing changed since the `ETag` in `If-None-Match`.' },
     answerHeaders: { ETag: 'Identifies this state of the list.' },

@@ -103,7 +103,7 @@ export const saleEventRoutes: Route[] = [
     summary: 'List sales of another shop, latest report first',
     description: '`since` and `until` filter by `occurred_at`. Filters can be combined.',
     scopes: ['read'],
-    query: z.object({
+    query: z.strictObject({
       limit,
       cursor: idCursor('sale'),
       status: z.enum(closedSets.saleStatus).optional(),

@@ -28,7 +28,7 @@ export const searchRoutes: Route[] = [
     description:
       'Searches by licence id, licence key, legacy key, activation, charge, checkout session, sale, host, or the beginning of a customer reference. Returns at most 20 licences, exact matches first.',
     scopes: ['read'],
-    query: z.object({ q }),
+    query: z.strictObject({ q }),
     answer: z.strictObject({
       data: z.array(
         z.strictObject({

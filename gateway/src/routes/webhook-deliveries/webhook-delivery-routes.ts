@@ -53,7 +53,7 @@ export const webhookDeliveryRoutes: Route[] = [
     summary: 'List webhook deliveries',
     description: 'Filters can be combined.',
     scopes: ['admin', 'read'],
-    query: z.object({
+    query: z.strictObject({
       limit,
       cursor: idCursor('dlv'),
       endpoint: storableText.optional().describe('An endpoint’s id.'),
@@ -101,7 +101,7 @@ export const webhookDeliveryRoutes: Route[] = [
     tag,
     summary: 'List the attempts of a webhook delivery, newest first',
     scopes: ['admin', 'read'],
-    query: z.object({ limit, cursor: positionCursor }),
+    query: z.strictObject({ limit, cursor: positionCursor }),
     answer: pageOf(attemptSchema),
     exists: findDelivery,
     handle: async (call) => {

@@ -63,7 +63,7 @@ export const webhookEndpointRoutes: Route[] = [
     tag,
     summary: 'List webhook endpoints, including disabled ones',
     scopes: ['admin', 'read'],
-    query: z.object({ limit, cursor: idCursor('whe') }),
+    query: z.strictObject({ limit, cursor: idCursor('whe') }),
     answer: pageOf(webhookEndpointSchema),
     handle: async (call) => {
       const { endpoints, hasMore } = await call.services.notifier.listEndpoints({
