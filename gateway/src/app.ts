@@ -74,7 +74,7 @@ const longestParam = 65_536
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
   const gate: Gate = {
     services: deps.services,
-    keys: new ApiKeys(deps.services.catalog),
+    keys: new ApiKeys(deps.services),
     applications: new Applications(deps.services.catalog),
     throttle: new Throttle(deps.limits),
     sessions: new Sessions(deps.sessionKeys, deps.publicUrl),

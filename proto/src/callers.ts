@@ -73,6 +73,7 @@ export const grants: Readonly<Record<Caller, readonly Grant[]>> = {
       'freeActivation',
       'searchLicences',
       'getApplicationDays',
+      'checkCatalog',
       'updateLicence',
       'suspendLicence',
       'reactivateLicence',

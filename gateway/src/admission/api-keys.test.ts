@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import { PrincipalSchema } from '@licensing/proto/catalog'
+import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hashOf, startGateway } from '../testing/gateway.ts'
@@ -25,16 +26,79 @@ test('a revoked key is refused within 2 seconds', async () => {
   })
 })
 
-test('while the catalog is unavailable a key that was valid is still accepted, and an unknown one is 503', async () => {
+test('while the catalog is down a key that was valid is still accepted, and an unknown one is 503', async () => {
   await using gateway = await startGateway()
   gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
   expect((await gateway.api.get('/v1/events')).status).toBe(200)
   await gateway.endCatalog()
-  const until = Date.now() + 2_500
+  const until = Date.now() + 5_000
   while (Date.now() < until) expect((await gateway.api.get('/v1/events')).status).toBe(200)
   const unknown = await gateway.api.get('/v1/events', { key: `lsk_${'0'.repeat(50)}` })
   expect(unknown.status).toBe(503)
   expect(unknown.headers.get('retry-after')).toBeTruthy()
+})
+
+test.each([
+  ['is silent', (proxy: FaultyProxy) => proxy.hold()],
+  ['is cut', (proxy: FaultyProxy) => proxy.refuse()],
+  ['is slow by 3 seconds', (proxy: FaultyProxy) => proxy.delay(3_000)],
+])(
+  'while the connection of one gateway to the catalog %s, a revoked key is refused within 2 seconds, and another is 503',
+  async (_how, disturb) => {
+    await using gateway = await startGateway()
+    gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+    const revoked = gateway.keyWith(['read'])
+    const get = (key: string) => gateway.api.get<{ code: string }>('/v1/events', { key })
+    for (const key of [revoked, gateway.apiKey]) expect((await get(key)).status).toBe(200)
+    disturb(gateway.toCatalog)
+    gateway.keys.delete(hashOf(revoked))
+    const revokedAt = performance.now()
+    const accepted: number[] = []
+    while (performance.now() < revokedAt + 6_000) {
+      const sentAfterMs = performance.now() - revokedAt
+      const { status } = await get(revoked)
+      if (status === 200) accepted.push(sentAfterMs)
+      else expect([401, 503]).toContain(status)
+    }
+    expect(Math.max(0, ...accepted)).toBeLessThan(2_000)
+    const other = await get(gateway.apiKey)
+    expect([other.status, other.body.code]).toEqual([503, 'unavailable'])
+    expect(other.headers.get('retry-after')).toMatch(/^[1-9]/)
+    gateway.toCatalog.flow()
+    await eventually(async () => expect((await get(gateway.apiKey)).status).toBe(200))
+    await eventually(async () => expect((await get(revoked)).status).toBe(401))
+  },
+)
+
+test('while the catalog answers that its database is unavailable, a key is accepted for 2 seconds and then 503', async () => {
+  await using gateway = await startGateway()
+  gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+  expect((await gateway.api.get('/v1/events')).status).toBe(200)
+  const sinceMs = performance.now()
+  const unavailable = async () => {
+    throw new ServiceError('unavailable', 'the database is unavailable')
+  }
+  Object.assign(gateway.answers.catalog, { authenticateKey: unavailable, authenticateKeys: unavailable })
+  const status = await eventually(async () => {
+    const answer = await gateway.api.get('/v1/events')
+    expect(answer.status).not.toBe(200)
+    return answer.status
+  })
+  expect(status).toBe(503)
+  // Not before: a short outage is not noticed.
+  expect(performance.now() - sinceMs).toBeGreaterThan(1_000)
+})
+
+test('a key that was refused is not accepted again while the catalog is down', async () => {
+  await using gateway = await startGateway()
+  gateway.answers.notifier.listEvents = async () => ({ envelopes: [], nextAfter: 0n })
+  const key = gateway.keyWith(['read'])
+  const status = async () => (await gateway.api.get('/v1/events', { key })).status
+  expect(await status()).toBe(200)
+  gateway.keys.delete(hashOf(key))
+  await eventually(async () => expect(await status()).toBe(401))
+  await gateway.endCatalog()
+  await eventually(async () => expect(await status()).toBe(503))
 })
 
 test('the name of the scheme counts in any case, and nothing but one token follows it', async () => {
@@ -167,6 +231,6 @@ test('a catalog of the release before, which knows no AuthenticateKeys, is asked
     lookups.lookUp(hashOfFirst(1), asker),
     lookups.lookUp(hashOfFirst(2), asker),
   ])
-  expect(known).toMatchObject({ keyId: 'key_1' })
+  expect(known).toMatchObject({ principal: { keyId: 'key_1' } })
   expect(unknown).toBeUndefined()
 })

@@ -4,90 +4,120 @@ import { readMember } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
-import type { Asker } from './key-lookups.ts'
+import { CatalogOutage } from './catalog-outage.ts'
+import type { Asker, FoundKey } from './key-lookups.ts'
 import { KeyLookups } from './key-lookups.ts'
 import { bearerOf } from './bearer.ts'
 
-interface Entry {
-  principal: Principal
-  /** When the answer was asked for, not when it came: what was revoked since is not in it. */
-  askedMs: number
-  /** Until when it is served without asking, where the catalog was found to be unavailable. */
-  waitUntilMs: number
-}
-
-/** A revoked key is refused everywhere within 2 seconds: half of that for the cache, the rest for the question. */
+/** After so long catalog is asked again. */
 const freshMs = 1_000
-const askMs = 900
-/** How long a key that was valid is still accepted while the catalog is unavailable. */
-const staleMs = 5 * 60_000
-const askAgainMs = 1_000
+/** A revoked key is refused everywhere within 2 seconds: an older answer says nothing. */
+const provenMs = 2_000
+/** The first question may go to a replica that does not answer. The second goes to the next replica. */
+const askMs = [500, 1_000]
+/** How long a key that was valid is accepted while catalog is down. */
+const outageMs = 5 * 60_000
 const mostKeys = 10_000
 
-/** Who calls: API keys looked up in the catalog by their hash, each at most once a second. */
+/**
+ * Who calls: API keys looked up in catalog by their hash, each at most once a second. A key that catalog has not confirmed
+ * in the last 2 seconds is accepted only while catalog is down for all (docs/decisions/0026-keys-are-confirmed.md).
+ */
 export class ApiKeys {
   readonly #authenticateKey: Services['catalog']['authenticateKey']
+  readonly #outage: CatalogOutage
   readonly #lookups: KeyLookups
-  readonly #known = new LRUCache<string, Entry>({ max: mostKeys })
+  readonly #known = new LRUCache<string, FoundKey>({ max: mostKeys })
   readonly #refused = new LRUCache<string, true>({ max: mostKeys, ttl: freshMs })
   readonly #asked = new Map<string, { sinceMs: number; answer: Promise<Principal> }>()
 
-  constructor(catalog: Pick<Services['catalog'], 'authenticateKey' | 'authenticateKeys'>) {
-    this.#authenticateKey = catalog.authenticateKey
-    this.#lookups = new KeyLookups(catalog)
+  constructor(services: Pick<Services, 'catalog' | 'licensing'>) {
+    this.#authenticateKey = services.catalog.authenticateKey
+    this.#lookups = new KeyLookups(services.catalog)
+    this.#outage = new CatalogOutage(services)
   }
 
-  /** @throws ServiceError `unauthenticated`, or `unavailable` where nobody can tell */
+  /** @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now */
   principalOf(authorization: string | undefined, asker: Asker): Principal | Promise<Principal> {
     return this.principalWith(hashOfKey(bearerOf(authorization)), asker)
   }
 
   /**
    * @param keyHash from `hashOfKey`
-   * @throws ServiceError `unauthenticated`, or `unavailable` where nobody can tell
+   * @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now
    */
   principalWith(keyHash: string, asker: Asker): Principal | Promise<Principal> {
     const entry = this.#known.get(keyHash)
-    const nowMs = Date.now()
-    if (entry && (nowMs - entry.askedMs < freshMs || nowMs < entry.waitUntilMs)) return entry.principal
+    if (entry && ageOf(entry) < freshMs) return entry.principal
+    if (entry && ageOf(entry) < outageMs && this.#outage.isKnown()) return entry.principal
     if (this.#refused.has(keyHash)) throw refusal()
     return this.#askOnce(keyHash, asker)
   }
 
   // A question that has been under way for long may have been answered before a revocation: it is not waited for.
   #askOnce(keyHash: string, asker: Asker): Promise<Principal> {
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     const asked = this.#asked.get(keyHash)
     if (asked && nowMs - asked.sinceMs < freshMs) return asked.answer
-    const answer = this.#ask(keyHash, nowMs, asker).finally(() => {
-      if (this.#asked.get(keyHash)?.answer === answer) this.#asked.delete(keyHash)
-    })
+    const asking = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, asker)
+    const answer = asking
+      .catch((error: unknown) => this.#refuse(keyHash, error))
+      .finally(() => {
+        if (this.#asked.get(keyHash)?.answer === answer) this.#asked.delete(keyHash)
+      })
     this.#asked.set(keyHash, { sinceMs: nowMs, answer })
     return answer
   }
 
-  async #ask(keyHash: string, askedMs: number, asker: Asker): Promise<Principal> {
-    try {
-      const principal = this.#known.has(keyHash)
-        ? await this.#authenticateKey({ keyHash: Buffer.from(keyHash, 'base64') }, { timeoutMs: askMs })
-        : await this.#lookups.lookUp(keyHash, asker)
-      if (!principal) throw refusal()
-      for (const scope of principal.scopes) readMember('scope', scope)
-      this.#known.set(keyHash, { principal, askedMs, waitUntilMs: 0 })
-      return principal
-    } catch (error) {
-      if (!(error instanceof ServiceError)) throw error
-      if (error.code === 'unauthenticated' || error.code === 'not_found') {
-        this.#known.delete(keyHash)
-        this.#refused.set(keyHash, true)
-        throw refusal()
-      }
-      const entry = this.#known.get(keyHash)
-      if (error.code !== 'unavailable' || !entry || askedMs - entry.askedMs > staleMs) throw error
-      entry.waitUntilMs = Math.min(Date.now() + askAgainMs, entry.askedMs + staleMs)
-      return entry.principal
-    }
+  async #lookUp(keyHash: string, asker: Asker): Promise<Principal> {
+    const found = await this.#lookups.lookUp(keyHash, asker)
+    if (!found) throw refusal()
+    if (ageOf(found) >= provenMs)
+      throw new ServiceError('unavailable', 'the API key could not be checked in time')
+    return this.#remember(keyHash, found)
   }
+
+  async #confirm(keyHash: string): Promise<Principal> {
+    let unanswered: unknown
+    for (const timeoutMs of askMs) {
+      try {
+        const askedMs = performance.now()
+        const request = { keyHash: Buffer.from(keyHash, 'base64') }
+        const principal = await this.#authenticateKey(request, { timeoutMs })
+        return this.#remember(keyHash, { principal, askedMs })
+      } catch (error) {
+        if (!(error instanceof ServiceError) || error.code !== 'unavailable') throw error
+        unanswered = error
+      }
+      const asking = this.#outage.ask()
+      const entry = this.#known.get(keyHash)
+      if (entry && ageOf(entry) < provenMs) return entry.principal
+      if (entry && ageOf(entry) < outageMs && (await asking)) return entry.principal
+    }
+    throw unanswered
+  }
+
+  #remember(keyHash: string, found: FoundKey): Principal {
+    for (const scope of found.principal.scopes) readMember('scope', scope)
+    // A question that was asked later has been answered with a refusal.
+    if (this.#refused.has(keyHash)) throw refusal()
+    this.#known.set(keyHash, found)
+    return found.principal
+  }
+
+  #refuse(keyHash: string, error: unknown): never {
+    const isRefused =
+      error instanceof ServiceError && (error.code === 'unauthenticated' || error.code === 'not_found')
+    if (!isRefused) throw error
+    this.#known.delete(keyHash)
+    this.#refused.set(keyHash, true)
+    throw refusal()
+  }
+}
+
+/** From when catalog was asked, not from when it answered: a revocation since then is not in the answer. */
+function ageOf({ askedMs }: FoundKey): number {
+  return performance.now() - askedMs
 }
 
 /**

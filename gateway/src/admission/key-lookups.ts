@@ -12,9 +12,16 @@ export interface Asker {
   isLimited: boolean
 }
 
+/** A key that is in force. */
+export interface FoundKey {
+  principal: Principal
+  /** When catalog was asked, on the monotonic clock. */
+  askedMs: number
+}
+
 interface Waiting {
   keyHash: string
-  resolve: (principal: Principal | undefined) => void
+  resolve: (found: FoundKey | undefined) => void
   reject: (error: unknown) => void
 }
 
@@ -43,7 +50,7 @@ export class KeyLookups {
    * @returns undefined where there is no such key in force
    * @throws ServiceError `rate_limited` where too many wait already, `unavailable` where catalog cannot be asked
    */
-  lookUp(keyHash: string, { caller, isLimited }: Asker): Promise<Principal | undefined> {
+  lookUp(keyHash: string, { caller, isLimited }: Asker): Promise<FoundKey | undefined> {
     return (isLimited ? this.#limited : this.#usual).add(caller, keyHash)
   }
 }
@@ -61,7 +68,7 @@ class Lane {
     this.#pauseMs = pauseMs
   }
 
-  add(caller: string, keyHash: string): Promise<Principal | undefined> {
+  add(caller: string, keyHash: string): Promise<FoundKey | undefined> {
     const own = this.#callers.get(caller) ?? []
     if (own.length >= mostWaitingOfCaller || this.#waiting >= mostWaiting) {
       throw new ServiceError(
@@ -84,8 +91,12 @@ class Lane {
     while (this.#waiting > 0) {
       const batch = this.#take()
       try {
+        const askedMs = performance.now()
         const answers = await this.#ask(batch.map(({ keyHash }) => keyHash))
-        batch.forEach(({ resolve }, at) => resolve(answers[at]))
+        batch.forEach(({ resolve }, at) => {
+          const principal = answers[at]
+          resolve(principal && { principal, askedMs })
+        })
       } catch (error) {
         for (const { reject } of batch) reject(error)
       }

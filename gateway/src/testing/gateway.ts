@@ -1,5 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
+import { connectTo } from '@licensing/grpc/client'
 import { implement, serve } from '@licensing/grpc/server'
 import type { Handlers } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
@@ -14,6 +15,8 @@ import { ProductService } from '@licensing/proto/products'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { apiClient } from '@licensing/test-support/api-client'
 import type { ApiClient } from '@licensing/test-support/api-client'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
+import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { hash, randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -58,6 +61,8 @@ export interface TestGateway extends AsyncDisposable {
   readonly keys: Map<string, KnownKey>
   /** A new key that the catalog knows. */
   keyWith(scopes: Scope[], applicationId?: string): string
+  /** The gateway's own connection to the catalog. */
+  readonly toCatalog: FaultyProxy
   /** Ends the catalog: every call of it fails as when the process is down. */
   endCatalog(): Promise<void>
 }
@@ -132,8 +137,12 @@ export async function startGateway(
   )
   const billing = await listen(standIn(BillingService, answers.billing, calls))
   const notifier = await listen(standIn(NotifierService, answers.notifier, calls))
+  const toCatalog = started.use(await startFaultyProxy(`127.0.0.1:${catalog.port}`))
+  const direct = connectTo(CatalogService, `127.0.0.1:${catalog.port}`)
+  started.defer(() => direct.close())
+  answers.licensing.checkCatalog = async () => ({ isDown: await direct.isDown(200) })
   const services = connectServices({
-    catalog: `127.0.0.1:${catalog.port}`,
+    catalog: toCatalog.address,
     licensing: `127.0.0.1:${licensing.port}`,
     billing: `127.0.0.1:${billing.port}`,
     notifier: `127.0.0.1:${notifier.port}`,
@@ -178,6 +187,7 @@ export async function startGateway(
     apiKey,
     keys,
     keyWith,
+    toCatalog,
     endCatalog: () => catalog.stop(),
     async [Symbol.asyncDispose]() {
       await running.disposeAsync()

@@ -8,7 +8,7 @@ import type {
   MessageShape,
 } from '@bufbuild/protobuf'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
-import { Client, credentials, Metadata } from '@grpc/grpc-js'
+import { Client, credentials, Metadata, status as Status } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
@@ -54,6 +54,8 @@ export interface Connection<S extends DescService> {
   calls: ServiceClient<S>
   /** Asks the server's gRPC health: resolves when it serves, rejects when it does not or after `timeoutMs` milliseconds. */
   serving(timeoutMs: number): Promise<void>
+  /** Whether no server of the name accepts a connection. A server that accepts one and stays silent is not down. */
+  isDown(timeoutMs: number): Promise<boolean>
   close(): void
 }
 
@@ -94,8 +96,21 @@ export function connectTo<S extends DescService>(
   return {
     calls: calls as ServiceClient<S>,
     serving: (timeoutMs) => checkHealth(client, timeoutMs),
+    isDown: (timeoutMs) => isDown(client, timeoutMs),
     close: () => client.close(),
   }
+}
+
+async function isDown(client: Client, timeoutMs: number): Promise<boolean> {
+  // The first attempt may fail because a connection ended just then; the second waits for the next connection.
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    const error = await checkHealth(client, timeoutMs).then(
+      () => undefined,
+      (thrown: Partial<GrpcError>) => thrown,
+    )
+    if (error?.code !== Status.UNAVAILABLE) return false
+  }
+  return true
 }
 
 function checkHealth(client: Client, timeoutMs: number): Promise<void> {

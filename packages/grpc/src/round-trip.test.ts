@@ -3,6 +3,7 @@ import { requestContext, withRequestContext } from '@licensing/process/context'
 import { createLogger } from '@licensing/process/log'
 import { ProductService } from '@licensing/proto/products'
 import { Client, credentials } from '@grpc/grpc-js'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { callContext } from './call-context.ts'
@@ -252,4 +253,28 @@ test('the standard health service follows the process: serving, then not', async
   well = false
   await eventually(async () => (await check()) === 2)
   client.close()
+})
+
+test('a server is down if it accepts no connection, and not if it is silent, not ready or cut off for a moment', async () => {
+  const health = new Health()
+  let isReady = true
+  health.add('database', () => {
+    if (!isReady) throw new Error('unavailable')
+  })
+  await using given = await givenServer({}, 0, health)
+  await using proxy = await startFaultyProxy(`127.0.0.1:${given.port}`)
+  const connection = connectTo(ProductService, proxy.address)
+  expect(await connection.isDown(1_000)).toBe(false)
+  proxy.hold()
+  expect(await connection.isDown(100)).toBe(false)
+  proxy.flow()
+  proxy.reset()
+  expect(await connection.isDown(1_000)).toBe(false)
+  isReady = false
+  expect(await connection.isDown(1_000)).toBe(false)
+  proxy.refuse()
+  await eventually(async () => expect(await connection.isDown(1_000)).toBe(true))
+  proxy.flow()
+  await eventually(async () => expect(await connection.isDown(1_000)).toBe(false))
+  connection.close()
 })

@@ -53,6 +53,7 @@ test('every RPC of every service names an account in its request, or is one of t
     'events.v1.DeadLettersService/DiscardDeadLetter',
     'events.v1.DeadLettersService/ListDeadLetters',
     'events.v1.DeadLettersService/RetryDeadLetters',
+    'licensing.v1.LicensingService/CheckCatalog',
     'licensing.v1.LicensingService/CountActiveLicences',
     'licensing.v1.ProductService/Activate',
     'licensing.v1.ProductService/CheckActivation',

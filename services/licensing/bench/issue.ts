@@ -40,6 +40,7 @@ const issue = licenceIssuer({
   snapshots,
   outbox,
   catalog: catalog.calls,
+  isCatalogDown: async () => true,
   patience: createPatience(),
   log: createLogger('bench'),
 })

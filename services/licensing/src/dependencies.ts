@@ -16,5 +16,7 @@ export interface LicensingDependencies {
   /** For what may meet the locks of an archive. */
   patience: Patience
   catalog: ServiceClient<typeof CatalogService>
+  /** Whether no process of catalog accepts a connection. */
+  isCatalogDown: () => Promise<boolean>
   log: Logger
 }

@@ -40,6 +40,7 @@ export interface LicensingOptions {
   log: Logger
   health: Health
   catalog: LicensingDependencies['catalog']
+  isCatalogDown: LicensingDependencies['isCatalogDown']
   encryptionKeys: EncryptionKeys
   tokens: ProductDependencies['tokens']
   sweepIntervalMs: number
@@ -59,7 +60,8 @@ export interface Licensing {
 
 /** Everything of licensing but its connections and the server of its RPCs. Its database is migrated. */
 export function startLicensing(options: LicensingOptions): Licensing {
-  const { sql, lists, nats, log, catalog, tokens, streamReplicas, now = () => new Date() } = options
+  const { sql, lists, nats, log, catalog, isCatalogDown, tokens, streamReplicas } = options
+  const { now = () => new Date() } = options
   const relay = startRelay({
     sql,
     nats,
@@ -71,7 +73,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const outbox = createOutbox(sql, () => relay.wake())
   const snapshots = createSnapshots(sql)
   const patience = createPatience()
-  const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, log }
+  const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, isCatalogDown, log }
   const { encryptionKeys: encryption } = options
   const kept = keptSeconds(tokens.lifeSeconds)
   const lookupConnection = oneConnection(sql)

@@ -14,6 +14,8 @@ import { startLicensing } from './licensing.ts'
 import { licensingMigrations } from './migrations.ts'
 import { connectPools } from './pools.ts'
 
+const catalogCheckMs = 200
+
 await runProcess(
   'licensing',
   () => readConfig(licensingConfig),
@@ -41,6 +43,7 @@ await runProcess(
       log,
       health,
       catalog: catalog.calls,
+      isCatalogDown: () => catalog.isDown(catalogCheckMs),
       encryptionKeys: parseEncryptionKeys(config.ENCRYPTION_KEY),
       tokens: {
         issuer: config.TOKEN_ISSUER,

@@ -19,8 +19,8 @@ export async function revokeApiKey(
 }
 
 /**
- * Revokes a key. No event reports it: a gateway believes what it knows of a key for a second (decisions 2: refused
- * everywhere within 2 seconds).
+ * Revokes a key. No event reports it: a gateway asks about a key each second, and an answer counts for 2 seconds
+ * (decisions 2: refused everywhere within 2 seconds).
  *
  * @returns whether there is such a key
  */

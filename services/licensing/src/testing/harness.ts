@@ -104,6 +104,7 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
     log,
     health,
     catalog: catalog.calls,
+    isCatalogDown: () => catalog.isDown(1_000),
     encryptionKeys: parseEncryptionKeys(settings.encryptionKey),
     tokens: settings.tokens,
     // After the round at their start they leave the tables to the test.

@@ -1,0 +1,104 @@
+import { apiClient } from '@licensing/test-support/api-client'
+import { startFaultyProxy } from '@licensing/test-support/faulty-proxy'
+import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
+import { freePort } from '@licensing/local-servers/ports'
+import { eventually } from '@licensing/test-support/poll'
+import { startService } from '@licensing/test-support/process'
+import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { expect, test } from 'vitest'
+
+interface Key {
+  id: string
+  key: string
+}
+
+/** A stack with a second gateway, whose connection to catalog can be disturbed. */
+async function givenTwoGateways() {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const stack = started.use(await startStack())
+  const { environment } = stack.processes.gateway[0]!
+  const toCatalog = started.use(await startFaultyProxy(environment['CATALOG_ADDRESS']!))
+  const gateway = started.use(
+    await startService(
+      'gateway',
+      {
+        ...environment,
+        HTTP_ADDRESS: `127.0.0.1:${await freePort()}`,
+        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        CATALOG_ADDRESS: toCatalog.address,
+      },
+      folder.path,
+      { name: 'second-gateway' },
+    ),
+  )
+  const running = started.move()
+  return {
+    stack,
+    toCatalog,
+    second: apiClient(gateway.operationsUrl, stack.apiKey),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+async function givenKey({ api }: Stack): Promise<Key> {
+  const made = await api.post<Key>('/v1/api-keys', { body: { name: 'leaked', scopes: ['read'] } })
+  expect(made.status).toBe(201)
+  return made.body
+}
+
+test('a revoked key is refused within 2 seconds by a gateway that catalog answers not at all, or too late', async () => {
+  await using given = await givenTwoGateways()
+  const { stack, second, toCatalog } = given
+  const faults: [string, (proxy: FaultyProxy) => void][] = [
+    ['silent', (proxy) => proxy.hold()],
+    ['cut', (proxy) => proxy.refuse()],
+    ['slow by 3 seconds', (proxy) => proxy.delay(3_000)],
+  ]
+  for (const [fault, disturb] of faults) {
+    const { id, key } = await givenKey(stack)
+    const get = async () => (await second.get('/v1/events', { key })).status
+    await eventually(async () => expect(await get()).toBe(200))
+    disturb(toCatalog)
+    expect((await stack.api.delete(`/v1/api-keys/${id}`)).status).toBe(204)
+    const revokedAt = performance.now()
+    let lastAcceptedMs = 0
+    const seen = new Set<number>()
+    while (performance.now() < revokedAt + 6_000) {
+      const sentAfterMs = performance.now() - revokedAt
+      const status = await get()
+      if (status === 200) lastAcceptedMs = sentAfterMs
+      seen.add(status)
+    }
+    expect(lastAcceptedMs, fault).toBeLessThan(2_000)
+    expect([...seen].filter((status) => ![200, 401, 503].includes(status))).toEqual([])
+    toCatalog.flow()
+    await eventually(async () => expect(await get()).toBe(401))
+    await eventually(async () => expect((await second.get('/v1/account')).status).toBe(200))
+  }
+})
+
+test('licences are issued through a gateway while catalog is down', async () => {
+  await using stack = await startStack()
+  const plan = await stack.api.post<{ id: string }>(`/v1/apps/${stack.appId}/plans`, {
+    body: { name: 'Pro', code: 'pro' },
+  })
+  const issue = async (reference: string) => {
+    const answer = await stack.api.post(`/v1/apps/${stack.appId}/licences`, {
+      body: { plan_id: plan.body.id, external_ref: reference },
+      headers: { 'idempotency-key': reference },
+    })
+    return answer.status
+  }
+  expect(await issue('before')).toBe(201)
+  const [catalog] = stack.processes.catalog
+  await catalog!.kill()
+  const endsAt = performance.now() + 10_000
+  for (let at = 0; performance.now() < endsAt; at += 1) expect(await issue(`during-${at}`)).toBe(201)
+  await catalog!.start()
+  await catalog!.untilReady()
+  const made = await eventually(() => givenKey(stack))
+  expect((await stack.api.get('/v1/events', { key: made.key })).status).toBe(200)
+})
