@@ -43,7 +43,7 @@ export interface RelayOptions {
 }
 
 // Finds what other replicas committed and did not publish, because they died.
-const pollMs = 1_000
+const pollMs = 5_000
 // Another relay at work may have read before the latest commit, so this one looks again soon.
 const busyMs = 5
 // Accounts take turns: each gets so many events into a look, and looks with events left over are so far apart. An account

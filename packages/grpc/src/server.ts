@@ -4,6 +4,7 @@ import { Metadata, Server, ServerCredentials, status as Status } from '@grpc/grp
 import type {
   sendUnaryData,
   ServerUnaryCall,
+  ServerWritableStream,
   ServiceDefinition,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js'
@@ -12,7 +13,7 @@ import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { contextFrom, inSpan } from '@licensing/process/telemetry'
 import { SpanKind } from '@opentelemetry/api'
-import { HealthImplementation } from 'grpc-health-check'
+import { service as healthService } from 'grpc-health-check'
 import { randomUUID } from 'node:crypto'
 import { Histogram } from 'prom-client'
 import type { CheckCaller } from './callers.ts'
@@ -64,9 +65,6 @@ const durations = new Histogram({
 
 // The most that any call gets, in milliseconds.
 const longestCallMs = 60_000
-const healthPollMs = 1_000
-// A process that is about to be ready says so at once: others wait for it.
-const unreadyPollMs = 100
 
 /**
  * Binds handlers to a service descriptor. A request that leaves an account or application id empty, which its contract
@@ -203,8 +201,7 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
   })
   const implementations = options.services.map((service) => service(settings))
   for (const { definition, handlers } of implementations) server.addService(definition, handlers)
-  const reported = new HealthImplementation({ '': 'NOT_SERVING' })
-  reported.addToServer(server)
+  addHealth(server, ['', ...implementations.map(({ name }) => name)], options.health)
 
   const port = await new Promise<number>((resolve, reject) => {
     const { host, port } = options.address
@@ -213,26 +210,9 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
       else resolve(bound)
     })
   })
-  const report = async () => {
-    const { ready } = await options.health.check()
-    for (const name of ['', ...implementations.map((implementation) => implementation.name)]) {
-      reported.setStatus(name, ready ? 'SERVING' : 'NOT_SERVING')
-    }
-    return ready
-  }
-  let timer: NodeJS.Timeout | undefined
-  let stopped = false
-  const follow = async () => {
-    const ready = await report()
-    if (!stopped) timer = setTimeout(() => void follow(), ready ? healthPollMs : unreadyPollMs)
-  }
-  await follow()
   return {
     port,
     async stop() {
-      stopped = true
-      clearTimeout(timer)
-      await report()
       await new Promise<void>((resolve) => {
         const force = setTimeout(() => server.forceShutdown(), 10_000)
         server.tryShutdown(() => {
@@ -242,4 +222,20 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
       })
     },
   }
+}
+
+/** The standard health service. The process is looked at when it is asked about; nobody here watches a status. */
+function addHealth(server: Server, names: string[], health: Health): void {
+  server.addService(healthService, {
+    check: (call: ServerUnaryCall<{ service: string }, unknown>, callback: sendUnaryData<unknown>) => {
+      if (!names.includes(call.request.service)) {
+        callback({ code: Status.NOT_FOUND, details: 'there is no such service' })
+        return
+      }
+      void health.check().then(({ ready }) => callback(null, { status: ready ? 'SERVING' : 'NOT_SERVING' }))
+    },
+    watch: (call: ServerWritableStream<unknown, unknown>) => {
+      call.emit('error', { code: Status.UNIMPLEMENTED, details: 'ask with Check' })
+    },
+  })
 }

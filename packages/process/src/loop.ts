@@ -2,12 +2,14 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface LoopOptions {
   /**
-   * One round. It may answer when the next one follows, in milliseconds (0: at once), or that there is no more to do;
-   * the signal aborts when the loop is stopped.
+   * One round. It may answer when the next one follows, in milliseconds (0: at once), that it found nothing (`idle`), or
+   * that there is no more to do (`done`); the signal aborts when the loop is stopped.
    */
-  work: (signal: AbortSignal) => Promise<number | 'done' | void>
+  work: (signal: AbortSignal) => Promise<number | 'idle' | 'done' | void>
   /** Milliseconds from one round to the next, where the round does not say. */
   everyMs: number
+  /** The pause doubles with each round that finds nothing, up to this; `wake` ends that. `everyMs` if absent. */
+  idleMs?: number
   /** Reports a failure: the first of an outage; of other failures in a row the 1st, 2nd, 4th, 8th… */
   failed: (error: unknown) => void
   /** Whether an error means that what the work depends on, such as the database, is unavailable. */
@@ -34,8 +36,11 @@ export class Loop {
   readonly #inOwnContext = AsyncLocalStorage.snapshot()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
+  /** When `wakeIn` was to wake it, asked for during a round. */
+  #wakeAt = Number.POSITIVE_INFINITY
   #running: Promise<void> | undefined
   #failures = 0
+  #idleRounds = 0
   #isOut = false
   #isWoken = false
   #isStarted = false
@@ -55,14 +60,18 @@ export class Loop {
   /** There may be something to do. Does not shorten the pause after a failure. */
   wake(): void {
     if (!this.#isActive()) return
+    this.#idleRounds = 0
     if (this.#running) this.#isWoken = true
     else if (this.#failures === 0) this.#run()
   }
 
-  /** Like `wake` in so many milliseconds, where the next round is later than that. Not heeded during a round. */
+  /** Like `wake` in so many milliseconds, if the next round is later than that. */
   wakeIn(ms: number): void {
-    if (!this.#isActive() || this.#running || this.#failures > 0) return
-    if (performance.now() + ms < this.#dueAt) this.#arm(Math.max(0, ms))
+    if (!this.#isActive()) return
+    this.#idleRounds = 0
+    const at = performance.now() + ms
+    if (this.#running) this.#wakeAt = Math.min(this.#wakeAt, at)
+    else if (this.#failures === 0 && at < this.#dueAt) this.#arm(Math.max(0, ms))
   }
 
   /** Resolves when the round at work has ended; none follows. */
@@ -87,8 +96,10 @@ export class Loop {
     this.#running = undefined
     if (next === 'done') this.#stopped.abort()
     if (next === 'done' || !this.#isActive()) return
-    if (next === 0 || (this.#isWoken && this.#failures === 0)) this.#run()
-    else this.#arm(next)
+    if (next === 0 || (this.#isWoken && this.#failures === 0)) return this.#run()
+    const wakeInMs = this.#failures === 0 ? Math.max(0, this.#wakeAt - performance.now()) : next
+    this.#wakeAt = Number.POSITIVE_INFINITY
+    this.#arm(Math.min(next, wakeInMs))
   }
 
   /** @returns when the next one follows */
@@ -97,13 +108,19 @@ export class Loop {
       const next = await this.#options.work(this.#stopped.signal)
       this.#failures = 0
       this.#isOut = false
-      return next ?? this.#options.everyMs
+      this.#idleRounds = next === 'idle' ? this.#idleRounds + 1 : 0
+      return next === 'idle' ? this.#idlePauseMs() : (next ?? this.#options.everyMs)
     } catch (error) {
       this.#failures += 1
       this.#report(error)
       const { firstMs, longestMs } = this.#retry
       return Math.max(1, Math.min(firstMs * 2 ** (this.#failures - 1), longestMs))
     }
+  }
+
+  #idlePauseMs(): number {
+    const { everyMs, idleMs = everyMs } = this.#options
+    return Math.min(everyMs * 2 ** Math.min(this.#idleRounds - 1, 20), Math.max(everyMs, idleMs))
   }
 
   #report(error: unknown): void {

@@ -3,12 +3,16 @@ import type { AddressInfo } from 'node:net'
 import { collectDefaultMetrics, register } from 'prom-client'
 import type { Health } from './health.ts'
 
+// Its samples include this pause. With prom-client's own 10 ms an idle process takes 0.2 % of a core for them.
+const eventLoopMonitoringPrecision = 100
+
 /** A small HTTP server for operators: `/metrics` (Prometheus), `/healthz` (alive), `/readyz` (dependencies too). */
 export async function startOperationsServer(
   listen: { host: string; port: number },
   health: Health,
 ): Promise<{ port: number; stop(): Promise<void> }> {
-  if (!register.getSingleMetric('process_cpu_user_seconds_total')) collectDefaultMetrics()
+  if (!register.getSingleMetric('process_cpu_user_seconds_total'))
+    collectDefaultMetrics({ eventLoopMonitoringPrecision })
   const server = createServer((request, response) => {
     void answer(request.url ?? '/', health).then(({ status, type, body }) => {
       response.writeHead(status, { 'Content-Type': type }).end(body)

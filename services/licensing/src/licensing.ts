@@ -17,7 +17,7 @@ import { quotaService } from '@licensing/quotas/quota-service'
 import { startAddingUp } from './application-days/add-up.ts'
 import type { LicensingDependencies } from './dependencies.ts'
 import { startCatchUp } from './plans/catch-up.ts'
-import { startAwaitedPlans } from './plans/awaited-plans.ts'
+import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
 import { consumePlanEvents } from './plans/plan-events.ts'
 import { createSnapshots } from './plans/snapshots.ts'
 import { callHomeRecorder } from './products/call-home.ts'
@@ -94,6 +94,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     now,
   }
 
+  const awaitedPlans = startAwaitedPlans(deps)
   const consumer = startConsumer({
     sql,
     nats,
@@ -101,12 +102,14 @@ export function startLicensing(options: LicensingOptions): Licensing {
     log,
     service: 'licensing',
     handle: consumePlanEvents,
-    committed: () => relay.wake(),
+    committed: () => {
+      relay.wake()
+      awaitedPlans.wakeIn(pushTakesMs)
+    },
     isTransient: isDatabaseUnavailable,
   })
   const catchUp = startCatchUp({ ...deps, consumer })
   options.health.add('plan copies', () => catchUp.probe())
-  const awaitedPlans = startAwaitedPlans(deps)
   const sweep = startSweep({ sql, outbox, intervalMs: options.sweepIntervalMs, log })
   const purge = startPurge({ sql, log })
   const upkeep = startUpkeep({

@@ -18,18 +18,20 @@ import { findChargeOfFee } from './ledger-queries.ts'
 import { postEntries } from './post-entries.ts'
 
 const pollMs = 1_000
+const idleMs = 5_000
 
 /**
  * Gives credited fees back at the processor too. The refund that a credit follows from may fail meanwhile, which reverses
  * the credit: then nothing is given back any more, and an attempt that took effect all the same is recorded.
  */
 export function startFeeRefunds(deps: BillingDependencies): Loop {
-  return startRounds('fee refunds', deps.log, pollMs, async () => {
+  const giveNext = async () => {
     const refund = await claimFeeRefund(deps.sql)
-    if (!refund) return pollMs
+    if (!refund) return 'idle'
     await attempt(deps, refund)
     return 0
-  })
+  }
+  return startRounds('fee refunds', deps.log, pollMs, giveNext, idleMs)
 }
 
 async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise<void> {

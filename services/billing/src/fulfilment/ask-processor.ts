@@ -43,7 +43,8 @@ export class ProcessorAsker {
     if (free <= 0) return 0
     const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
     const { sql } = this.#deps
-    const list = (after: string, most: number) => listOwners(sql, queues.questions, after, most, busy)
+    const list = (after: string, most: number) =>
+      listOwners(sql, queues.questions, after, most, { without: busy })
     const { owners } = await this.#share.next(list, free)
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))

@@ -11,12 +11,20 @@ import { recordRounds } from './record-events.ts'
 import { countBacklog, purgeHandled, unparkEvents } from './record-queries.ts'
 import type { Backlog } from './record-queries.ts'
 import { timing } from './timing.ts'
+import { isAnyDueWithin, queues } from './waiting-queries.ts'
 
 export interface Fulfilment {
   /** There may be something to do. */
   wake(stage: Stage): void
   stop(): Promise<void>
 }
+
+const queueOf = {
+  record: queues.events,
+  decide: queues.decisions,
+  'carry out': queues.effects,
+  ask: queues.questions,
+} satisfies Record<Stage, unknown>
 
 /** Works through what happened, on every replica: what one has taken, no other takes. */
 export function startFulfilment(deps: BillingDependencies): Fulfilment {
@@ -27,11 +35,12 @@ export function startFulfilment(deps: BillingDependencies): Fulfilment {
   const start = (stage: Stage, round: () => Promise<number>, next: Stage[], name: string = stage) => {
     const work = async () => {
       const taken = await round()
-      if (taken === 0) return timing.poll
+      if (taken === 0)
+        return (await isAnyDueWithin(deps.sql, queueOf[stage], timing.idle)) ? timing.poll : 'idle'
       for (const each of next) wake(each)
       return 0
     }
-    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work) })
+    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work, timing.idle) })
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])

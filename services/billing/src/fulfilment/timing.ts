@@ -27,8 +27,10 @@ export const timing = {
   canceledFeeRefundWatched: hour,
   /** A claim whose worker died is given to another after this; longer than the calls that it makes take. */
   claim: 20 * second,
-  /** Other replicas' work is found by looking. */
+  /** Other replicas' work, and work that is due later, is found by looking. */
   poll: 250,
+  /** Nothing is due, now or within this time: the pauses between looks grow up to this. */
+  idle: 4 * second,
   measure: 5 * second,
   upkeep: 30 * second,
   /** Events may be listed a while after they were made. */

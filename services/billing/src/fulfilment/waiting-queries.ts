@@ -86,7 +86,7 @@ export const queues = {
 type AnyQueue = Omit<Queue<object>, 'columns'>
 
 /**
- * Owners of rows that are due, by name. A step of the index for each, however many of its rows wait. An owner of events is
+ * Owners of rows that are due, or will be within `withinMs`, by name. A step of the index for each, however many of its rows wait. An owner of events is
  * listed though none is due yet: to look for one, past all that were handled since the last vacuum, costs more.
  */
 export async function listOwners(
@@ -94,7 +94,7 @@ export async function listOwners(
   { table, owner, dueAt, isWaiting }: AnyQueue,
   after: string,
   most: number,
-  without: string[] = [],
+  { without = [], withinMs = 0 }: { without?: string[]; withinMs?: number } = {},
 ): Promise<string[]> {
   const next = (before: Statement) => sql`(
     select ${sql(owner)} from ${sql(table)} where ${isWaiting(sql)} and ${sql(owner)} > ${before}
@@ -102,7 +102,8 @@ export async function listOwners(
   )`
   const isDue = sql`exists (
     select 1 from ${sql(table)}
-    where ${sql(owner)} = w.owner and ${isWaiting(sql)} and ${sql(dueAt)} <= clock_timestamp()
+    where ${sql(owner)} = w.owner and ${isWaiting(sql)}
+      and ${sql(dueAt)} <= clock_timestamp() + ${withinMs}::int * interval '1 millisecond'
   )`
   const isListed = table === events.table ? sql`owner is not null` : isDue
   const rows = await sql<{ owner: string }[]>`
@@ -113,6 +114,12 @@ export async function listOwners(
     )
     select owner from waiting w where owner <> all(${without}) and ${isListed} limit ${most}`
   return rows.map((row) => row.owner)
+}
+
+/** Whether the next looks may find something: a round that found nothing may rest for so long otherwise. */
+export async function isAnyDueWithin(sql: Sql, queue: AnyQueue, withinMs: number): Promise<boolean> {
+  const owners = await listOwners(sql, queue, '', 1, { withinMs })
+  return owners.length > 0
 }
 
 /** Rows that are due, so many of each owner in their order, and that nobody else has taken. */

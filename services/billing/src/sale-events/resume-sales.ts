@@ -5,13 +5,15 @@ import { recordSale } from './record-sale-event.ts'
 import { claimSaleIntent } from './sale-intent-queries.ts'
 
 const pollMs = 1_000
+const idleMs = 5_000
 
 /** Records sales that an earlier release began and did not finish: their licence may be there already. */
 export function startResumedSales(deps: BillingDependencies): Loop {
-  return startRounds('resumed sales', deps.log, pollMs, async () => {
+  const recordNext = async () => {
     const sale = await claimSaleIntent(deps.sql)
-    if (!sale) return pollMs
+    if (!sale) return 'idle'
     await recordSale(deps, sale)
     return 0
-  })
+  }
+  return startRounds('resumed sales', deps.log, pollMs, recordNext, idleMs)
 }

@@ -6,13 +6,18 @@ import type { Loop } from '@licensing/process/loop'
 import { addUp } from './day-queries.ts'
 
 const everyMs = 2_000
+const idleMs = 10_000
 const mostAtOnce = 20_000
 
 /** Keeps what readers have to add up small. */
 export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loop {
   return startLoop({
-    work: async () => ((await addUp(sql, mostAtOnce)) === mostAtOnce ? 0 : everyMs),
+    work: async () => {
+      const added = await addUp(sql, mostAtOnce)
+      return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+    },
     everyMs,
+    idleMs,
     failed: (error) => log.warn({ err: error }, 'what happened on days could not be added up, trying again'),
     isOutage: isDatabaseOutage,
   })

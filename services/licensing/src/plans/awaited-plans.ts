@@ -11,8 +11,10 @@ import {
 } from './awaited-plan-queries.ts'
 
 const lookEveryMs = 500
+// What other replicas noted is found by looking.
+const idleMs = 4_000
 // Catalog pushes a change when its event is on its way.
-const pushTakesMs = 1_000
+export const pushTakesMs = 1_000
 const askedAtOnce = 20
 
 /** Asks catalog for the plans whose new version is known from an event alone: their push has failed. */
@@ -34,12 +36,14 @@ export function startAwaitedPlans(deps: LicensingDependencies): Loop {
         await postponeAwaitedPlan(sql, planId)
       }
     }
-    if (awaited.length > 0) await removeArrivedPlans(sql)
+    if (awaited.length === 0) return 'idle'
+    await removeArrivedPlans(sql)
     return awaited.length === askedAtOnce ? 0 : lookEveryMs
   }
   return startLoop({
     work: look,
     everyMs: lookEveryMs,
+    idleMs,
     failed: (error) => log.warn({ err: error }, 'plans could not be asked of catalog, trying again'),
     isOutage: isDatabaseOutage,
   })

@@ -52,6 +52,13 @@ export async function findDueEndpoints(
     order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
 }
 
+/** When the next endpoint has something due; a time that has passed if one has now. */
+export async function findNextLook(sql: Sql): Promise<Date | undefined> {
+  const [row] = await sql<{ look_at: Date }[]>`
+    select look_at from waiting_endpoints order by look_at limit 1`
+  return row?.look_at
+}
+
 /**
  * Leases what is due, a bounded number of each endpoint. It costs the same however much of an endpoint is due: the
  * endpoints are found by their heads, and of each only as many rows are read as are taken. Others may do the same at

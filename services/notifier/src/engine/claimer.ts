@@ -7,7 +7,7 @@ import { Loop } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/failing-alert.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { claimDue, freeExpiredClaims, giveUpUnsendable, releaseClaims } from './claim-queries.ts'
+import { claimDue, findNextLook, freeExpiredClaims, giveUpUnsendable, releaseClaims } from './claim-queries.ts'
 import type { EndpointBook } from './endpoint-book.ts'
 import { leaseMs } from './lease-times.ts'
 import { expiredClaims } from './metrics.ts'
@@ -29,9 +29,12 @@ export interface ClaimerOptions {
 }
 
 const lookEveryMs = 250
+// Nothing is due: what other replicas make due is found by looking.
+const idleMs = 2_000
 const tickEveryMs = 250
 const freeEveryMs = 1_000
 const reportEveryMs = 1_000
+const freeIdleMs = 4_000
 const mostClaimed = 1_000
 const mostReported = 200
 
@@ -48,19 +51,25 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options
-    const loop = (part: string, everyMs: number, work: () => Promise<number | void>) =>
+    const loop = (
+      part: string,
+      everyMs: number,
+      work: () => Promise<number | 'idle' | void>,
+      longestMs = everyMs,
+    ) =>
       new Loop({
         work,
         everyMs,
+        idleMs: longestMs,
         failed: (error) =>
           options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again'),
         isOutage: isDatabaseOutage,
       })
-    this.#looking = loop('due', lookEveryMs, () => this.#look())
+    this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
     this.#loops = [
       this.#looking,
       loop('held', tickEveryMs, () => this.#tick()),
-      loop('expired', freeEveryMs, () => this.#free()),
+      loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
       loop('unreadable', reportEveryMs, () => this.#report()),
     ]
   }
@@ -97,6 +106,15 @@ export class Claimer {
     if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
     this.#backlogged.delete(endpointId)
     this.#looking.wake()
+  }
+
+  /** @returns milliseconds until something is due again */
+  async #lookAndRest(): Promise<number> {
+    await this.#look()
+    const next = await findNextLook(this.#options.sql)
+    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : idleMs
+    // Not positive: something is due for which there was no capacity.
+    return waitMs <= 0 ? lookEveryMs : Math.min(waitMs, idleMs)
   }
 
   async #look(): Promise<void> {
@@ -146,12 +164,13 @@ export class Claimer {
     pump()
   }
 
-  async #free(): Promise<void> {
+  async #free(): Promise<'idle' | void> {
     // After an outage of the database the results of what was in flight come first: it is not sent again.
     if (this.#options.isBehind()) return
     const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
     expiredClaims.inc(freed)
-    if (freed > 0) this.#looking.wake()
+    if (freed === 0) return 'idle'
+    this.#looking.wake()
   }
 
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted. */

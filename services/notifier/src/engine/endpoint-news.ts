@@ -7,7 +7,8 @@ import { listChangedEndpoints, findDatabaseTime, findEndpointRows } from '../end
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
-const lookEveryMs = 1_000
+// While NATS carries the changes, and while it does not.
+const lookEveryMs = { connected: 5_000, disconnected: 1_000 }
 // Longer than a transaction may take to commit its change after it noted the time: a statement, and standing still.
 const overlapMs = 60_000
 const subscribeAgainMs = 500
@@ -29,6 +30,7 @@ export function startEndpointNews(options: {
     const now = await findDatabaseTime(sql)
     changed(await listChangedEndpoints(sql, new Date((lookedAt ?? now).getTime() - overlapMs)))
     lookedAt = now
+    return nats.connected() ? lookEveryMs.connected : lookEveryMs.disconnected
   }
   // Ends when the connection was replaced by another.
   const listen = async (signal: AbortSignal) => {
@@ -46,7 +48,7 @@ export function startEndpointNews(options: {
     }
   }
   const loops = [
-    startLoop({ work: look, everyMs: lookEveryMs, failed, isOutage: isDatabaseOutage }),
+    startLoop({ work: look, everyMs: lookEveryMs.disconnected, failed, isOutage: isDatabaseOutage }),
     startLoop({ work: listen, everyMs: subscribeAgainMs, failed, isOutage: isDatabaseOutage }),
   ]
 

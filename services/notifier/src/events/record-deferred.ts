@@ -24,6 +24,8 @@ const [mostInTurnBehind, restsBehind] = [50, 4]
 // Else it leaves so much of this process's time to them.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
+// What other replicas put in line is found by looking.
+const idleMs = 4_000
 // A turn that another replica has soon ends.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
@@ -62,7 +64,7 @@ export function startRecordingDeferred(options: {
       const due = stuck.takeDue()
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
-      if (!next) return lookEveryMs
+      if (!next) return stuck.accounts.length > 0 ? lookEveryMs : 'idle'
       // The other loop has taken it meanwhile. Its lock does not show that between a turn that failed and the try of its
       // first event alone.
       if (due === undefined && passed().includes(next)) return 0
@@ -84,6 +86,7 @@ export function startRecordingDeferred(options: {
     return startLoop({
       work: takeTurn,
       everyMs: lookEveryMs,
+      idleMs,
       failed: (error) =>
         options.log.warn({ err: error }, 'events in line could not be recorded, trying again'),
       isOutage: isDatabaseOutage,

@@ -20,12 +20,11 @@ const mostTallies = 5_000
 const hoursToDays = { hour: 3_600_000, day: 86_400_000 }
 
 /** Adds what senders tallied to the counts of applications and the health of endpoints, and makes the alerts of it. */
-export async function sumUp(deps: { sql: Database; alertQueued: () => void }): Promise<void> {
-  let isMore = true
-  while (isMore) {
+export async function sumUp(deps: { sql: Database; alertQueued: () => void }): Promise<'idle' | void> {
+  for (let isFirst = true; ; isFirst = false) {
     const round = await transaction(deps.sql, sumUpSome)
     if (round.alerts > 0) deps.alertQueued()
-    isMore = round.isMore
+    if (!round.isMore) return isFirst && round.isEmpty ? 'idle' : undefined
   }
 }
 
@@ -34,13 +33,17 @@ export async function recount(sql: Database): Promise<number> {
   return transaction(sql, async (tx) => ((await sumsUpAlone(tx)) ? recountPending(tx) : 0))
 }
 
-async function sumUpSome(tx: Transaction): Promise<{ isMore: boolean; alerts: number }> {
-  if (!(await sumsUpAlone(tx))) return { isMore: false, alerts: 0 }
+async function sumUpSome(tx: Transaction): Promise<{ isMore: boolean; isEmpty: boolean; alerts: number }> {
+  if (!(await sumsUpAlone(tx))) return { isMore: false, isEmpty: false, alerts: 0 }
   const deliveries = await takeDeliveryTallies(tx, mostTallies)
   if (deliveries.length > 0) await addDeliveryCounts(tx, countsOf(deliveries))
   const endpoints = await takeEndpointTallies(tx, mostTallies)
   const alerts = endpoints.length > 0 ? await bringHealthUpToDate(tx, endpoints) : 0
-  return { isMore: deliveries.length === mostTallies || endpoints.length === mostTallies, alerts }
+  return {
+    isMore: deliveries.length === mostTallies || endpoints.length === mostTallies,
+    isEmpty: deliveries.length + endpoints.length === 0,
+    alerts,
+  }
 }
 
 /** In one order, so that the rows of two days are never locked crosswise. */

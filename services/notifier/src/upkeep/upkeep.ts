@@ -28,6 +28,8 @@ const partitionsEveryMs = 10 * 60_000
 const leftoversEveryMs = 1_000
 const gaugesEveryMs = 10_000
 const talliesEveryMs = 1_000
+// Nothing was found: the pauses grow up to this.
+const idleMs = 4_000
 const recountEveryMs = 5 * 60_000
 const headsEveryMs = 5 * 60_000
 const allowancesEveryMs = 60 * 60_000
@@ -46,8 +48,8 @@ export function startUpkeep(options: {
     if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'upkeep waits for the database')
     else log.error({ err: error, part }, 'upkeep failed')
   }
-  const start = (part: string, everyMs: number, work: () => Promise<void>) =>
-    startLoop({ work, everyMs, failed: failed(part), isOutage: isDatabaseOutage })
+  const start = (part: string, everyMs: number, work: () => Promise<'idle' | void>) =>
+    startLoop({ work, everyMs, idleMs, failed: failed(part), isOutage: isDatabaseOutage })
   const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
   const loops = [
     partitions,
@@ -90,8 +92,10 @@ async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<v
 }
 
 /** Marks what a disabled endpoint had pending, where that was too much for the moment it was disabled. */
-async function giveUpLeftovers(sql: Database): Promise<void> {
-  for (const endpointId of await listLeftoverEndpoints(sql)) {
+async function giveUpLeftovers(sql: Database): Promise<'idle' | void> {
+  const endpointIds = await listLeftoverEndpoints(sql)
+  if (endpointIds.length === 0) return 'idle'
+  for (const endpointId of endpointIds) {
     while (!(await transaction(sql, (tx) => giveUpPending(tx, endpointId))));
   }
 }
