@@ -5,11 +5,13 @@ export interface DemoAccount {
   appId: string
 }
 
+const refusedMs = 30_000
+
 /**
  * The account that a key belongs to and its oldest application, as the gateway tells them.
  *
  * @param gateway base URL, without a slash at the end
- * @throws when the gateway does not answer so within 30 s; says what it answered
+ * @throws when the gateway has refused for 30 s; says its answer. While it is busy or unavailable, it is asked again
  */
 export async function findDemoAccount(
   gateway: string,
@@ -18,25 +20,30 @@ export async function findDemoAccount(
 ): Promise<DemoAccount> {
   const get = async (path: string): Promise<unknown> => {
     const headers = { authorization: `Bearer ${key}` }
-    const response = await fetch(`${gateway}${path}`, { headers, signal: AbortSignal.timeout(5_000) })
+    const response = await fetch(`${gateway}${path}`, { headers, signal: AbortSignal.timeout(30_000) })
     const text = await response.text()
-    if (!response.ok) throw new Error(`GET ${path} answered ${response.status}: ${text.slice(0, 300)}`)
+    if (!response.ok) {
+      const error = new Error(`GET ${path} answered ${response.status}: ${text.slice(0, 300)}`)
+      throw Object.assign(error, { isRefusal: response.status < 500 && response.status !== 429 })
+    }
     return JSON.parse(text)
   }
-  let failure: unknown
-  for (const until = Date.now() + 30_000; Date.now() < until; await sleep(50)) {
+  let refusedSince: number | undefined
+  for (; ; await sleep(50)) {
     signal.throwIfAborted()
     try {
       const account = (await get('/v1/account')) as { id: string }
       const appId = await oldestApp(get)
-      if (appId !== undefined) return { accountId: account.id, appId }
-      failure = new Error('the account has no application')
+      if (appId === undefined)
+        throw Object.assign(new Error('the account has no application'), { isRefusal: true })
+      return { accountId: account.id, appId }
     } catch (error) {
-      failure = error
+      const { message, isRefusal } = error as Error & { isRefusal?: boolean }
+      refusedSince = isRefusal ? (refusedSince ?? Date.now()) : undefined
+      if (refusedSince === undefined || Date.now() - refusedSince < refusedMs) continue
+      throw new Error(`the gateway does not know the demo account: ${message}`, { cause: error })
     }
   }
-  const { message } = failure as Error
-  throw new Error(`the gateway does not know the demo account: ${message}`, { cause: failure })
 }
 
 /** Pages are newest first. */

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 const lockFolder = `${checkout}node_modules/.installing`
-const waitLimitMs = 600_000
+const sayEveryMs = 10_000
 
 if (!isInstalled()) {
   takeTurn()
@@ -52,8 +52,7 @@ function install() {
 /** One at a time in this checkout; a folder is made by one alone. */
 function takeTurn() {
   mkdirSync(`${checkout}node_modules`, { recursive: true })
-  const until = Date.now() + waitLimitMs
-  for (;;) {
+  for (let saidAt = Date.now(); ;) {
     try {
       mkdirSync(lockFolder)
       writeFileSync(`${lockFolder}/pid`, String(process.pid))
@@ -61,7 +60,13 @@ function takeTurn() {
     } catch (error) {
       if (error.code !== 'EEXIST') throw error
     }
-    if (isAbandoned() || Date.now() > until) rmSync(lockFolder, { recursive: true, force: true })
+    if (Date.now() - saidAt >= sayEveryMs) {
+      saidAt = Date.now()
+      process.stderr.write(
+        `waiting for process ${readOrEmpty(`${lockFolder}/pid`)}, which installs the dependencies\n`,
+      )
+    }
+    if (isAbandoned()) rmSync(lockFolder, { recursive: true, force: true })
     else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
   }
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -80,4 +81,17 @@ test('the turn of an installer that was killed is taken over', async () => {
   await new Promise((resolve) => gone.once('close', resolve))
   await writeFile(join(folder, 'node_modules/.installing/pid'), String(gone.pid))
   expect(await install(folder)).toMatchObject({ code: 0 })
+})
+
+test('while another process installs, a line says so every ten seconds, however long that takes', async () => {
+  const folder = await givenCheckout(INSTALLS)
+  await mkdir(join(folder, 'node_modules/.installing'), { recursive: true })
+  const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
+  await writeFile(join(folder, 'node_modules/.installing/pid'), String(other.pid))
+  const env = { PATH: `${join(folder, 'bin')}:${process.env['PATH']}` }
+  const child = spawn(process.execPath, ['deploy/local/src/install.mjs'], { cwd: folder, env })
+  const [line] = (await once(child.stderr, 'data')) as [Buffer]
+  expect(line.toString()).toBe(`waiting for process ${other.pid}, which installs the dependencies\n`)
+  other.kill('SIGKILL')
+  expect(await once(child, 'close')).toEqual([0, null])
 })

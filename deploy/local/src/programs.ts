@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 import { keepRunning } from './keep-running.ts'
+import type { Waits } from './waits.ts'
 import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
 
-const READY_TIMEOUT_MS = 120_000
 /** Longer than the services give themselves to finish what is in hand. */
 const STOP_GRACE_MS = 30_000
 
@@ -16,19 +16,26 @@ export interface Program {
   readyUrl: string
 }
 
+/** How a start reports about itself, and what ends it. */
+export interface StartContext {
+  /** Receives lines about the progress. */
+  say: (line: string) => void
+  waits: Waits
+  /** Gives up, with its reason. */
+  signal: AbortSignal
+}
+
 /**
- * Starts programs, all at once, and returns when all are ready; from then on each is kept running until `started` is
+ * Starts programs, all at once, and returns when all are ready, however long that takes while they run; from then on each is kept running until `started` is
  * disposed of, which stops them group by group, the last group first.
  *
- * @param signal gives up, with its reason
  * @throws NotReadyError
  */
 export async function startPrograms(
   groups: Program[][],
   folder: DataFolder,
   started: AsyncDisposableStack,
-  say: (line: string) => void,
-  signal: AbortSignal,
+  { say, waits, signal }: StartContext,
 ): Promise<void> {
   const nodes: { program: Program; node: NodeProcess }[] = []
   const launch = async (program: Program) => {
@@ -45,7 +52,10 @@ export async function startPrograms(
     for (const program of groups.flat()) nodes.push({ program, node: await launch(program) })
     await Promise.all(
       nodes.map(async ({ program, node }) => {
-        await untilReady(node, program.readyUrl, READY_TIMEOUT_MS, signal)
+        let missing = ''
+        const notReady = (answer: string) => (missing = missingOf(answer))
+        const ready = untilReady(node, program.readyUrl, Infinity, { notReady, signal })
+        await waits.during(() => program.name + missing, ready)
         say(`${program.name} is ready`)
       }),
     )
@@ -58,6 +68,19 @@ export async function startPrograms(
       .filter(({ program }) => group.includes(program))
       .map(({ program, node }) => keepProgram(program, node, launch, say))
     started.defer(async () => void (await Promise.all(stops.map((stop) => stop()))))
+  }
+}
+
+/** What /readyz says is missing. */
+function missingOf(answer: string): string {
+  try {
+    const { probes = {} } = JSON.parse(answer) as { probes?: Record<string, string | null> }
+    const problems = Object.entries(probes).flatMap(([name, problem]) =>
+      problem ? `${name} ${problem}` : [],
+    )
+    return problems.length > 0 ? ` (${problems.join('; ')})` : ''
+  } catch {
+    return ''
   }
 }
 

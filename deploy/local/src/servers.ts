@@ -3,6 +3,7 @@ import type { DataFolder } from './data-folder.ts'
 import { keepRunning } from './keep-running.ts'
 import { startNats, type NatsServer } from '@licensing/local-servers/nats'
 import { startPostgres, type PostgresServer } from '@licensing/local-servers/postgres'
+import type { StartContext } from './programs.ts'
 import type { StartSettings } from './start-settings.ts'
 
 /** Where the stack's PostgreSQL (as a user that may create databases) and NATS are. */
@@ -11,17 +12,12 @@ export interface ServerUrls {
   natsUrl: string
 }
 
-/**
- * The operator's servers, else embedded ones that are kept running until `started` is disposed of.
- *
- * @param signal gives up, with its reason
- */
+/** The operator's servers, else embedded ones that are kept running until `started` is disposed of. */
 export async function startServers(
   settings: StartSettings,
   folder: DataFolder,
   started: AsyncDisposableStack,
-  say: (line: string) => void,
-  signal: AbortSignal,
+  { say, waits, signal }: StartContext,
 ): Promise<ServerUrls> {
   const keep = async (name: string, server: PostgresServer | NatsServer) => {
     const child = {
@@ -39,13 +35,15 @@ export async function startServers(
   }
   const postgresUrl = async () => {
     if (settings.databaseUrl !== undefined) return settings.databaseUrl
-    const server = await startPostgres({ dataDir: join(folder.path, 'postgres'), durable: true })
+    const options = { dataDir: join(folder.path, 'postgres'), durable: true, startLimitMs: Infinity }
+    const server = await waits.during('postgres', startPostgres(options))
     await keep('postgres', server)
     return server.url()
   }
   const natsUrl = async () => {
     if (settings.natsUrl !== undefined) return settings.natsUrl
-    const server = await startNats({ dataDir: join(folder.path, 'nats'), durable: true, signal })
+    const options = { dataDir: join(folder.path, 'nats'), durable: true, startLimitMs: Infinity, signal }
+    const server = await waits.during('nats', startNats(options))
     await keep('nats', server)
     return server.url
   }

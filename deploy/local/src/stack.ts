@@ -2,7 +2,7 @@ import { ensureDatabases } from '@licensing/local-servers/databases'
 import type { DataFolder, StackFile } from './data-folder.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
-import { retryTakenPorts, startPrograms, type Program } from './programs.ts'
+import { retryTakenPorts, startPrograms, type Program, type StartContext } from './programs.ts'
 import { loadSecrets } from '@licensing/local-servers/secrets'
 import { startServers } from './servers.ts'
 import { DATABASE_SERVICES, mainOf, type ServiceName } from '@licensing/local-servers/services'
@@ -20,17 +20,14 @@ export type RunningStack = Omit<StackFile, 'pid'>
 /**
  * Brings up everything in a data folder: servers, databases, the simulator, the services and, last, the gateway.
  * What it starts is stopped, in reverse order, when `started` is disposed of, also when this throws.
- *
- * @param say receives lines about the progress
- * @param signal gives up, with its reason
  */
 export async function bringUp(
   settings: StartSettings,
   folder: DataFolder,
   started: AsyncDisposableStack,
-  say: (line: string) => void,
-  signal: AbortSignal,
+  context: StartContext,
 ): Promise<RunningStack> {
+  const { signal, waits } = context
   const { gatewayPort } = settings
   if (gatewayPort !== undefined && !(await isPortFree(gatewayPort))) {
     throw new Error(
@@ -38,10 +35,13 @@ export async function bringUp(
     )
   }
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
-  const { postgresUrl, natsUrl } = await startServers(settings, folder, started, say, signal)
+  const { postgresUrl, natsUrl } = await startServers(settings, folder, started, context)
   signal.throwIfAborted()
   const { suffix, databasePasswords: passwords, bootstrapKey, portalSessionKey } = secrets
-  const databaseUrls = await ensureDatabases({ serverUrl: postgresUrl, suffix, passwords })
+  const databaseUrls = await waits.during(
+    'the databases',
+    ensureDatabases({ serverUrl: postgresUrl, suffix, passwords }),
+  )
   const { addresses, simulatorUrl } = await retryTakenPorts(async () => {
     const addresses = await freeAddresses(gatewayPort)
     const simulator = settings.stripeKeyGiven ? undefined : `127.0.0.1:${await freePort()}`
@@ -80,11 +80,14 @@ export async function bringUp(
       })
     }
     // The gateway stops first: what is under way is answered while the services still run.
-    await startPrograms([programs, [serviceProgram('gateway', stack)]], folder, started, say, signal)
+    await startPrograms([programs, [serviceProgram('gateway', stack)]], folder, started, context)
     return { addresses, simulatorUrl: simulator && `http://${simulator}` }
   })
   const gateway = `http://${addresses.gateway}`
-  const { accountId, appId } = await findDemoAccount(gateway, bootstrapKey, signal)
+  const { accountId, appId } = await waits.during(
+    'the demo account',
+    findDemoAccount(gateway, bootstrapKey, signal),
+  )
   return {
     gateway,
     accountId,

@@ -4,6 +4,7 @@ import { announcement, readyLine } from './announce.ts'
 import { takeDataFolder } from './data-folder.ts'
 import { bringUp } from './stack.ts'
 import { readStartSettings } from './start-settings.ts'
+import { Waits } from './waits.ts'
 
 const startedAt = Date.now()
 const stopping = new AbortController()
@@ -38,14 +39,17 @@ process.exit()
 async function run(): Promise<void> {
   const settings = readStartSettings(process.env)
   await using started = new AsyncDisposableStack()
-  const folder = started.use(await takeDataFolder(settings.dataDir, say))
+  using waits = new Waits(say)
+  const folder = started.use(
+    await waits.during(`the folder ${settings.dataDir}`, takeDataFolder(settings.dataDir, say)),
+  )
   const failed = new AbortController()
-  const builds = giveBuilds(AbortSignal.any([signal, failed.signal]))
+  const builds = giveBuilds(waits, AbortSignal.any([signal, failed.signal]))
   started.defer(async () => {
     failed.abort()
     await builds
   })
-  const stack = await bringUp(settings, folder, started, say, signal)
+  const stack = await bringUp(settings, folder, started, { say, waits, signal })
   await builds
   const { gateway } = stack
   await folder.publish({ ...stack, pid: process.pid })
@@ -58,10 +62,10 @@ async function run(): Promise<void> {
 }
 
 /** Builds what the gateway serves where its sources have changed. The rest works without it. */
-async function giveBuilds(signal: AbortSignal): Promise<void> {
+async function giveBuilds(waits: Waits, signal: AbortSignal): Promise<void> {
   const build = async (what: string, make: () => Promise<void>) => {
     try {
-      await make()
+      await waits.during(what, make())
     } catch (error) {
       if (!signal.aborted) say(`could not build ${what}: ${describe(error)}`)
     }
@@ -73,7 +77,7 @@ async function giveBuilds(signal: AbortSignal): Promise<void> {
 }
 
 async function hasPortal(gateway: string): Promise<boolean> {
-  const page = fetch(`${gateway}/portal`, { signal: AbortSignal.timeout(5_000) })
+  const page = fetch(`${gateway}/portal`, { signal: AbortSignal.timeout(60_000) })
   const response = await page.catch(() => undefined)
   await response?.body?.cancel()
   return response?.ok === true

@@ -21,7 +21,7 @@ export interface DatabasePlan {
  * @throws DatabaseSetupError when the server does not answer or the user lacks the rights
  */
 export async function ensureDatabases(plan: DatabasePlan): Promise<Record<DatabaseService, string>> {
-  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined, connect_timeout: 10 })
+  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined, connect_timeout: 60 })
   try {
     const urls: Partial<Record<DatabaseService, string>> = {}
     for (const service of DATABASE_SERVICES) {

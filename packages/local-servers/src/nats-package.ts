@@ -94,7 +94,7 @@ async function unpackFrom(work: string, source: Source, signal: AbortSignal | un
     'Debug::NoLocking=1',
   ].flatMap((setting) => ['-o', setting])
   const apt = (...args: string[]) =>
-    run('apt-get', ['-qq', ...settings, ...args], { cwd: work, timeout: 120_000, ...(signal && { signal }) })
+    run('apt-get', ['-qq', ...settings, ...args], { cwd: work, timeout: 600_000, ...(signal && { signal }) })
   await apt('update')
   await apt('download', 'nats-server')
   await run('sh', ['-c', 'dpkg -x nats-server_*.deb root'], { cwd: work })

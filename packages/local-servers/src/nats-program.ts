@@ -39,7 +39,7 @@ export async function findNatsProgram(signal?: AbortSignal): Promise<NatsProgram
     refused.push(error instanceof Error ? error.message : String(error))
   }
   try {
-    await run('docker', ['version', '--format', '{{.Server.Version}}'], { timeout: 10_000 })
+    await run('docker', ['version', '--format', '{{.Server.Version}}'], { timeout: 60_000 })
     return { kind: 'docker', image: DOCKER_IMAGE }
   } catch {
     refused.push('no docker engine answers')
@@ -58,7 +58,7 @@ async function tryProgram(path: string, refused: string[]): Promise<Program | un
     return undefined
   }
   try {
-    const { stdout, stderr } = await run(path, ['--version'], { timeout: 10_000 })
+    const { stdout, stderr } = await run(path, ['--version'], { timeout: 60_000 })
     const [found = 'of an unknown version', major, minor] = /v?(\d+)\.(\d+)\.\d+/.exec(stdout + stderr) ?? []
     const version = Number(major) * 1000 + Number(minor)
     if (version >= 2009) return { kind: 'program', path, hasSyncInterval: version >= 2010 }

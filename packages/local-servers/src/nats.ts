@@ -10,7 +10,7 @@ import { startOnPort } from './ports.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
-const START_TIMEOUT_MS = 60_000
+const USUAL_START_LIMIT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
@@ -24,6 +24,8 @@ export interface NatsOptions {
   durable: boolean
   /** TCP port on 127.0.0.1; a free one when absent. */
   port?: number
+  /** How long the server may take to answer; 60 s when absent, Infinity: as long as it runs. */
+  startLimitMs?: number
   /** More of its configuration, such as its accounts. */
   configuration?: string
   /** Gives up fetching a program, with the signal's reason. */
@@ -53,7 +55,7 @@ export interface NatsServer extends AsyncDisposable {
  *
  * A server that a killed process left behind on the same folder is stopped first.
  *
- * @throws with the end of the server's log when it does not come up within 60 s, or with the remedy when this
+ * @throws with the end of the server's log when it does not come up in time, or with the remedy when this
  *   machine has no nats-server
  */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
@@ -94,7 +96,7 @@ async function launchNats(
   program: NatsProgram,
   name: string,
   dataDir: string,
-  { durable, configuration = '' }: NatsOptions,
+  { durable, configuration = '', startLimitMs = USUAL_START_LIMIT_MS }: NatsOptions,
   port: number,
 ): Promise<ServerProcess | undefined> {
   const pidFile = join(dataDir, 'nats-server.pid')
@@ -119,7 +121,7 @@ async function launchNats(
         }
   const environment = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' }
   const server = await startServerProcess({ ...command, env: environment, logFile, stopSignal: 'SIGTERM' })
-  for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(10)) {
+  for (const until = Date.now() + startLimitMs; Date.now() < until; await sleep(10)) {
     if (server.endedBy() !== undefined) {
       const log = await server.written()
       if (/address already in use|port is already allocated/i.test(log)) return undefined
@@ -130,7 +132,7 @@ async function launchNats(
     if (await answers(port, name)) return server
   }
   await server.stop()
-  throw new Error(`NATS was not ready after ${START_TIMEOUT_MS / 1000} s; see ${logFile}`)
+  throw new Error(`NATS was not ready after ${startLimitMs / 1000} s; see ${logFile}`)
 }
 
 async function clearLeftovers(pidFile: string, dataDir: string): Promise<void> {

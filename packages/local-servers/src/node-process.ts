@@ -45,15 +45,17 @@ export async function startNode(
 /**
  * Returns when `url` answers 200.
  *
+ * @param timeoutMs Infinity: as long as the process runs
+ * @param notReady receives each other answer
  * @param signal ends the wait, with its reason
  * @throws when the process ends before, or is not ready after `timeoutMs`; with the end of its log and, in the
- *   second case, what it answered last
+ *   second case, its last answer
  */
 export async function untilReady(
   node: NodeProcess,
   url: string,
   timeoutMs: number,
-  signal?: AbortSignal,
+  { notReady, signal }: { notReady?: (answer: string) => void; signal?: AbortSignal } = {},
 ): Promise<void> {
   let answered = 'no answer'
   for (const until = Date.now() + timeoutMs; Date.now() < until;) {
@@ -61,12 +63,15 @@ export async function untilReady(
     const ended = node.server.endedBy()
     if (ended !== undefined)
       throw new NotReadyError(node, `ended (${ended})`, lastLines(await node.server.written(), 12))
-    const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined)
+    const response = await fetch(url, { signal: AbortSignal.timeout(30_000) }).catch(() => undefined)
     if (response?.ok === true) {
       await response.body?.cancel()
       return
     }
-    if (response !== undefined) answered = await response.text()
+    if (response !== undefined) {
+      answered = await response.text()
+      notReady?.(answered)
+    }
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   throw new NotReadyError(

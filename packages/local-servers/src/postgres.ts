@@ -9,7 +9,7 @@ import { findPostgresPrograms } from './postgres-programs.ts'
 import { postgresSettings } from './postgres-settings.ts'
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
-const START_TIMEOUT_MS = 60_000
+const USUAL_START_LIMIT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
@@ -20,6 +20,8 @@ export interface PostgresOptions {
   durable: boolean
   /** TCP port on 127.0.0.1; a free one when absent. */
   port?: number
+  /** How long the server may take to answer; 60 s when absent, Infinity: as long as it runs. */
+  startLimitMs?: number
 }
 
 /** An embedded PostgreSQL that ends with this process, whatever ends it. */
@@ -44,7 +46,7 @@ export interface PostgresServer extends AsyncDisposable {
  *
  * A server that a killed process left behind on the same folder is stopped first.
  *
- * @throws with the end of the server's log when it does not come up within 60 s, or with the remedy when this
+ * @throws with the end of the server's log when it does not come up in time, or with the remedy when this
  *   machine cannot run it
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
@@ -53,9 +55,10 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const programs = await findPostgresPrograms()
   await makePassableFolder(dataDir)
   const password = await ensureCluster(dataDir, cluster, programs, options.durable)
-  const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options.durable)
-
-  let { port, started: server } = await startOnPort(options.port, launch)
+  const launch = (port: number) => launchPostgres(programs.postgres, dataDir, cluster, port, options)
+  // Without a port of its own it waits only for the processes of a killed server.
+  const patienceMs = options.port === undefined ? RESTART_PATIENCE_MS : undefined
+  let { port, started: server } = await startOnPort(options.port, launch, patienceMs)
   return {
     get port() {
       return port
@@ -83,7 +86,7 @@ async function launchPostgres(
   dataDir: string,
   cluster: string,
   port: number,
-  durable: boolean,
+  { durable, startLimitMs = USUAL_START_LIMIT_MS }: PostgresOptions,
 ): Promise<ServerProcess | undefined> {
   await clearLeftovers(cluster)
   const account = await postgresAccount(cluster, program)
@@ -101,7 +104,7 @@ async function launchPostgres(
     stopSignal: 'SIGINT',
     user: account.spawnAs,
   })
-  for (const until = Date.now() + START_TIMEOUT_MS; Date.now() < until; await sleep(15)) {
+  for (const until = Date.now() + startLimitMs; Date.now() < until; await sleep(15)) {
     if (server.endedBy() !== undefined) {
       const log = await server.written()
       // The second: processes of a killed server still hold the data; they end within moments.
@@ -114,7 +117,7 @@ async function launchPostgres(
     if (await isReady(cluster, server.pid)) return server
   }
   await server.stop({ signal: 'SIGQUIT' })
-  throw new Error(`PostgreSQL was not ready after ${START_TIMEOUT_MS / 1000} s; see ${logFile}`)
+  throw new Error(`PostgreSQL was not ready after ${startLimitMs / 1000} s; see ${logFile}`)
 }
 
 /** The server writes its pid into the first line of its lock file, and `ready` into the eighth. */
