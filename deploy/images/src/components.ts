@@ -30,8 +30,6 @@ const consumers = { 'migrations/consumers': 'packages/events/migrations/consumer
 const idempotency = { 'migrations/idempotency': 'packages/idempotency/migrations/idempotency' }
 const quotas = { 'migrations/quotas': 'packages/quotas/migrations/quotas' }
 
-// From two folders above its own file.
-const healthContract = { user: 'packages/grpc', library: 'grpc-health-check', from: 'proto', to: 'proto' }
 const referencePages = { user: 'gateway', library: '@fastify/swagger-ui', from: 'static', to: 'dist/static' }
 
 const service = (
@@ -45,7 +43,7 @@ const service = (
   migrations: { ...migrations, migrations: `services/${name}/migrations` },
   built: {},
   served: {},
-  libraryFiles: [healthContract],
+  libraryFiles: [],
 })
 
 export const components: readonly Component[] = [
@@ -57,7 +55,6 @@ export const components: readonly Component[] = [
     built: { 'portal/dist': 'portal/dist' },
     served: { 'docs/guides': 'docs/guides', 'deploy/downloads/dist': 'deploy/downloads/dist' },
     libraryFiles: [
-      healthContract,
       referencePages,
       { ...referencePages, from: 'static/logo.svg', to: 'dist/src/static/logo.svg' },
     ],

@@ -1,5 +1,6 @@
 import { ensureDatabases } from '@licensing/local-servers/databases'
 import type { DataFolder, StackFile } from './data-folder.ts'
+import { bundlePrograms } from './bundle.ts'
 import { findDemoAccount } from './demo-account.ts'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
 import { retryTakenPorts, startPrograms, type Program, type StartContext } from './programs.ts'
@@ -27,13 +28,14 @@ export async function bringUp(
   started: AsyncDisposableStack,
   context: StartContext,
 ): Promise<RunningStack> {
-  const { signal, waits } = context
+  const { say, signal, waits } = context
   const { gatewayPort } = settings
   if (gatewayPort !== undefined && !(await isPortFree(gatewayPort))) {
     throw new Error(
       `port ${gatewayPort} is taken: stop the program that uses it, or set GATEWAY_PORT (0 picks a free port)`,
     )
   }
+  const bundling = waits.during('the bundle of the programs', bundlePrograms(say))
   const secrets = await loadSecrets(folder.path, settings.bootstrapKey)
   const { postgresUrl, natsUrl } = await startServers(settings, folder, started, context)
   signal.throwIfAborted()
@@ -42,6 +44,7 @@ export async function bringUp(
     'the databases',
     ensureDatabases({ serverUrl: postgresUrl, suffix, passwords }),
   )
+  const bundled = await bundling
   const { addresses, simulatorUrl } = await retryTakenPorts(async () => {
     const addresses = await freeAddresses(gatewayPort)
     const simulator = settings.stripeKeyGiven ? undefined : `127.0.0.1:${await freePort()}`
@@ -63,13 +66,13 @@ export async function bringUp(
         }),
       },
     }
-    const programs = DATABASE_SERVICES.map((service) => serviceProgram(service, stack))
+    const programs = DATABASE_SERVICES.map((service) => serviceProgram(service, stack, bundled))
     if (simulator !== undefined) {
       const publicSimulator = settings.operator['SIMULATOR_PUBLIC_URL']
       const gateway = `http://${addresses.gateway}`
       programs.push({
         name: 'stripe-simulator',
-        main: SIMULATOR_MAIN,
+        main: bundled(SIMULATOR_MAIN),
         env: {
           PATH: process.env['PATH'] ?? '',
           ...simulatorEnvironment(simulator, gateway, webhookSecret),
@@ -80,7 +83,7 @@ export async function bringUp(
       })
     }
     // The gateway stops first: what is under way is answered while the services still run.
-    await startPrograms([programs, [serviceProgram('gateway', stack)]], folder, started, context)
+    await startPrograms([programs, [serviceProgram('gateway', stack, bundled)]], folder, started, context)
     return { addresses, simulatorUrl: simulator && `http://${simulator}` }
   })
   const gateway = `http://${addresses.gateway}`
@@ -100,12 +103,16 @@ export async function bringUp(
   }
 }
 
-function serviceProgram(service: ServiceName, stack: StackSettings): Program {
+function serviceProgram(
+  service: ServiceName,
+  stack: StackSettings,
+  bundled: (main: string) => string,
+): Program {
   const { addresses } = stack
   const listens = service === 'gateway' ? addresses.gateway : addresses.metrics[service]
   return {
     name: service,
-    main: mainOf(service),
+    main: bundled(mainOf(service)),
     env: serviceEnvironment(service, stack),
     readyUrl: `http://${listens}/readyz`,
   }

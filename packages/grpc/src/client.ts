@@ -7,16 +7,17 @@ import type {
   MessageInitShape,
   MessageShape,
 } from '@bufbuild/protobuf'
+import type { Int32Value } from '@bufbuild/protobuf/wkt'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
 import { Client, credentials, Metadata, status as Status } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
 import { context, SpanKind } from '@opentelemetry/api'
-import { service as healthService } from 'grpc-health-check'
 import type { SignCall } from './callers.ts'
 import { callContext } from './call-context.ts'
 import { fromWire, notAnswered } from './errors.ts'
+import { healthCheck, servingStatus, wholeProcess } from './health-check.ts'
 import { sendKey } from './idempotency-key.ts'
 import { reachability, reconnectOptions } from './reachable.ts'
 
@@ -114,18 +115,17 @@ async function isDown(client: Client, timeoutMs: number): Promise<boolean> {
 }
 
 function checkHealth(client: Client, timeoutMs: number): Promise<void> {
-  const { path, requestSerialize, responseDeserialize } = healthService.Check!
+  const { path, requestSerialize, responseDeserialize } = healthCheck
   return new Promise((resolve, reject) => {
     client.makeUnaryRequest(
       path,
       requestSerialize,
       responseDeserialize,
-      { service: '' },
+      wholeProcess,
       { deadline: Date.now() + timeoutMs },
-      (error: GrpcError | null, answer?: { status?: string }) => {
-        const status = answer?.status
-        if (status === 'SERVING') resolve()
-        else reject(error ?? new Error(`is ${status ?? 'silent'}`))
+      (error: GrpcError | null, status?: Int32Value) => {
+        if (status?.value === servingStatus.SERVING) resolve()
+        else reject(error ?? new Error('is NOT_SERVING'))
       },
     )
   })

@@ -1,10 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { Int32Value, StringValue } from '@bufbuild/protobuf/wkt'
 import { Metadata, Server, ServerCredentials, status as Status } from '@grpc/grpc-js'
 import type {
   sendUnaryData,
   ServerUnaryCall,
-  ServerWritableStream,
   ServiceDefinition,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js'
@@ -13,12 +13,12 @@ import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { contextFrom, inSpan } from '@licensing/process/telemetry'
 import { SpanKind } from '@opentelemetry/api'
-import { service as healthService } from 'grpc-health-check'
 import { randomUUID } from 'node:crypto'
 import { Histogram } from 'prom-client'
 import type { CheckCaller } from './callers.ts'
 import { withCallContext } from './call-context.ts'
 import { ServiceError, toWire } from './errors.ts'
+import { healthCheck, statusOf } from './health-check.ts'
 import { markReplayed, servedKey } from './idempotency-key.ts'
 import { missingScope } from './scope.ts'
 
@@ -224,18 +224,17 @@ export async function serve(options: ServeOptions): Promise<{ port: number; stop
   }
 }
 
-/** The standard health service. The process is looked at when it is asked about; nobody here watches a status. */
+/** The standard health service. The process is looked at when it is asked about. */
 function addHealth(server: Server, names: string[], health: Health): void {
-  server.addService(healthService, {
-    check: (call: ServerUnaryCall<{ service: string }, unknown>, callback: sendUnaryData<unknown>) => {
-      if (!names.includes(call.request.service)) {
-        callback({ code: Status.NOT_FOUND, details: 'there is no such service' })
-        return
-      }
-      void health.check().then(({ ready }) => callback(null, { status: ready ? 'SERVING' : 'NOT_SERVING' }))
-    },
-    watch: (call: ServerWritableStream<unknown, unknown>) => {
-      call.emit('error', { code: Status.UNIMPLEMENTED, details: 'ask with Check' })
-    },
-  })
+  const check = (
+    { request }: ServerUnaryCall<StringValue, Int32Value>,
+    callback: sendUnaryData<Int32Value>,
+  ) => {
+    if (!names.includes(request.value)) {
+      callback({ code: Status.NOT_FOUND, details: 'there is no such service' })
+      return
+    }
+    void health.check().then(({ ready }) => callback(null, statusOf(ready)))
+  }
+  server.addService({ check: healthCheck }, { check })
 }

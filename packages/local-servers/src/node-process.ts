@@ -15,6 +15,9 @@ export const COMPILE_CACHE = { NODE_COMPILE_CACHE: join(CHECKOUT, 'node_modules'
  */
 export const YOUNG_GENERATION = '--max-semi-space-size=16'
 
+// Each look costs a millisecond in two processes, which are busy with their start.
+const readyPollMs = 200
+
 /** One of our own programs, running. */
 export interface NodeProcess {
   name: string
@@ -72,7 +75,7 @@ export async function untilReady(
       answered = await response.text()
       notReady?.(answered)
     }
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await new Promise((resolve) => setTimeout(resolve, readyPollMs))
   }
   throw new NotReadyError(
     node,

@@ -10,7 +10,7 @@ const outage = new Error('refused')
 const defect = new Error('defect')
 
 /** A loop whose rounds are counted and end as `answers` say, one by one; then they answer nothing. */
-function counted(answers: (Error | number | 'done' | undefined)[], options: Partial<LoopOptions> = {}) {
+function counted(answers: (Error | number | 'idle' | 'done' | undefined)[], options: Partial<LoopOptions> = {}) {
   const reported: unknown[] = []
   let rounds = 0
   const loop = new Loop({
@@ -187,5 +187,56 @@ test('a round has the context in which the loop was made, not that of the reques
   storage.run('a request', () => loop.wake())
   await vi.advanceTimersByTimeAsync(2_000)
   expect(seen).toEqual(Array.from({ length: 4 }, () => 'the loop’s own'))
+  await loop.stop()
+})
+
+test('the pause doubles while rounds find nothing, up to a limit, and is short again after a wake', async () => {
+  const { loop, rounds } = counted(Array(20).fill('idle'), { idleMs: 400 })
+  const startedAt = Date.now()
+  const at: number[] = []
+  loop.start()
+  for (let ms = 0; ms < 1_500; ms += 50) {
+    if (at.length < rounds()) at.push(Date.now() - startedAt)
+    await pass(50)
+  }
+  expect(at).toEqual([0, 100, 300, 700, 1_100])
+  const before = rounds()
+  loop.wake()
+  expect(rounds()).toBe(before + 1)
+  await pass(100)
+  expect(rounds()).toBe(before + 2)
+  loop.wakeIn(10)
+  await pass(10)
+  expect(rounds()).toBe(before + 3)
+  await loop.stop()
+})
+
+test('without a limit the pause of rounds that find nothing stays the same', async () => {
+  const { loop, rounds } = counted(Array(20).fill('idle'))
+  loop.start()
+  await pass(1_000)
+  expect(rounds()).toBe(11)
+  await loop.stop()
+})
+
+test('a wake for later is kept if it is asked for during a round', async () => {
+  const round = Promise.withResolvers<'idle'>()
+  let rounds = 0
+  const loop = startLoop({
+    work: async () => {
+      rounds += 1
+      return rounds === 1 ? round.promise : 'idle'
+    },
+    everyMs: 1_000,
+    failed: () => {},
+    isOutage: () => false,
+  })
+  loop.wakeIn(300)
+  await pass(100)
+  round.resolve('idle')
+  await pass(199)
+  expect(rounds).toBe(1)
+  await pass(1)
+  expect(rounds).toBe(2)
   await loop.stop()
 })

@@ -1,4 +1,5 @@
 import { archiveNeighbours } from './archive-neighbours.ts'
+import { atRest } from './at-rest.ts'
 import { billing } from './billing.ts'
 import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
@@ -23,6 +24,7 @@ const sections: Record<string, () => Promise<Section>> = {
   'webhooks-isolation': webhooksIsolation,
   'webhooks-neighbours': webhooksNeighbours,
   'webhooks-speed': webhooksSpeed,
+  'at-rest': atRest,
 }
 
 const wanted = process.argv.slice(2).filter((argument) => argument !== '--profile')

@@ -73,7 +73,6 @@ export function startLocalStack(options: LocalStackOptions): LocalStack {
     get stderr() {
       return stderr
     },
-    // The launcher gives up after 120 s, and says what its programs printed last.
     ready: async (timeoutMs = 150_000) => {
       const line = await eventually(
         () => {

@@ -1,0 +1,28 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Int32Value, StringValue } from '@bufbuild/protobuf/wkt'
+import { Int32ValueSchema, StringValueSchema } from '@bufbuild/protobuf/wkt'
+import type { MethodDefinition } from '@grpc/grpc-js'
+
+export const servingStatus = { SERVING: 1, NOT_SERVING: 2 } as const
+
+/**
+ * Check of the standard health service: the name of a service in, its status out. On the wire its messages are these
+ * well-known types, with one field each. The usual library loads a parser of .proto files for them, which took a
+ * twelfth of the time until a service served.
+ */
+export const healthCheck: MethodDefinition<StringValue, Int32Value> = {
+  path: '/grpc.health.v1.Health/Check',
+  requestStream: false,
+  responseStream: false,
+  requestSerialize: (message) => Buffer.from(toBinary(StringValueSchema, message)),
+  requestDeserialize: (bytes) => fromBinary(StringValueSchema, bytes),
+  responseSerialize: (message) => Buffer.from(toBinary(Int32ValueSchema, message)),
+  responseDeserialize: (bytes) => fromBinary(Int32ValueSchema, bytes),
+}
+
+/** The question about the whole process. */
+export const wholeProcess = create(StringValueSchema, { value: '' })
+
+export function statusOf(isReady: boolean): Int32Value {
+  return create(Int32ValueSchema, { value: isReady ? servingStatus.SERVING : servingStatus.NOT_SERVING })
+}

@@ -1,0 +1,50 @@
+import { startLocalStack } from '@licensing/test-support/local-stack'
+import type { LocalStack } from '@licensing/test-support/local-stack'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { under } from './report.ts'
+import type { Section } from './report.ts'
+
+const settleSeconds = 15
+const restSeconds = 60
+const ticksPerSecond = 100
+
+/** CPU time of `npm start` on a machine that may be busy: what it takes until all is ready, and when nobody calls. */
+export async function atRest(): Promise<Section> {
+  await using folder = await makeTemporaryFolder()
+  const start = async () => {
+    const stack = startLocalStack({ dataDir: folder.path, throughNpm: true })
+    await stack.ready(1_800_000)
+    return { stack, seconds: await cpuSeconds(stack) }
+  }
+  const first = await start()
+  await first.stack[Symbol.asyncDispose]()
+  const { stack, seconds } = await start()
+  await using _ = stack
+  await sleep(settleSeconds * 1000)
+  const before = await cpuSeconds(stack)
+  await sleep(restSeconds * 1000)
+  const percent = ((await cpuSeconds(stack)) - before) * (100 / restSeconds)
+  return {
+    title: 'CPU time of npm start',
+    figures: [
+      { name: 'first start, with new data', value: first.seconds, unit: 's' },
+      { name: 'another start', value: seconds, unit: 's' },
+      under('at rest, of a core', percent, '%', 2),
+    ],
+    notes: [`gateway, services, simulator, launcher, PostgreSQL and NATS together; ${restSeconds} s at rest`],
+  }
+}
+
+/** Of all processes of the stack and those that they have waited for. */
+async function cpuSeconds(stack: LocalStack): Promise<number> {
+  let ticks = 0
+  for (const { pid } of await stack.family()) {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+    // utime, stime, cutime and cstime; the name before them may contain blanks.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    ticks += fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
+  }
+  return ticks / ticksPerSecond
+}
