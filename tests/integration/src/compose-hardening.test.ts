@@ -130,7 +130,7 @@ test.each([
   const { ingress = [] } = manifest<Policy>('NetworkPolicy', name)
   const admitted = ingress
     .filter(({ ports }) => ports.some((each) => each.port === port))
-    .flatMap(({ from }) => from.map(({ podSelector }) => podSelector?.matchLabels[nameLabel]))
+    .flatMap(({ from }) => from.map(({ podSelector }) => podSelector?.matchLabels[nameLabel] ?? 'anyone'))
   expect(neighboursOf(name)).toEqual(admitted.toSorted())
   expect(neighboursOf(name)).not.toContain('gateway')
   for (const network of compose.services[name]!.networks!) {
@@ -152,7 +152,7 @@ test('the internet is reached by the services that Kubernetes lets out, and the 
     .filter(({ kind }) => kind === 'NetworkPolicy')
     .map(({ spec }) => spec as Policy)
     .filter(({ egress }) => egress.some(({ to }) => to.some(({ ipBlock }) => ipBlock !== undefined)))
-    .map(({ podSelector }) => podSelector.matchLabels?.[nameLabel])
+    .map(({ podSelector }) => podSelector.matchLabels?.[nameLabel] ?? 'every pod')
   expect(out.toSorted()).toEqual(allowed.toSorted())
   // The engine takes the way out that is first by name.
   for (const name of out) {

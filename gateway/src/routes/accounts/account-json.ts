@@ -36,9 +36,11 @@ export const accountSchema = z
 export const updateAccountBody = z.strictObject({
   name: optional(text(textLimits.name)),
   // Here null says something: no alerts.
-  alert_email: email.nullish().describe(
-    'null: no alerts are mailed. An address gets a mail with a link, and alerts after the link was followed. Setting it again after ten minutes sends another mail.',
-  ),
+  alert_email: email
+    .nullish()
+    .describe(
+      'null: no alerts are mailed. An address gets a mail with a link, and alerts after the link was followed. Setting it again after ten minutes sends another mail.',
+    ),
 })
 
 export function accountJson(account: Account): z.output<typeof accountSchema> {
