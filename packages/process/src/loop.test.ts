@@ -10,7 +10,10 @@ const outage = new Error('refused')
 const defect = new Error('defect')
 
 /** A loop whose rounds are counted and end as `answers` say, one by one; then they answer nothing. */
-function counted(answers: (Error | number | 'idle' | 'done' | undefined)[], options: Partial<LoopOptions> = {}) {
+function counted(
+  answers: (Error | number | 'idle' | 'done' | undefined)[],
+  options: Partial<LoopOptions> = {},
+) {
   const reported: unknown[] = []
   let rounds = 0
   const loop = new Loop({

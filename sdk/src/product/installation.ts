@@ -148,7 +148,8 @@ export class Installation {
     const [mine, theirs] = [this.#token?.claims, stored.token?.claims]
     const isLater = mine !== undefined && theirs !== undefined && theirs.issuedAt > mine.issuedAt
     // Of two tokens of the service the later one counts. A file may be older than what it takes the place of.
-    if (mine && theirs && !mine.offline && !theirs.offline && mine.issuedAt !== theirs.issuedAt) return isLater
+    if (mine && theirs && !mine.offline && !theirs.offline && mine.issuedAt !== theirs.issuedAt)
+      return isLater
     if (record.revision !== this.#revision) return record.revision > this.#revision
     // Both processes at once: a place that was freed stays free.
     return record.token === null ? mine !== undefined : isLater

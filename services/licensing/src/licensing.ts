@@ -129,7 +129,12 @@ export function startLicensing(options: LicensingOptions): Licensing {
       productService(productDeps),
       rootKeyService({ sql, encryption }),
       purchaseService(deps),
-      deadLettersService({ sql, log, isTransient: isDatabaseUnavailable, handlers: { catalog: consumePlanEvents } }),
+      deadLettersService({
+        sql,
+        log,
+        isTransient: isDatabaseUnavailable,
+        handlers: { catalog: consumePlanEvents },
+      }),
       secretsService(sql, encryption),
       quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes']),
     ],

@@ -7,7 +7,13 @@ import { Loop } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/failing-alert.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { claimDue, findNextLook, freeExpiredClaims, giveUpUnsendable, releaseClaims } from './claim-queries.ts'
+import {
+  claimDue,
+  findNextLook,
+  freeExpiredClaims,
+  giveUpUnsendable,
+  releaseClaims,
+} from './claim-queries.ts'
 import type { EndpointBook } from './endpoint-book.ts'
 import { leaseMs } from './lease-times.ts'
 import { expiredClaims } from './metrics.ts'
