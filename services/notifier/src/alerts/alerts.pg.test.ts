@@ -153,8 +153,10 @@ test('an alert of an earlier release has the kind that its subject says', async 
   const { sql, of } = notifier
   const endpointId = newId('whe')
   await sql`
-    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
-    values (${endpointId}, ${of.accountId}, ${of.applicationId}, 'https://example.com/', '', now())`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at, status, disabled_at,
+      disabled_reason)
+    values (${endpointId}, ${of.accountId}, ${of.applicationId}, 'https://example.com/', '', now(), 'disabled', now(),
+      'retries_exhausted')`
   const written = [
     ['Webhook endpoint disabled: example.com', 'endpoint_disabled'],
     ['A refund failed on charge ch_1', 'refund_reversed'],

@@ -42,12 +42,18 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
   })
 }
 
-/** Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret. @returns how many alerts it made */
+/**
+ * Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret, if deliveries wait that were due
+ * before a time.
+ *
+ * @returns how many alerts it made
+ */
 export async function reportUnreadable(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
+  dueBefore: Date,
 ): Promise<number> {
-  const marked = await markUnreadableReported(tx, endpoints)
+  const marked = await markUnreadableReported(tx, endpoints, dueBefore)
   for (const { id, account_id: accountId, application_id: applicationId, url } of marked) {
     await insertAlert(tx, {
       kind: 'endpoint_failing',

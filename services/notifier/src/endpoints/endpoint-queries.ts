@@ -92,13 +92,15 @@ export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<Endpo
 }
 
 /**
- * Notes that the vendors of these endpoints are alerted that the secrets cannot be decrypted.
+ * Notes that the vendors of these endpoints are alerted that the secrets cannot be decrypted, if deliveries wait that were
+ * due before a time.
  *
  * @returns the endpoints for which that was not noted before
  */
 export async function markUnreadableReported(
   tx: Sql,
   endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
+  dueBefore: Date,
 ): Promise<EndpointOwner[]> {
   return tx<EndpointOwner[]>`
     update endpoints e set unreadable_reported = e.generation
@@ -108,6 +110,7 @@ export async function markUnreadableReported(
         ${plainArray(endpoints.map(({ id }) => id))}::text[],
         ${plainArray(endpoints.map(({ generation }) => generation))}::bigint[]
       ) as unreadable (id, generation) on unreadable.id = known.id and unreadable.generation = known.generation
+      join waiting_endpoints w on w.endpoint_id = known.id and w.look_at < ${dueBefore}
       where known.status = 'enabled' and known.unreadable_reported is distinct from known.generation
       order by known.id for update of known
     ) unreported

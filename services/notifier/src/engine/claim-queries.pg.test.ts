@@ -5,6 +5,7 @@ import { migrate } from '@licensing/database/migrate'
 import { createTestDatabase } from '@licensing/test-support/database'
 import type { TestDatabase } from '@licensing/test-support/database'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { reportUnreadable } from '../alerts/failing-alert.ts'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { findOldestDue, restoreHeads } from '../upkeep/upkeep-queries.ts'
@@ -190,4 +191,27 @@ test('an account that is left out costs nothing of the turn of another', async (
   const full = { accounts: ['acct_large'], endpoints: [] }
   const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount: 'acct_well' })
   expect(due).toEqual([{ id: 'whe_well', account_id: 'acct_well' }])
+})
+
+test('the vendor of an unreadable secret is alerted once for each secret, if no replica sends what is due', async () => {
+  await givenDue('whe_stuck', 1)
+  await givenDue('whe_sent', 1)
+  await givenDue('whe_rotated', 1)
+  // Another replica has just claimed what was due before.
+  await sql`update waiting_endpoints set look_at = now() where endpoint_id = 'whe_sent'`
+  await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
+  const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
+  const report = (versions: typeof found) =>
+    sql.begin((tx) => reportUnreadable(tx, versions, new Date(Date.now() - 5_000)))
+  const alerted = async () => {
+    const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
+    return rows.map(({ id }) => id)
+  }
+  // Two replicas at once.
+  expect((await Promise.all([report(found), report(found)])).toSorted((a, b) => a - b)).toEqual([0, 1])
+  expect(await alerted()).toEqual(['whe_stuck'])
+  expect(await report([{ id: 'whe_rotated', generation: 2n }])).toBe(1)
+  await sql`update endpoints set generation = 2 where id = 'whe_stuck'`
+  expect(await report([{ id: 'whe_stuck', generation: 2n }])).toBe(1)
+  expect(await alerted()).toEqual(['whe_rotated', 'whe_stuck', 'whe_stuck'])
 })

@@ -41,6 +41,8 @@ const tickEveryMs = 250
 const freeEveryMs = 1_000
 const reportEveryMs = 1_000
 const freeIdleMs = 4_000
+// While the encryption key is changed, another replica may have a key that this process does not have.
+const reportAfterMs = 5_000
 const mostClaimed = 1_000
 const mostReported = 200
 
@@ -179,13 +181,15 @@ export class Claimer {
     this.#looking.wake()
   }
 
-  /** Alerts the vendors of endpoints whose secrets cannot be decrypted. */
+  /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
   async #report(): Promise<number | void> {
-    const unreported = this.#options.book.takeUnreported(mostReported)
+    const { sql, clock, book, alertQueued } = this.#options
+    const unreported = book.takeUnreported(mostReported, reportAfterMs)
     if (unreported.length === 0) return
+    const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     // If this fails, the endpoints are found again when their secrets are read again.
-    const reported = await transaction(this.#options.sql, (tx) => reportUnreadable(tx, unreported))
-    if (reported > 0) this.#options.alertQueued()
+    const reported = await transaction(sql, (tx) => reportUnreadable(tx, unreported, dueBefore))
+    if (reported > 0) alertQueued()
     return 0
   }
 

@@ -18,7 +18,8 @@ export class EndpointBook {
   /** A disabled endpoint stays disabled. */
   readonly #closed = new Set<string>()
   readonly #unreadable = new Map<string, { generation: bigint; untilMs: number }>()
-  readonly #unreported: Version[] = []
+  /** In the order in which they were found. */
+  readonly #unreported: (Version & { foundMs: number })[] = []
 
   constructor(keys: EncryptionKeys, log: Logger) {
     this.#keys = keys
@@ -63,9 +64,11 @@ export class EndpointBook {
     return this.#unreadable.size
   }
 
-  /** Up to `most` endpoints that were found to be unreadable; each is taken once. */
-  takeUnreported(most: number): Version[] {
-    return this.#unreported.splice(0, most)
+  /** Up to `most` endpoints that were found to be unreadable `ageMs` ago or earlier; each is taken once. */
+  takeUnreported(most: number, ageMs: number): Version[] {
+    const before = performance.now() - ageMs
+    const count = this.#unreported.findIndex(({ foundMs }) => foundMs > before)
+    return this.#unreported.splice(0, Math.min(most, count === -1 ? most : count))
   }
 
   close(endpointId: string): void {
@@ -81,9 +84,10 @@ export class EndpointBook {
     }
     this.#known.delete(id)
     this.#unreadable.delete(id)
-    this.#unreadable.set(id, { generation, untilMs: performance.now() + readAgainMs })
+    const foundMs = performance.now()
+    this.#unreadable.set(id, { generation, untilMs: foundMs + readAgainMs })
     forgetOldest(this.#unreadable)
-    this.#unreported.push({ id, generation })
+    this.#unreported.push({ id, generation, foundMs })
   }
 }
 
