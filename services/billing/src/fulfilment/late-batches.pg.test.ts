@@ -132,6 +132,16 @@ describe('a customer has one licence, which rests on the purchase that stands:',
       },
     )
 
+    test.each([0, 150, 1_000])(
+      'and it is reported in order after its refunds, with %i ms between two of them',
+      async (pauseMs) => {
+        const happened = await happen(story)
+        const { sales, reversals } = happened
+        await arrive(happened, [reversals.flat(), ...sales], pauseMs)
+        await expectOneLicence(happened, story)
+      },
+    )
+
     test('and the events of the purchase that stands are lost, though the processor lists them', async () => {
       const happened = await happen(story)
       const { sales, reversals } = happened

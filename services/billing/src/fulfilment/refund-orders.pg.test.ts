@@ -1,9 +1,11 @@
+import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { deliver, eventsAt } from '../testing/charge-story.ts'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import { outcomeOf, quiet } from '../testing/outcome.ts'
 import { checkoutRefOf, openCheckout, pay } from '../testing/shop.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import { permutations } from './testing/histories.ts'
 
 let harness: Harness
@@ -28,8 +30,13 @@ const parts = [
  * @param decided after which of the parts all that is known is decided and carried out, as bits
  * @param records whether the processor's records can be read
  */
-async function report(order: (typeof parts)[number][], decided: number, records: 'read' | 'unavailable') {
-  const vendor = await harness.givenVendor()
+async function report(
+  vendor: Vendor,
+  order: (typeof parts)[number][],
+  decided: number,
+  records: 'read' | 'unavailable',
+  settled: (vendor: Vendor) => Promise<void> = (each) => quiet(harness, each),
+): Promise<void> {
   const session = await openCheckout(harness, vendor)
   const charge = checkoutRefOf(session)
   const created = Math.floor(Date.now() / 1000) - 3_000
@@ -58,10 +65,37 @@ async function report(order: (typeof parts)[number][], decided: number, records:
   for (const [at, part] of order.entries()) {
     expect(events[part].length).toBeGreaterThan(0)
     for (const event of events[part]) await deliver(harness, vendor, event)
-    if (decided & (1 << at)) await quiet(harness, vendor)
+    if (decided & (1 << at)) await settled(vendor)
   }
-  await quiet(harness, vendor)
-  return outcomeOf(harness, vendor)
+  await settled(vendor)
+}
+
+/** Resolves when everything about the vendor's purchases is decided, though nothing may have been carried out. */
+async function decidedAll({ accountId, connectedAccount }: Vendor): Promise<void> {
+  await eventually(async () => {
+    const [row] = await harness.sql`
+      select (
+        select count(*) from processor_events where merchant = ${`stripe:${connectedAccount}`} and handled_at is null
+      )::int + (
+        select count(*) from fulfilments where account_id = ${accountId} and due_at is not null
+      )::int as waiting`
+    expect(row).toEqual({ waiting: 0 })
+  })
+}
+
+async function expectRevoked(vendor: Vendor, about: object): Promise<void> {
+  const { licences, ledger, refunds, sent } = await outcomeOf(harness, vendor)
+  const processed = sent.filter((type) => type.startsWith('refund.processed'))
+  const listed = refunds.map((refund) => `refund.processed ${refund.replace(' succeeded', '')}`)
+  expect({ about, licences, ledger, processed }).toEqual({
+    about,
+    licences: ['revoked '],
+    ledger: ['charge 245', 'credit -245'],
+    processed: listed.toSorted(),
+  })
+  expect(processed.filter((type) => type.includes('full_refund'))).toHaveLength(1)
+  expect(refunds.reduce((sum, refund) => sum + Number(refund.split(' ')[1]), 0)).toBe(4900)
+  expect(sent.filter((type) => type === 'licence.revoked')).toHaveLength(1)
 }
 
 test.each(['read', 'unavailable'] as const)(
@@ -73,20 +107,9 @@ test.each(['read', 'unavailable'] as const)(
     const chosen = some.filter((_, at) => at % 2 === (records === 'read' ? 0 : 1))
     const inTurn = async (mine: typeof chosen) => {
       for (const { order, decided } of mine) {
-        const { licences, ledger, refunds, sent } = await report(order, decided, records)
-        const processed = sent.filter((type) => type.startsWith('refund.processed'))
-        const listed = refunds.map((refund) => `refund.processed ${refund.replace(' succeeded', '')}`)
-        expect({ order, decided, licences, ledger, processed }).toEqual({
-          order,
-          decided,
-          licences: ['revoked '],
-          ledger: ['charge 245', 'credit -245'],
-          processed: listed.toSorted(),
-        })
-        expect(processed.filter((type) => type.includes('full_refund'))).toHaveLength(1)
-        const total = refunds.reduce((sum, refund) => sum + Number(refund.split(' ')[1]), 0)
-        expect(total).toBe(4900)
-        expect(sent.filter((type) => type === 'licence.revoked')).toHaveLength(1)
+        const vendor = await harness.givenVendor()
+        await report(vendor, order, decided, records)
+        await expectRevoked(vendor, { order, decided })
       }
     }
     const workers = 20
@@ -98,3 +121,19 @@ test.each(['read', 'unavailable'] as const)(
   },
   300_000,
 )
+
+test('and so does one whose refunds are decided one by one while licensing is unavailable, in every order', async () => {
+  const [sale, ...refunds] = parts
+  const orders = permutations(refunds).flatMap((order) => [
+    [sale, ...order],
+    [...order, sale],
+  ])
+  const vendors = await Promise.all(orders.map(() => harness.givenVendor()))
+  await harness.licensingProcess.stop()
+  await Promise.all(orders.map((order, at) => report(vendors[at]!, order, 31, 'unavailable', decidedAll)))
+  await harness.licensingProcess.start()
+  for (const [at, vendor] of vendors.entries()) {
+    await quiet(harness, vendor)
+    await expectRevoked(vendor, { order: orders[at] })
+  }
+}, 300_000)
