@@ -16,7 +16,7 @@ export const licensingConfig = z.object({
   CHECK_INTERVAL_SECONDS: wholeNumber(1).default(900).describe('how often a product checks the revocations'),
   SWEEP_INTERVAL_SECONDS: wholeNumber(1)
     .refine((seconds) => seconds <= 30, 'must be at most 30')
-    .default(5)
+    .default(10)
     .describe('pause between two sweeps for licences past their expiry'),
 })
 

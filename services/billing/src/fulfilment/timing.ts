@@ -30,7 +30,7 @@ export const timing = {
   /** Other replicas' work, and work that is due later, is found by looking. */
   poll: 250,
   /** Nothing is due, now or within this time: the pauses between looks grow up to this. */
-  idle: 4 * second,
+  idle: 8 * second,
   measure: 5 * second,
   upkeep: 30 * second,
   /** Events may be listed a while after they were made. */

@@ -12,7 +12,7 @@ import {
 
 const lookEveryMs = 500
 // What other replicas noted is found by looking.
-const idleMs = 4_000
+const idleMs = 8_000
 // Catalog pushes a change when its event is on its way.
 export const pushTakesMs = 1_000
 const askedAtOnce = 20

@@ -38,6 +38,7 @@ const lookEveryMs = 250
 // Nothing is due: what other replicas make due is found by looking.
 const idleMs = 2_000
 const tickEveryMs = 250
+const tickIdleMs = 1_000
 const freeEveryMs = 1_000
 const reportEveryMs = 1_000
 const freeIdleMs = 4_000
@@ -76,7 +77,7 @@ export class Claimer {
     this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
     this.#loops = [
       this.#looking,
-      loop('held', tickEveryMs, () => this.#tick()),
+      loop('held', tickEveryMs, () => this.#tick(), tickIdleMs),
       loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
       loop('unreadable', reportEveryMs, () => this.#report()),
     ]
@@ -116,13 +117,13 @@ export class Claimer {
     this.#looking.wake()
   }
 
-  /** @returns milliseconds until something is due again */
+  /** @returns milliseconds until the next look */
   async #lookAndRest(): Promise<number> {
-    await this.#look()
     const next = await findNextLook(this.#options.sql)
     const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : idleMs
-    // Not positive: something is due for which there was no capacity.
-    return waitMs <= 0 ? lookEveryMs : Math.min(waitMs, idleMs)
+    if (waitMs > 0) return Math.min(waitMs, idleMs)
+    await this.#look()
+    return lookEveryMs
   }
 
   async #look(): Promise<void> {
@@ -166,10 +167,11 @@ export class Claimer {
     }
   }
 
-  async #tick(): Promise<void> {
+  async #tick(): Promise<'idle' | void> {
     const { scheduler, pump } = this.#options
     await this.#release(scheduler.tick(performance.now()))
     pump()
+    if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
   }
 
   async #free(): Promise<'idle' | void> {

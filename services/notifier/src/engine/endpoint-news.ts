@@ -8,7 +8,7 @@ import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
 // While NATS carries the changes, and while it does not.
-const lookEveryMs = { connected: 5_000, disconnected: 1_000 }
+const lookEveryMs = { connected: 10_000, disconnected: 1_000 }
 // Longer than a transaction may take to commit its change after it noted the time: a statement, and standing still.
 const overlapMs = 60_000
 const subscribeAgainMs = 500

@@ -25,7 +25,7 @@ const [mostInTurnBehind, restsBehind] = [50, 4]
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
 // What other replicas put in line is found by looking.
-const idleMs = 4_000
+const idleMs = 8_000
 // A turn that another replica has soon ends.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }

@@ -29,7 +29,7 @@ const leftoversEveryMs = 1_000
 const gaugesEveryMs = 10_000
 const talliesEveryMs = 1_000
 // Nothing was found: the pauses grow up to this.
-const idleMs = 4_000
+const idleMs = 5_000
 const recountEveryMs = 5 * 60_000
 const headsEveryMs = 5 * 60_000
 const allowancesEveryMs = 60 * 60_000
