@@ -69,6 +69,6 @@ export const components: readonly Component[] = [
     { ...outbox, ...consumers, ...idempotency, ...quotas },
     { 'rotate-signing-keys': 'services/licensing/src/admin/rotate-signing-keys.ts' },
   ),
-  service('billing', { ...outbox, ...idempotency }),
+  service('billing', { ...outbox, ...idempotency, ...quotas }),
   service('notifier', { ...consumers, ...idempotency, ...quotas }),
 ]
