@@ -4,7 +4,8 @@ import type { SetName } from './closed-sets.ts'
 
 // Interface 2 to 5 and decisions 4, 6, 7 and 9, written out a second time.
 const written: Record<SetName, string> = {
-  quota: 'applications api_keys plans entitlement_defs webhook_endpoints activations',
+  quota:
+    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes',
   scope: 'admin read revoke issue',
   entitlementKind: 'feature limit',
   planStatus: 'active retired',
