@@ -93,7 +93,7 @@ test('the name is asked for once for each connection, and what it answered is wh
   expect(asked).toBe(1)
 })
 
-test('an address that refuses the connection makes room for the next one', async () => {
+test('an address that refuses the connection is followed by the next one', async () => {
   await using receiver = await startReceiver(ok)
   await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.1']) })
   expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
@@ -129,7 +129,7 @@ test.each([1, 3])(
   },
 )
 
-test('an address that drops the connection makes room for the next one', async () => {
+test('an address that drops the connection is followed by the next one', async () => {
   await using beside = await startBeside(2, (socket) => socket.resetAndDestroy())
   await using sender = givenSender({ resolve: beside.resolve })
   expect((await sender.send(attemptTo(beside.url))).outcome).toBe('delivered')
