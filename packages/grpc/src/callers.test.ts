@@ -40,7 +40,7 @@ const served: Record<Callee, DescService[]> = {
     QuotaService,
     SecretsService,
   ],
-  billing: [BillingService, BillingOperationsService],
+  billing: [BillingService, BillingOperationsService, QuotaService],
   notifier: [NotifierService, DeadLettersService, QuotaService, SecretsService],
 }
 const callees = Object.keys(served) as Callee[]
