@@ -118,7 +118,9 @@ describe('a refund', () => {
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'downgraded' })
     await eventually(() => expect(processed(vendor)).toEqual(['partial_refund 100', 'partial_refund 200']))
-    expect(sentTypes(harness, vendor).filter((type) => type === 'licence.downgraded')).toHaveLength(1)
+    await eventually(() =>
+      expect(sentTypes(harness, vendor).filter((type) => type === 'licence.downgraded')).toHaveLength(1),
+    )
   })
 
   test('counts only when it has succeeded', async () => {
