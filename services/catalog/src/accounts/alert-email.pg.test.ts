@@ -16,10 +16,11 @@ interface Sent {
 /** What catalog needs of the notifier. */
 function notifierStub() {
   const sent: Sent[] = []
-  let answer: () => { retryAfterSeconds: number } = () => ({ retryAfterSeconds: 0 })
+  type Answer = { retryAfterSeconds: number }
+  let answer: (request: Sent) => Answer | Promise<Answer> = () => ({ retryAfterSeconds: 0 })
   const notifier = {
     async sendConfirmation(request: Sent) {
-      const { retryAfterSeconds } = answer()
+      const { retryAfterSeconds } = await answer(request)
       if (retryAfterSeconds === 0) sent.push(request)
       return { $typeName: 'notifier.v1.SendConfirmationResponse', retryAfterSeconds }
     },
@@ -83,18 +84,40 @@ test('alerts go to the address before it until the link in the one mail is follo
 })
 
 test('an address that is changed again before it is confirmed has a link that is not valid any more', async () => {
-  const { notifier, sent } = notifierStub()
+  const { notifier, sent, answerWith } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls } = catalog
   const accountId = await givenAccount(catalog)
   await calls.updateAccount({ accountId, alertEmail: 'first@vendor.example' })
   await eventually(() => expect(sent).toHaveLength(1))
+
+  // Both replicas wait for the mail server: the mail to the second address is not made yet.
+  const { promise: answered, resolve: answerAll } = Promise.withResolvers<void>()
+  // Also when the test fails: a replica does not stop before.
+  using release = new DisposableStack()
+  release.defer(answerAll)
+  let waiting = 0
+  answerWith(async () => {
+    waiting += 1
+    await answered
+    return { retryAfterSeconds: 0 }
+  })
+  for (const replica of catalog.replicas) {
+    await replica.updateAccount({
+      accountId: await givenAccount(catalog),
+      alertEmail: 'other@vendor.example',
+    })
+  }
+  await eventually(() => expect(waiting).toBe(2))
   await calls.updateAccount({ accountId, alertEmail: 'second@vendor.example' })
   await expect(calls.confirmAlertEmail(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
-  await eventually(() => expect(sent).toHaveLength(2))
+  answerAll()
+
+  const toSecond = () => sent.find(({ address }) => address === 'second@vendor.example')
+  await eventually(() => expect(toSecond()).toBeDefined())
   await expect(calls.confirmAlertEmail(hashOf(sent[0]!.token))).rejects.toMatchObject(invalid)
   expect(await state(catalog, accountId)).toEqual(['second@vendor.example', false, 'old@vendor.example'])
-  await calls.confirmAlertEmail(hashOf(sent[1]!.token))
+  await calls.confirmAlertEmail(hashOf(toSecond()!.token))
   expect(await state(catalog, accountId)).toEqual(['second@vendor.example', true, 'second@vendor.example'])
 })
 
@@ -149,7 +172,9 @@ test('a link works for seven days; the address set again after ten minutes gets 
 })
 
 test('replicas send the mail of each account once', async () => {
-  const { notifier, sent } = notifierStub()
+  const { notifier, sent, answerWith } = notifierStub()
+  // A mail server that takes its time: the other replica looks for mails meanwhile.
+  answerWith(() => new Promise((resolve) => setTimeout(resolve, 100, { retryAfterSeconds: 0 })))
   await using catalog = await startTestCatalog(notifier)
   const accounts: string[] = []
   for (let i = 0; i < 20; i += 1) accounts.push(await givenAccount(catalog))
