@@ -30,14 +30,15 @@ export class LogClient {
 
   /**
    * Reports positions and reads what the log is now. With `next`, also reads batches of a partition after its position, in
-   * order.
+   * order. The view changes with each answer, also with one to another reader: what follows from missing batches follows from
+   * the numbers that came with them.
    *
    * @throws NatsError if the producer does not answer
    */
   async read(
     positions: (Position & { partition: number })[],
     next?: { partition: number; after: bigint },
-  ): Promise<EventBatch[]> {
+  ): Promise<{ batches: EventBatch[]; numbers: bigint[] }> {
     const request = create(ReadLogRequestSchema, {
       positions: positions.map(({ partition, epochs, number }) => ({
         partition,
@@ -50,7 +51,7 @@ export class LogClient {
     const { data } = await this.#nats.connection.request(this.#subject, bytes, { timeout: timeoutMs })
     const { numbers, epochs, batches } = fromBinary(ReadLogResponseSchema, data)
     this.view = { numbers, epochs }
-    return batches.map((batch) => fromBinary(EventBatchSchema, batch))
+    return { batches: batches.map((batch) => fromBinary(EventBatchSchema, batch)), numbers }
   }
 
   /** Whether the log has this batch: its epoch is known, and no later epoch has given its number to another. */

@@ -216,7 +216,7 @@ export class PartitionReader {
   ): Promise<Position> {
     let position = from
     while ((upTo === undefined || position.number < upTo) && !signal.aborted) {
-      const batches = await this.#ask(position, position.number)
+      const { batches, numbers } = await this.#ask(position, position.number)
       const asked = position
       position = await this.#adopt(position)
       if (position !== asked) continue
@@ -230,7 +230,7 @@ export class PartitionReader {
         position = await this.#take(entriesOf(run, position), position, signal)
         continue
       }
-      const newest = this.#log.view!.numbers[this.#place.partition]!
+      const newest = numbers[this.#place.partition]!
       const next = batches[0]?.number ?? newest + 1n
       if (next > position.number + 1n) position = await this.#skip(position, next - 1n)
       else if (newest <= position.number) return position
@@ -250,7 +250,7 @@ export class PartitionReader {
     return this.#moveTo(position, { ...position, number, done: 0 })
   }
 
-  #ask(position: Position, after?: bigint): Promise<EventBatch[]> {
+  #ask(position: Position, after?: bigint): ReturnType<LogClient['read']> {
     const { partition } = this.#place
     return this.#log.read(
       [{ ...position, partition }],
