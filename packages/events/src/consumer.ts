@@ -1,13 +1,14 @@
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { startLoop } from '@licensing/process/loop'
+import { streamOf } from '@licensing/proto/event-streams'
 import { randomUUID } from 'node:crypto'
 import { Gauge } from 'prom-client'
 import type { ConsumerOptions } from './consumer-options.ts'
 import { leasePartitions, listPositions, releasePartitions } from './consumer-queries.ts'
+import type { PartitionPosition } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
 import { leaseMs, partitionCount, pollMs } from './partitions.ts'
-import { streamOf } from '@licensing/proto/event-streams'
 
 export interface Consumer {
   /** Partitions held by this replica. */
@@ -39,28 +40,36 @@ export function startConsumer(options: ConsumerOptions): Consumer {
   const readers = new Map<number, PartitionReader>()
   const producer = new LogClient(nats, source, service)
   const stream = streamOf(source)
+  let held: PartitionPosition[] = []
   let numbersAtStart: bigint[] | undefined
 
   const balance = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return
-    const leased = await leasePartitions(sql, { source, member, leaseMs, partitionCount })
+    const passed = new Map([...readers].map(([partition, reader]) => [partition, reader.number]))
+    held = await leasePartitions(sql, { source, member, leaseMs, partitionCount })
+    const numbers = new Map(held.map(({ partition, number }) => [partition, number]))
     for (const [partition, reader] of readers) {
-      if (leased.includes(partition)) continue
+      // A number below one that was passed: this service's database was set back, and its effects with it.
+      const number = numbers.get(partition)
+      if (number !== undefined && number >= (passed.get(partition) ?? 0n)) continue
       readers.delete(partition)
       await reader.stop()
     }
-    for (const partition of leased) {
-      if (!readers.has(partition)) {
-        readers.set(partition, new PartitionReader(options, producer, partition, member))
-      }
+    for (const position of held) {
+      const { partition } = position
+      if (readers.has(partition)) continue
+      readers.set(
+        partition,
+        new PartitionReader(options, producer, { source, partition, member }, position),
+      )
     }
   }
   /** Reports the positions, and learns the newest numbers and epochs. */
   const poll = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
-    const positions = (await listPositions(sql, source)).filter(({ partition }) => readers.has(partition))
     if (signal.aborted) return
+    const positions = held
     await producer.read(positions)
     const { numbers } = producer.view!
     numbersAtStart ??= numbers

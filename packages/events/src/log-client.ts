@@ -3,7 +3,7 @@ import { EventBatchSchema, ReadLogRequestSchema, ReadLogResponseSchema } from '@
 import type { EventBatch } from '@licensing/proto/event-log'
 import { logSubjectOf } from '@licensing/proto/event-streams'
 import type { Source } from '@licensing/proto/event-streams'
-import type { Position } from './consumer-queries.ts'
+import type { PartitionPosition } from './consumer-queries.ts'
 import type { Nats } from './connection.ts'
 
 const timeoutMs = 3_000
@@ -36,7 +36,7 @@ export class LogClient {
    * @throws NatsError if the producer does not answer
    */
   async read(
-    positions: (Position & { partition: number })[],
+    positions: PartitionPosition[],
     next?: { partition: number; after: bigint },
   ): Promise<{ batches: EventBatch[]; numbers: bigint[] }> {
     const request = create(ReadLogRequestSchema, {

@@ -16,9 +16,26 @@ export interface KnownLog {
   epochs: Epoch[]
 }
 
-/** In one statement, so that numbers and epochs agree. */
-export async function findLog(sql: Sql): Promise<KnownLog> {
+/**
+ * Reads what the log is, and records how far a consumer has come if that changed or was not recorded for a minute. In one
+ * statement, so that numbers and epochs agree.
+ */
+export async function findLogFor(
+  sql: Sql,
+  consumer: string,
+  positions: { partition: number; number: bigint }[],
+): Promise<KnownLog> {
   const rows = await sql<({ numbers: bigint[] } & (Epoch | { epoch: null }))[]>`
+    with recorded as (
+      insert into event_log_readers as known (consumer, partition, number)
+      select ${consumer}, partition, number
+      from unnest(
+        ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
+        ${plainArray(positions.map(({ number }) => number))}::bigint[]
+      ) as read (partition, number)
+      on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
+      where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'
+    )
     select state.numbers, known.epoch, known.first_numbers
     from event_log_state state left join event_log_epochs known on true order by known.place`
   return { numbers: rows[0]!.numbers, epochs: rows.filter((row) => row.epoch !== null) }
@@ -37,23 +54,6 @@ export async function listBatches(
       ) next
     ) counted where total <= ${bytes} or at = 1 order by number`
   return rows.map(({ batch }) => batch)
-}
-
-/** Records how far a consumer has come, if that changed or was not recorded for a minute. */
-export async function recordReader(
-  sql: Sql,
-  consumer: string,
-  positions: { partition: number; number: bigint }[],
-): Promise<void> {
-  await sql`
-    insert into event_log_readers as known (consumer, partition, number)
-    select ${consumer}, partition, number
-    from unnest(
-      ${plainArray(positions.map(({ partition }) => partition))}::smallint[],
-      ${plainArray(positions.map(({ number }) => number))}::bigint[]
-    ) as read (partition, number)
-    on conflict (consumer, partition) do update set number = excluded.number, reported_at = now()
-    where known.number <> excluded.number or known.reported_at < now() - interval '1 minute'`
 }
 
 /**

@@ -12,12 +12,11 @@ import { randomUUID } from 'node:crypto'
 import { Counter, Gauge } from 'prom-client'
 import {
   beginEpochAfterLoss,
-  findLog,
+  findLogFor,
   listBatches,
   listPastSlots,
   logBytes,
   pruneEpochs,
-  recordReader,
   truncateSlot,
   unconfirmedAge,
 } from './log-queries.ts'
@@ -73,15 +72,14 @@ export function startLogService({
   const consumers = consumersOf[source]
   const answer = async (consumer: string, message: Msg) => {
     const request = fromBinary(ReadLogRequestSchema, message.data)
-    await recordReader(sql, consumer, request.positions)
-    let known = await findLog(sql)
+    let known = await findLogFor(sql, consumer, request.positions)
     if (await restartAfterLoss(known, request)) {
       losses.inc({ source })
       log.error(
         { consumer },
         'a consumer is ahead of the event log: the log was set back, a new epoch begins',
       )
-      known = await findLog(sql)
+      known = await findLogFor(sql, consumer, [])
     }
     const { partition, after } = request.batches ?? {}
     const batches =

@@ -65,13 +65,16 @@ export class PartitionReader {
   readonly #stream: string
   readonly #loop: Loop
   readonly #outage = new Outage()
+  #position: Position
   #behind = 0
   #isDrained = false
 
-  constructor(options: ConsumerOptions, log: LogClient, partition: number, member: string) {
+  /** @param position as it was when the partition was leased */
+  constructor(options: ConsumerOptions, log: LogClient, place: Place, position: Position) {
     this.#options = options
     this.#log = log
-    this.#place = { source: options.source, partition, member }
+    this.#place = place
+    this.#position = position
     this.#stream = streamOf(options.source)
     this.#loop = startLoop({
       work: (signal) => this.#read(signal),
@@ -79,6 +82,11 @@ export class PartitionReader {
       failed: (error) => options.log.error({ err: error, stream: this.#stream }, 'reading failed'),
       isOutage: isDatabaseOutage,
     })
+  }
+
+  /** How far it has come: all batches up to this number are consumed. */
+  get number(): bigint {
+    return this.#position.number
   }
 
   /** Whether more events wait than those being consumed. */
@@ -117,24 +125,24 @@ export class PartitionReader {
     const { partition } = this.#place
     const found = (await listPositions(sql, source)).find((row) => row.partition === partition)
     if (!found) throw new PartitionLost('the position is missing')
-    let position: Position = found
+    this.#position = found
     const since = new Date(Math.min(found.moved_at.getTime(), Date.now()) - overlapMs)
     const feed = await openFeed(nats, { source, partition, service, since }).catch(async (error: unknown) => {
       if (isNotFound(error)) this.#isDrained = true
-      await this.#fill(position, undefined, 'tail', signal)
+      await this.#fill(undefined, 'tail', signal)
       throw error
     })
     try {
       let announced = 0n
       while (!signal.aborted) {
-        position = await this.#adopt(position)
+        await this.#adoptEpochs()
         const batches = await feed.next(mostTogether, pollMs, signal)
         this.#behind = feed.behind
-        position = await this.#consume(batches, position, signal)
+        await this.#consume(batches, signal)
         this.#isDrained ||= feed.isDrained
         if (batches.length > 0) continue
         // The newest batch may be on its way. If it has not arrived after the next wait, JetStream does not send it.
-        if (announced > position.number) return void (await this.#fill(position, announced, 'tail', signal))
+        if (announced > this.#position.number) return await this.#fill(announced, 'tail', signal)
         announced = this.#log.view?.numbers[partition] ?? 0n
       }
     } finally {
@@ -143,51 +151,53 @@ export class PartitionReader {
   }
 
   /** Consumes what JetStream sent: repetitions are left out, and gaps filled from the log. */
-  async #consume(batches: EventBatch[], from: Position, signal: AbortSignal): Promise<Position> {
-    let position = from
-    let next: EventBatch[] = []
+  async #consume(batches: EventBatch[], signal: AbortSignal): Promise<void> {
+    let run: EventBatch[] = []
+    const next = () => this.#position.number + BigInt(run.length) + 1n
     const flush = async () => {
-      position = await this.#take(entriesOf(next, position), position, signal)
-      next = []
+      await this.#take(entriesOf(run, this.#position), signal)
+      run = []
     }
     for (const batch of batches) {
       if (batch.partition !== this.#place.partition) continue
-      if (!position.epochs.includes(batch.epoch)) {
+      if (!this.#position.epochs.includes(batch.epoch)) {
         await flush()
-        position = await this.#learnEpoch(batch, position)
+        await this.#learnEpoch(batch)
       }
-      if (this.#log.view ? !this.#log.has(batch) : !position.epochs.includes(batch.epoch)) continue
-      if (batch.number > position.number + BigInt(next.length) + 1n) {
+      if (this.#log.view ? !this.#log.has(batch) : !this.#position.epochs.includes(batch.epoch)) continue
+      if (batch.number > next()) {
         await flush()
-        position = await this.#fill(position, batch.number - 1n, 'gap', signal)
+        await this.#fill(batch.number - 1n, 'gap', signal)
       }
-      if (batch.number === position.number + BigInt(next.length) + 1n) next.push(batch)
+      if (batch.number === next()) run.push(batch)
     }
     await flush()
-    return position
   }
 
-  /** Asks the producer for an epoch that this position does not know. It does not know the epoch of a log that was lost. */
-  async #learnEpoch({ epoch, number }: EventBatch, position: Position): Promise<Position> {
+  /** Asks the producer for an epoch that the position does not have. The producer does not have that of a lost log. */
+  async #learnEpoch({ epoch, number }: EventBatch): Promise<void> {
     try {
-      await this.#ask(position)
+      await this.#readLog()
     } catch (error) {
       // At a first start the stream alone has to do. If it is wrong, the producer's first answer sets the position back.
-      if (this.#log.view || position.epochs.length > 0 || number !== 1n) throw error
-      return this.#moveTo(position, { ...position, epochs: [epoch] })
+      if (this.#log.view || this.#position.epochs.length > 0 || number !== 1n) throw error
+      return this.#moveTo({ ...this.#position, epochs: [epoch] })
     }
-    return this.#adopt(position)
+    await this.#adoptEpochs()
   }
 
   /**
-   * Takes the producer's epochs into account that this position does not know. If the log was set back, an epoch begins at
+   * Takes the producer's epochs into account that the position does not have. If the log was set back, an epoch begins at
    * a number that was passed already: all from there on is new.
+   *
+   * @returns whether there were any
    */
-  async #adopt(position: Position): Promise<Position> {
+  async #adoptEpochs(): Promise<boolean> {
     const { partition } = this.#place
+    const position = this.#position
     const epochs = this.#log.view?.epochs ?? []
     const unknown = epochs.filter(({ epoch }) => !position.epochs.includes(epoch))
-    if (unknown.length === 0) return position
+    if (unknown.length === 0) return false
     const first = unknown
       .map(({ firstNumbers }) => firstNumbers[partition]!)
       .reduce((a, b) => (a < b ? a : b))
@@ -199,84 +209,77 @@ export class PartitionReader {
         'the event log was set back',
       )
     }
-    return this.#moveTo(position, {
+    await this.#moveTo({
       number: isSetBack ? first - 1n : position.number,
       done: first <= position.number + 1n ? 0 : position.done,
       epochs: epochs.map(({ epoch }) => epoch),
       set_back_by: position.set_back_by ?? (isSetBack ? unknown[0]!.epoch : null),
     })
+    return true
   }
 
   /** Consumes the producer's log after the position, up to a number or, without one, to its end. */
-  async #fill(
-    from: Position,
-    upTo: bigint | undefined,
-    cause: 'gap' | 'tail',
-    signal: AbortSignal,
-  ): Promise<Position> {
-    let position = from
-    while ((upTo === undefined || position.number < upTo) && !signal.aborted) {
-      const { batches, numbers } = await this.#ask(position, position.number)
-      const asked = position
-      position = await this.#adopt(position)
-      if (position !== asked) continue
+  async #fill(upTo: bigint | undefined, cause: 'gap' | 'tail', signal: AbortSignal): Promise<void> {
+    while ((upTo === undefined || this.#position.number < upTo) && !signal.aborted) {
+      const { number } = this.#position
+      const { batches, numbers } = await this.#readLog(number)
+      if (await this.#adoptEpochs()) continue
       const run: EventBatch[] = []
       for (const batch of batches) {
-        if (this.#log.has(batch) && batch.number === position.number + BigInt(run.length) + 1n)
-          run.push(batch)
+        if (this.#log.has(batch) && batch.number === number + BigInt(run.length) + 1n) run.push(batch)
       }
       if (run.length > 0) {
         filled.inc({ stream: this.#stream, cause }, run.length)
-        position = await this.#take(entriesOf(run, position), position, signal)
+        await this.#take(entriesOf(run, this.#position), signal)
         continue
       }
       const newest = numbers[this.#place.partition]!
       const next = batches[0]?.number ?? newest + 1n
-      if (next > position.number + 1n) position = await this.#skip(position, next - 1n)
-      else if (newest <= position.number) return position
+      if (next > number + 1n) await this.#skipTo(next - 1n)
+      else if (newest <= number) return
       else await pause(retryMs, signal)
     }
-    return position
   }
 
   /** The log no longer has the next batches. */
-  async #skip(position: Position, number: bigint): Promise<Position> {
+  async #skipTo(number: bigint): Promise<void> {
     const { log } = this.#options
-    lost.inc({ stream: this.#stream }, Number(number - position.number))
+    const after = this.#position.number
+    lost.inc({ stream: this.#stream }, Number(number - after))
     log.error(
-      { ...this.#place, after: position.number, up_to: number },
+      { ...this.#place, after, up_to: number },
       'events are lost: the log of their producer no longer has them',
     )
-    return this.#moveTo(position, { ...position, number, done: 0 })
+    await this.#moveTo({ ...this.#position, number, done: 0 })
   }
 
-  #ask(position: Position, after?: bigint): ReturnType<LogClient['read']> {
+  #readLog(after?: bigint): ReturnType<LogClient['read']> {
     const { partition } = this.#place
     return this.#log.read(
-      [{ ...position, partition }],
+      [{ ...this.#position, partition }],
       after === undefined ? undefined : { partition, after },
     )
   }
 
-  /** Effects and position in one transaction. @returns the new position */
-  async #take(entries: Entry[], position: Position, signal: AbortSignal): Promise<Position> {
-    if (entries.length > mostTogether) return this.#takeInParts(entries, mostTogether, position, signal)
+  /** Effects and position in one transaction. */
+  async #take(entries: Entry[], signal: AbortSignal): Promise<void> {
+    if (entries.length > mostTogether) return this.#takeInParts(entries, mostTogether, signal)
     const last = entries.at(-1)
-    if (!last) return position
+    if (!last) return
     for (let tries = 1; !signal.aborted; tries += 1) {
       try {
-        await this.#commit(entries, position, last.after)
+        await this.#commit(entries, last.after)
         this.#outage.over()
         consumed.inc({ stream: this.#stream }, entries.length)
         this.#options.committed?.()
-        return last.after
+        return
       } catch (error) {
         if (error instanceof PartitionLost) throw error
         if (error instanceof BatchTooLarge && entries.length > error.mostTogether) {
-          return this.#takeInParts(entries, error.mostTogether, position, signal)
+          return this.#takeInParts(entries, error.mostTogether, signal)
         }
         const isTransient = this.#options.isTransient(error)
-        if (!isTransient && entries.length > 1) return this.#takeInParts(entries, 1, position, signal)
+        if (!isTransient && entries.length > 1) return this.#takeInParts(entries, 1, signal)
         if (this.#outage.isNews(error)) {
           const which = entries.length === 1 ? logFieldsOf(last) : {}
           this.#options.log.warn(
@@ -284,24 +287,19 @@ export class PartitionReader {
             'event could not be consumed, trying again',
           )
         }
-        if (!isTransient && (tries >= poisonTries || !last.received)) {
-          return this.#park(last, position, error)
-        }
+        if (!isTransient && (tries >= poisonTries || !last.received)) return this.#park(last, error)
         await pause(Math.min(50 * 2 ** tries, 2_000), signal)
       }
     }
-    return position
   }
 
-  async #takeInParts(entries: Entry[], size: number, from: Position, signal: AbortSignal): Promise<Position> {
-    let position = from
+  async #takeInParts(entries: Entry[], size: number, signal: AbortSignal): Promise<void> {
     for (let at = 0; at < entries.length && !signal.aborted; at += size) {
-      position = await this.#take(entries.slice(at, at + size), position, signal)
+      await this.#take(entries.slice(at, at + size), signal)
     }
-    return position
   }
 
-  async #commit(entries: Entry[], from: Position, to: Position): Promise<void> {
+  async #commit(entries: Entry[], to: Position): Promise<void> {
     const { handle, findKnown, sql } = this.#options
     const events = entries.map(({ received }) => {
       if (!received) throw new Error('this is no event')
@@ -310,49 +308,50 @@ export class PartitionReader {
     const doubtful = events.filter((_, at) => entries[at]!.mayBeKnown)
     const afterCommit = await transaction(sql, async (tx) => {
       if (doubtful.length > 0 && findKnown) {
-        await this.#move(tx, from, to)
+        await this.#move(tx, to)
         const known = await findKnown(tx, doubtful)
         const unknown = events.filter(({ event }) => !known.has(event.id))
         return unknown.length > 0 ? handle(tx, unknown) : undefined
       }
       // What the handler begins with is sent with the move, so that an event takes one round trip less.
-      const [, outcome] = await allDone([this.#move(tx, from, to), handle(tx, events)])
+      const [, outcome] = await allDone([this.#move(tx, to), handle(tx, events)])
       return outcome
     })
+    this.#position = to
     afterCommit?.()
   }
 
-  async #moveTo(from: Position, to: Position): Promise<Position> {
-    await this.#move(this.#options.sql, from, to)
-    return to
+  async #moveTo(to: Position): Promise<void> {
+    await this.#move(this.#options.sql, to)
+    this.#position = to
   }
 
-  async #move(sql: Sql, from: Position, to: Position): Promise<void> {
-    if (!(await movePosition(sql, this.#place, from, to, leaseMs)))
+  async #move(sql: Sql, to: Position): Promise<void> {
+    if (!(await movePosition(sql, this.#place, this.#position, to, leaseMs)))
       throw new PartitionLost('another replica holds this partition')
   }
 
   /** Keeps an event that cannot be consumed, for an operator. What comes after it is consumed. */
-  async #park(entry: Entry, position: Position, error: unknown): Promise<Position> {
+  async #park(entry: Entry, error: unknown): Promise<void> {
     const { log, sql } = this.#options
-    const { logged, after } = entry
+    const { logged, after, received: known } = entry
     await transaction(sql, async (tx) => {
-      await this.#move(tx, position, after)
+      await this.#move(tx, after)
       const { source, partition } = this.#place
       await insertDeadLetter(tx, {
         source,
         partition,
         number: after.number,
         payload: logged.event,
-        eventId: entry.received?.event.id ?? '',
-        accountId: entry.received?.event.accountId ?? '',
+        eventId: known?.event.id ?? '',
+        accountId: known?.event.accountId ?? '',
         traceParent: logged.traceParent || null,
         error: error instanceof Error ? error.message : String(error),
       })
     })
+    this.#position = after
     parked.inc({ stream: this.#stream })
     log.error({ err: error, stream: this.#stream, ...logFieldsOf(entry) }, 'event moved to the dead letters')
-    return after
   }
 }
 
