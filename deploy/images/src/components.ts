@@ -27,7 +27,7 @@ export interface LibraryFiles {
 
 const outbox = { 'migrations/outbox': 'packages/events/migrations/outbox' }
 const consumers = { 'migrations/consumers': 'packages/events/migrations/consumers' }
-const idempotency = { 'migrations/idempotency': 'packages/idempotency/migrations/idempotency' }
+const idempotency = { 'migrations/idempotency': 'packages/changes/migrations/idempotency' }
 const quotas = { 'migrations/quotas': 'packages/quotas/migrations/quotas' }
 
 const referencePages = { user: 'gateway', library: '@fastify/swagger-ui', from: 'static', to: 'dist/static' }

@@ -20,8 +20,10 @@ afterEach(async () => {
 })
 
 const source = 'licensing'
-const lease = (member: string, leaseMs = 60_000) =>
-  leasePartitions(sql, { source, member, leaseMs, partitionCount: 4 })
+const lease = async (member: string, leaseMs = 60_000) => {
+  const held = await leasePartitions(sql, { source, member, leaseMs, partitionCount: 4 })
+  return held.map(({ partition }) => partition)
+}
 const at = (number: bigint) => ({ number, done: 0, epochs: [], set_back_by: null })
 const move = (sql: Sql, member: string, from: bigint, partition = 1) =>
   movePosition(sql, { source, partition, member }, at(from), at(from + 1n), 60_000)
@@ -54,4 +56,16 @@ test('a partition is given up when its batch has ended, however busy it is', asy
   expect(await giving).toEqual([0, 1])
   expect(await lease('b')).toEqual([2, 3])
   expect(await move(sql, 'a', 1n, 3)).toBe(false)
+})
+
+test('a sole replica renews leases that have less than half left, but for a partition whose batch is in hand', async () => {
+  await lease('a')
+  await sql`update consumer_positions set held_until = clock_timestamp() + interval '1 second'`
+  await sql.begin(async (batch) => {
+    await move(batch, 'a', 0n, 2)
+    expect(await lease('a')).toEqual([0, 1, 2, 3])
+  })
+  const rows = await sql<{ seconds: number }[]>`
+    select extract(epoch from held_until - clock_timestamp())::float8 as seconds from consumer_positions`
+  for (const { seconds } of rows) expect(seconds).toBeGreaterThan(30)
 })

@@ -59,10 +59,7 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     for (const position of held) {
       const { partition } = position
       if (readers.has(partition)) continue
-      readers.set(
-        partition,
-        new PartitionReader(options, producer, { source, partition, member }, position),
-      )
+      readers.set(partition, new PartitionReader(options, producer, { source, partition, member }, position))
     }
   }
   /** Reports the positions, and learns the newest numbers and epochs. */

@@ -102,6 +102,26 @@ test.concurrent(
   },
 )
 
+test.concurrent(
+  'a consumer whose database is set back while it runs idle catches up from the log',
+  async () => {
+    await using given = await givenBoth()
+    const { pipeline, consumer, nats } = given
+    await given.change('acct_a', 1, 10)
+    await expectNumbers(pipeline, upTo(10))
+    const early = await positionOf(pipeline)
+    await given.change('acct_a', 11, 30)
+    await expectNumbers(pipeline, upTo(30))
+    await byHand(nats.url, ({ streams }) => streams.purge('LICENSING_EVENTS'))
+    // As a standby that takes over without the newest transactions has it.
+    await consumer.sql.begin(async (tx) => {
+      await tx`delete from effects where number > 10`
+      await tx`update consumer_positions set number = ${early}, done = 0 where partition = ${partition}`
+    })
+    await expectNumbers(pipeline, upTo(30))
+  },
+)
+
 test.concurrent('a consumer that is restored to an earlier backup catches up from the log', async () => {
   await using given = await givenBoth()
   const { pipeline, consumer, nats } = given

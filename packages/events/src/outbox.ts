@@ -1,9 +1,9 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Database, Sql, Transaction } from '@licensing/database/connect'
+import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { sendAlong, transaction } from '@licensing/database/transaction'
+import { sendAlong } from '@licensing/database/transaction'
 import { requestContext } from '@licensing/process/context'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
@@ -50,24 +50,7 @@ export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> 
   return ids
 }
 
-/** Transactions whose events are published as soon as they are committed. */
-export interface Outbox {
-  /** Like `transaction`, and then wakes the relay if events were appended. */
-  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
-}
-
-/** @param wake called after a commit that appended events; the relay's `wake` */
-export function createOutbox(sql: Database, wake: () => void): Outbox {
-  return {
-    async transaction(work) {
-      let hasEvents = false
-      const result = await transaction(sql, async (tx) => {
-        const outcome = await work(tx)
-        hasEvents = appending.has(tx)
-        return outcome
-      })
-      if (hasEvents) wake()
-      return result
-    },
-  }
+/** Whether events were appended in this transaction. */
+export function hasAppended(tx: Sql): boolean {
+  return appending.has(tx)
 }

@@ -1,7 +1,8 @@
+import { transaction } from '@licensing/database/transaction'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { connectNats } from './connection.ts'
-import { append, createOutbox } from './outbox.ts'
+import { append } from './outbox.ts'
 import { startRelay } from './relay.ts'
 import {
   byAccount,
@@ -23,14 +24,14 @@ test('an event goes out when its transaction commits and never when it rolls bac
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
-  const failed = outbox.transaction(async (tx) => {
+  const failed = transaction(given.sql, async (tx) => {
     await append(tx, suspended('acct_a', 99))
     throw new Error('rolled back')
   })
   await expect(failed).rejects.toThrow('rolled back')
-  await outbox.transaction((tx) => append(tx, suspended('acct_a', 1)))
-  await outbox.transaction((tx) => append(tx, suspended('acct_a', 2), suspended('acct_a', 3)))
+  await transaction(given.sql, (tx) => append(tx, suspended('acct_a', 1)))
+  await transaction(given.sql, (tx) => append(tx, suspended('acct_a', 2), suspended('acct_a', 3)))
+  relay.wake()
   await eventually(() => emptied(given.sql))
   expect(byAccount(await logContents(given.sql))).toEqual({ acct_a: [1, 2, 3] })
   await relay.stop()
@@ -100,13 +101,13 @@ test('an account with very many events delays no other, and each has its own in 
   await using given = await givenServers()
   const nats = await connectNats(given.server.url, 'test', log)
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
   // At once, as the archive of a plan writes them, and between others by name.
-  await outbox.transaction((tx) => append(tx, ...many))
+  await transaction(given.sql, (tx) => append(tx, ...many))
   for (const account of ['acct_a', 'acct_z']) {
-    for (const number of upTo(3)) await outbox.transaction((tx) => append(tx, suspended(account, number)))
+    for (const number of upTo(3)) await transaction(given.sql, (tx) => append(tx, suspended(account, number)))
   }
+  relay.wake()
   await eventually(() => emptied(given.sql))
   const contents = await logContents(given.sql)
   expect(byAccount(contents)).toEqual({ acct_loud: upTo(5_000), acct_a: upTo(3), acct_z: upTo(3) })
@@ -124,14 +125,13 @@ test('an outbox that has grown is read as a small one is: by its indexes', async
   // As PostgreSQL finds it most of the time: its plans are made for an empty table.
   await given.sql`analyze outbox`
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
-  const outbox = createOutbox(given.sql, () => relay.wake())
   for (const number of upTo(30)) {
-    await outbox.transaction((tx) => append(tx, suspended('acct_a', number)))
+    await transaction(given.sql, (tx) => append(tx, suspended('acct_a', number)))
     await eventually(() => emptied(given.sql))
   }
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
-  await outbox.transaction((tx) => append(tx, ...many))
-  for (const number of upTo(30)) await outbox.transaction((tx) => append(tx, suspended('acct_b', number)))
+  await transaction(given.sql, (tx) => append(tx, ...many))
+  for (const number of upTo(30)) await transaction(given.sql, (tx) => append(tx, suspended('acct_b', number)))
   await eventually(() => emptied(given.sql))
   await relay.stop()
   // What a connection has counted is seen a second later.

@@ -1,9 +1,9 @@
 import type { Database } from '@licensing/database/connect'
 import type { Nats } from '@licensing/events/connection'
-import { createOutbox } from '@licensing/events/outbox'
+import { createChange } from '@licensing/changes/change'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
-import { startPurge } from '@licensing/idempotency/purge'
+import { startPurge } from '@licensing/changes/purge'
 import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/quotas/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
@@ -52,7 +52,7 @@ export function startBilling(options: BillingOptions): Billing {
   let fulfilment: Fulfilment | undefined
   const deps: BillingDependencies = {
     sql,
-    outbox: createOutbox(sql, () => relay.wake()),
+    change: createChange(sql, () => relay.wake()),
     processor: options.processor,
     catalog: options.catalog,
     purchases: options.purchases,

@@ -1,5 +1,5 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import type { Outbox } from '@licensing/events/outbox'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
@@ -13,7 +13,7 @@ export type Stage = 'record' | 'decide' | 'carry out' | 'ask'
 /** What the handlers need. */
 export interface BillingDependencies {
   sql: Database
-  outbox: Outbox
+  change: Change
   processor: PaymentProcessor
   /** How a vendor connects an account at the processor. */
   processorClaim: ProcessorClaim

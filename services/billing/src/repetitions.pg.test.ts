@@ -1,5 +1,5 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHarness } from './testing/harness.ts'
 import type { Harness } from './testing/harness.ts'

@@ -1,11 +1,11 @@
+import { createChange } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { oneConnection } from '@licensing/database/connect'
 import type { Nats } from '@licensing/events/connection'
-import { createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
-import { startPurge } from '@licensing/idempotency/purge'
+import { startPurge } from '@licensing/changes/purge'
 import type { Logger } from '@licensing/process/log'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { startLoop } from '@licensing/process/loop'
@@ -46,10 +46,10 @@ export function startCatalog({
   streamBytes,
 }: CatalogOptions): Catalog {
   const relay = startRelay({ sql, nats, source: 'catalog', streamReplicas, streamBytes, log })
-  const outbox = createOutbox(sql, () => relay.wake())
+  const change = createChange(sql, () => relay.wake())
   const lookups = oneConnection(sql)
   const keyUse = createKeyUse(sql, log)
-  const changes = createTurns(
+  const queue = createTurns(
     'other changes are being made to this account or application: try again; nothing was changed',
   )
   const confirmations = startLoop({
@@ -61,8 +61,8 @@ export function startCatalog({
   const deps: CatalogDependencies = {
     sql,
     lookups,
-    outbox,
-    changes,
+    change,
+    queue,
     licensing,
     rootKeys,
     keyUse,

@@ -1,5 +1,5 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import type { Outbox } from '@licensing/events/outbox'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
@@ -12,9 +12,9 @@ export interface CatalogDependencies {
   sql: Database
   /** One connection, for look-ups of keys that may not exist. */
   lookups: Database
-  outbox: Outbox
-  /** Changes of definitions and plans, by application; of applications and API keys, by account. */
-  changes: Turns
+  change: Change
+  /** Changes of definitions and plans wait here by application, those of applications and API keys by account. */
+  queue: Turns
   licensing: Licensing
   rootKeys: RootKeys
   keyUse: KeyUse

@@ -1,5 +1,5 @@
 import { outboxMigrations } from '@licensing/events/migrations'
-import { idempotencyMigrations } from '@licensing/idempotency/migrations'
+import { idempotencyMigrations } from '@licensing/changes/migrations'
 import { quotaMigrations } from '@licensing/quotas/migrations'
 
 /** All of this service's database, in the order to apply. */

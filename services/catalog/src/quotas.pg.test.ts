@@ -1,6 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runAdmin } from './admin/run-admin.ts'
 import { firstPage, givenTenant, startTestCatalog } from './testing/catalog.ts'

@@ -1,4 +1,4 @@
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { actor, eventsOf, givenPlan, givenTenant, resolved, startTestCatalog } from './testing/catalog.ts'
 import type { TestCatalog, Tenant } from './testing/catalog.ts'

@@ -1,4 +1,4 @@
-import { createPatience } from '@licensing/database/patience'
+import { createChange } from '@licensing/changes/change'
 /**
  * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
  * which a database may be made. Rounds in turn, the best of each counts. Seen on 2 cores that others kept busy:
@@ -10,7 +10,6 @@ import { createPatience } from '@licensing/database/patience'
 import { create } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
-import { createOutbox } from '@licensing/events/outbox'
 import { connectTo } from '@licensing/grpc/client'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService, PlanCopySchema } from '@licensing/proto/catalog'
@@ -31,17 +30,16 @@ const roundMs = 2_000
 await using database = await createTestDatabase(process.env['DATABASE_URL'])
 const { sql, lists } = connectPools({ DATABASE_URL: database.url, DATABASE_CONNECTIONS: 20 })
 await migrate(sql, licensingMigrations)
-const outbox = createOutbox(sql, () => {})
+const change = createChange(sql)
 const catalog = connectTo(CatalogService, '127.0.0.1:1')
 const snapshots = createSnapshots(sql)
 const issue = licenceIssuer({
   sql,
   lists,
   snapshots,
-  outbox,
   catalog: catalog.calls,
   isCatalogDown: async () => true,
-  patience: createPatience(),
+  change,
   log: createLogger('bench'),
 })
 
@@ -55,7 +53,7 @@ const plan = create(PlanCopySchema, {
   version: 1n,
   entitlements,
 })
-await outbox.transaction((tx) => applyPlanCopies(tx, [plan]))
+await change((tx) => applyPlanCopies(tx, [plan]))
 
 /** Runs `work` over and over in so many loops at a time. */
 async function rate(

@@ -1,4 +1,4 @@
-import { createPatience } from '@licensing/database/patience'
+import { createChange } from '@licensing/changes/change'
 /**
  * What installed products cost, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
  * a server on which a database may be made. The best of five rounds in turn counts. Seen on 2 busy cores:
@@ -43,12 +43,12 @@ const deps = {
   log: createLogger('bench', 'warn'),
   keys,
   lookups: createLookups(sql),
-  patience: createPatience(),
+  change: createChange(sql),
   publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: 86_400, now }),
   encryption,
   snapshots: createSnapshots(sql),
   tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
-  callHome: callHomeRecorder(sql, createPatience()),
+  callHome: callHomeRecorder(sql, createChange(sql)),
   takeOver: () => Promise.resolve(false),
   now,
 }

@@ -1,15 +1,14 @@
+import { createChange } from '@licensing/changes/change'
+import { startPurge } from '@licensing/changes/purge'
 import { oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
-import { createPatience } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
 import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
-import { createOutbox } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
-import { startPurge } from '@licensing/idempotency/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
 import { secretsService } from './secrets-service.ts'
@@ -70,10 +69,9 @@ export function startLicensing(options: LicensingOptions): Licensing {
     streamBytes: options.streamBytes,
     log,
   })
-  const outbox = createOutbox(sql, () => relay.wake())
+  const change = createChange(sql, () => relay.wake())
   const snapshots = createSnapshots(sql)
-  const patience = createPatience()
-  const deps: LicensingDependencies = { sql, lists, snapshots, outbox, patience, catalog, isCatalogDown, log }
+  const deps: LicensingDependencies = { sql, lists, snapshots, change, catalog, isCatalogDown, log }
   const { encryptionKeys: encryption } = options
   const kept = keptSeconds(tokens.lifeSeconds)
   const lookupConnection = oneConnection(sql)
@@ -82,15 +80,14 @@ export function startLicensing(options: LicensingOptions): Licensing {
     sql,
     log,
     lookups: createLookups(lookupConnection),
-    patience,
+    change,
     keys,
     publishedKeys: publishedKeys({ sql, encryption, signingKeys: keys, keptSeconds: kept, now }),
     encryption,
     snapshots,
     tokens,
-    callHome: callHomeRecorder(sql, patience),
-    takeOver: (licenceId) =>
-      patience((hurry) => takeOver(outbox, [licenceId], { now: now(), busy: 'wait', hurry })),
+    callHome: callHomeRecorder(sql, change),
+    takeOver: (licenceId) => takeOver(change, [licenceId], { now: now(), busy: 'wait' }),
     now,
   }
 
@@ -110,7 +107,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   })
   const catchUp = startCatchUp({ ...deps, consumer })
   options.health.add('plan copies', () => catchUp.probe())
-  const sweep = startSweep({ sql, outbox, intervalMs: options.sweepIntervalMs, log })
+  const sweep = startSweep({ sql, change, intervalMs: options.sweepIntervalMs, log })
   const purge = startPurge({ sql, log })
   const upkeep = startUpkeep({
     sql,

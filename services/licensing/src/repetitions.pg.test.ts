@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'

@@ -1,5 +1,5 @@
 import { implement } from '@licensing/grpc/server'
-import { createRepeatable } from '@licensing/idempotency/repeatable'
+import { createRepeatable } from '@licensing/changes/repeatable'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema, LicenceSchema, LicensingService } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'

@@ -1,3 +1,4 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
@@ -9,6 +10,7 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 /** What the handlers need. */
 export interface NotifierDependencies {
   sql: Database
+  change: Change
   log: Logger
   clock: Clock
   keys: EncryptionKeys

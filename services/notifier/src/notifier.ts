@@ -1,3 +1,4 @@
+import { createChange } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage, isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
 import type { Nats } from '@licensing/events/connection'
@@ -6,7 +7,7 @@ import type { Consumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import type { ServeOptions } from '@licensing/grpc/server'
 import { createTurns } from '@licensing/grpc/turns'
-import { startPurge } from '@licensing/idempotency/purge'
+import { startPurge } from '@licensing/changes/purge'
 import type { Logger } from '@licensing/process/log'
 import { Loop } from '@licensing/process/loop'
 import { quotaService } from '@licensing/quotas/quota-service'
@@ -94,7 +95,8 @@ export function startNotifier(options: NotifierOptions): Notifier {
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
   const registrations = createTurns('other endpoints are being registered for this application: try again')
   const { sendMail, publicUrl } = options
-  const deps = { sql, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }
+  const change = createChange(sql)
+  const deps = { sql, change, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }
 
   alerts.start()
   engine.start()

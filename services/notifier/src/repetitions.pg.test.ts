@@ -1,5 +1,5 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { createHmac } from 'node:crypto'

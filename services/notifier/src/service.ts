@@ -1,5 +1,5 @@
 import { implement } from '@licensing/grpc/server'
-import { createRepeatable } from '@licensing/idempotency/repeatable'
+import { createRepeatable } from '@licensing/changes/repeatable'
 import {
   CreateEndpointResponseSchema,
   NotifierService,

@@ -1,5 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
@@ -7,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { connectNats } from '../connection.ts'
 import { startConsumer } from '../consumer.ts'
 import { consumerMigrations, outboxMigrations } from '../migrations.ts'
-import { append, createOutbox } from '../outbox.ts'
+import { append } from '../outbox.ts'
 import { startRelay } from '../relay.ts'
 import { findEffects, recordEffects } from './effects.ts'
 import { byAccount, effectsOf, log, suspended } from './given.ts'
@@ -70,9 +71,9 @@ export async function givenPipeline({ sender, receiver, replicas }: Addresses) {
     consumer,
     /** Commits the events `from`…`to` of an account, a transaction each. */
     async change(accountId: string, from: number, to: number): Promise<void> {
-      const outbox = createOutbox(producer.sql, () => wake())
       for (let number = from; number <= to; number += 1) {
-        await outbox.transaction((tx) => append(tx, suspended(accountId, number)))
+        await transaction(producer.sql, (tx) => append(tx, suspended(accountId, number)))
+        wake()
       }
     },
     /** The numbers consumed of each account, in the order of consumption. */

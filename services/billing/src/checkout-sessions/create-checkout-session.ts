@@ -1,9 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { forget, once } from '@licensing/idempotency/once'
+import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
@@ -55,7 +54,7 @@ export async function createCheckoutSession(
     }
     const opened = await processor.openCheckout(order, (amount) => feeOf(amount, terms))
     const feeMinor = opened.amount === order.amount ? order.feeMinor : feeOf(opened.amount, terms)
-    const row = await transaction(sql, async (tx) => {
+    const row = await deps.change(async (tx) => {
       await linkCheckout(tx, session.merchant, opened.checkoutRef, session.id)
       return writeOpened(tx, session.id, { ...opened, feeMinor })
     })
@@ -69,9 +68,9 @@ export async function createCheckoutSession(
 }
 
 // Until the processor has given its address.
-const kept = {
+const answer = {
   schema: CheckoutSessionSchema,
-  answer: ({ id }: NewSession) => ({ id }),
+  of: ({ id }: NewSession) => ({ id }),
   isUnfinished: true,
 }
 
@@ -80,17 +79,16 @@ async function saveSession(
   request: CreateCheckoutSessionRequest,
 ): Promise<NewSession> {
   const [price, terms] = await Promise.all([soldAt(deps, request), feeTerms(deps, request.accountId)])
-  return transaction(deps.sql, (tx) =>
-    once(tx, kept, async () => {
-      const capPaused = await checkCap(tx, request.accountId, price, terms)
-      if (price.planStatus === 'retired') throw planArchived(request.planId)
-      const merchant = await connectedMerchant(tx, request.accountId)
-      if (capPaused) throw capReached()
-      const opened = newSession(request, price, terms, merchant)
-      await insertSession(tx, opened)
-      return opened
-    }),
-  )
+  const save = async (tx: Transaction) => {
+    const capPaused = await checkCap(tx, request.accountId, price, terms)
+    if (price.planStatus === 'retired') throw planArchived(request.planId)
+    const merchant = await connectedMerchant(tx, request.accountId)
+    if (capPaused) throw capReached()
+    const opened = newSession(request, price, terms, merchant)
+    await insertSession(tx, opened)
+    return opened
+  }
+  return deps.change(save, { answer })
 }
 
 async function soldAt(

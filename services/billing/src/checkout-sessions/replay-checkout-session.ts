@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
-import { forget, onceAlone } from '@licensing/idempotency/once'
+import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -23,8 +23,8 @@ export async function replayCheckoutSession(
   if (begun && found.status === 'provisioned') return sessionMessage(found)
   const nothing = nothingToReplay(found, await isGivenBack(deps.sql, found.id))
   if (nothing !== undefined) throw refusal(found, nothing)
-  const kept = { schema: CheckoutSessionSchema, answer: () => sessionMessage(found), isUnfinished: true }
-  await onceAlone(deps.sql, kept, async () => {})
+  const answer = { schema: CheckoutSessionSchema, of: () => sessionMessage(found), isUnfinished: true }
+  await deps.change(async () => {}, { answer })
   try {
     if (!(await replay(deps, found.id))) {
       const why = 'it is being provisioned at the moment: ask for it again'

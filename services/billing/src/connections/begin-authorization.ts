@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { onceAlone } from '@licensing/idempotency/once'
+import type { Transaction } from '@licensing/database/connect'
 import { ProcessorAuthorizationSchema } from '@licensing/proto/billing'
 import type { BeginProcessorAuthorizationRequest } from '@licensing/proto/billing'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -7,19 +7,19 @@ import { insertAuthorization } from './authorization-queries.ts'
 import { checkProcessor } from './connect-processor.ts'
 import { hashOf, newSecret } from './secret.ts'
 
-const kept = { schema: ProcessorAuthorizationSchema, answer: (url: string) => ({ url }) }
+const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
 
 /** Where a vendor proves an account: the processor's own consent page, with a state that is this account's. */
 export async function beginAuthorization(
-  { sql, processor }: BillingDependencies,
+  { change, processor }: BillingDependencies,
   { accountId, processor: name, returnUrl }: BeginProcessorAuthorizationRequest,
 ): Promise<MessageInitShape<typeof ProcessorAuthorizationSchema>> {
   checkProcessor(processor, name)
   const state = newSecret()
   const url = processor.consentUrl(state, returnUrl)
-  await onceAlone(sql, kept, async (tx) => {
+  const insert = async (tx: Transaction) => {
     await insertAuthorization(tx, { stateHash: hashOf(state), accountId })
     return url
-  })
-  return { url }
+  }
+  return answer.of(await change(insert, { answer }))
 }

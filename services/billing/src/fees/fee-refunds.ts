@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -91,7 +92,7 @@ async function watch(
  */
 async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
   const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund
-  await deps.outbox.transaction(async (tx) => {
+  await deps.change(async (tx) => {
     await lockFulfilments(tx, [refund.session_id])
     const charge = await findChargeOfFee(tx, paymentId)
     await closeFeeRefund(tx, entry)
@@ -99,6 +100,6 @@ async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, 
     const { standing_minor: _, ...owner } = charge
     const credit = { kind: 'credit' as const, cause: givenBackCause(entry), amount_minor: -amount }
     await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
-  })
+  }, waitingForLocks)
   deps.log.warn({ fee: entry }, 'fee given back though its credit was reversed: credited again')
 }

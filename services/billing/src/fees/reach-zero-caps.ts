@@ -13,7 +13,7 @@ export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
   for (const accountId of await findZeroCapsUnreached(deps.sql, period, together)) {
     const charged = await latestChargedApplication(deps.sql, accountId, period)
     const applicationId = charged ?? (await oldestApplication(deps, accountId))
-    await deps.outbox.transaction((tx) =>
+    await deps.change((tx) =>
       reachCaps(tx, [{ accountId, applicationId, period, capMinor: 0n, spentMinor: 0n }]),
     )
   }

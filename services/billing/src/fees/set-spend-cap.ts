@@ -22,16 +22,16 @@ export async function setSpendCap(
     checkMoney(0n, wanted.currency ?? '')
   }
   const period = periodOf(new Date())
-  const outcome = await deps.outbox.transaction((tx) => change(tx, accountId, period, wanted, undefined))
+  const outcome = await deps.change((tx) => setCap(tx, accountId, period, wanted, undefined))
   if (outcome === 'application_needed') {
     const oldest = await oldestApplication(deps, accountId)
-    await deps.outbox.transaction((tx) => change(tx, accountId, period, wanted, oldest))
+    await deps.change((tx) => setCap(tx, accountId, period, wanted, oldest))
   }
   return spendCapMessage(deps.sql, accountId, period)
 }
 
 /** The pause ends when the cap is raised above what is spent, or removed; one at or below it holds at once. */
-async function change(
+async function setCap(
   tx: Transaction,
   accountId: string,
   period: string,

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import type { BillingDependencies } from '../dependencies.ts'
 import type { Fact } from '../processors/facts.ts'
 import type { PaymentProcessor } from '../processors/processor.ts'
@@ -90,17 +91,17 @@ export class ProcessorAsker {
   }
 
   async #record(answers: Answer[]): Promise<void> {
-    const { outbox, wake } = this.#deps
+    const { change, wake } = this.#deps
     const facts = answers.flatMap((answer) => answer.facts)
     const answered = answers.map((answer) => answer.answered)
     const purchases = answered.map((answer) => answer.purchase_ref)
     const events = answers.flatMap((answer) => answer.events)
-    await outbox.transaction(async (tx) => {
+    await change(async (tx) => {
       await insertEvents(tx, events)
       await recordFacts(tx, facts)
       await writeAnswers(tx, answered)
       await markDue(tx, purchases)
-    })
+    }, waitingForLocks)
     if (events.length > 0) wake('record')
     wake('decide')
   }

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import { create } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
@@ -93,7 +94,7 @@ async function record(
   quietly: boolean,
 ): Promise<void> {
   try {
-    await deps.outbox.transaction((tx) => recordResults(tx, claimed, carried, quietly))
+    await deps.change((tx) => recordResults(tx, claimed, carried, quietly), waitingForLocks)
   } catch (error) {
     if (claimed.length === 1) throw error
     deps.log.warn({ err: error, purchases: claimed.length }, 'effects not recorded together: one by one')
@@ -113,7 +114,7 @@ async function record(
  * @throws ServiceError why it is refused again, or `unavailable`: then it is tried in the background
  */
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
-  const isRetried = await deps.outbox.transaction(async (tx) => {
+  const isRetried = await deps.change(async (tx) => {
     await lockFulfilments(tx, [purchaseRef])
     return retryRefused(tx, purchaseRef)
   })

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isValueRefused } from '@licensing/database/problems'
 import { alertOnce, alertVendors } from '../alerts/alert-vendor.ts'
@@ -36,7 +37,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
     return postponeEvent(deps.sql, event.position, reason, pauseAfter(timing.retryEvent, failures))
   }
   deps.log.error(about, 'processor event cannot be recorded: parked')
-  await deps.outbox.transaction((tx) => park(tx, [{ event, reason }]))
+  await deps.change((tx) => park(tx, [{ event, reason }]), waitingForLocks)
 }
 
 /** Each event is read by itself; one that is not understood is parked, and stops none of the others. */

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
@@ -44,7 +45,7 @@ export class ShareOut {
  * @returns a round; it answers how many rows it took
  */
 export function batchRounds<Row extends object>(
-  { sql, outbox, log }: BillingDependencies,
+  { sql, change, log }: BillingDependencies,
   queue: Queue<Row>,
   perRound: number,
   work: (tx: Transaction, rows: Row[]) => Promise<void>,
@@ -56,10 +57,10 @@ export function batchRounds<Row extends object>(
     if (owners.length === 0) return 0
     let taken: Row[] = []
     try {
-      await outbox.transaction(async (tx) => {
+      await change(async (tx) => {
         taken = await take(tx, queue, owners, each)
         if (taken.length > 0) await work(tx, taken)
-      })
+      }, waitingForLocks)
     } catch (error) {
       if (isDatabaseUnavailable(error) || taken.length === 0) throw error
       log.warn({ err: error, of: queue.table, rows: taken.length }, 'batch failed: one by one')
@@ -70,10 +71,10 @@ export function batchRounds<Row extends object>(
 
   async function alone(row: Row): Promise<void> {
     try {
-      await outbox.transaction(async (tx) => {
+      await change(async (tx) => {
         const again = await takeAgain(tx, queue, row)
         if (again.length > 0) await work(tx, again)
-      })
+      }, waitingForLocks)
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error
       await failed(row, error)

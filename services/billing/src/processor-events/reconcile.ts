@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import type { Loop } from '@licensing/process/loop'
 import { alertOnce } from '../alerts/alert-vendor.ts'
 import { closeAlerts } from '../alerts/open-alert-queries.ts'
@@ -38,14 +39,14 @@ export async function reconcile(
   deps: BillingDependencies,
   { merchant, reconciled_to: from }: DueMerchant,
 ): Promise<void> {
-  const { sql, outbox, wake, log } = deps
+  const { sql, change, wake, log } = deps
   const started = new Date()
   const hasGap = started.getTime() - from.getTime() > timing.listed
   if (hasGap) await alertGap(deps, merchant, from)
   const since = new Date(from.getTime() - timing.listedLate)
   for (let isAll = false; !isAll;) {
     const missed = await readMissed(deps, merchant, since)
-    await outbox.transaction((tx) => insertEvents(tx, missed.events))
+    await change((tx) => insertEvents(tx, missed.events), waitingForLocks)
     if (missed.events.length > 0) {
       log.info({ merchant, missed: missed.events.length }, 'read events that had not arrived')
       wake('record')
@@ -56,8 +57,8 @@ export async function reconcile(
   if (hasGap) await closeAlerts(sql, await accountsOf(sql, merchant), kind)
 }
 
-async function alertGap({ outbox }: BillingDependencies, merchant: string, from: Date): Promise<void> {
-  await outbox.transaction(async (tx) =>
+async function alertGap({ change }: BillingDependencies, merchant: string, from: Date): Promise<void> {
+  await change(async (tx) =>
     alertOnce(tx, await accountsOf(tx, merchant), {
       kind,
       subject: 'Events of the payment processor may have been missed',

@@ -2,7 +2,6 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { onceAlone } from '@licensing/idempotency/once'
 import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
@@ -32,12 +31,14 @@ export async function recordSaleEvent(
 ): Promise<MessageInitShape<typeof RecordSaleEventResponseSchema>> {
   checkReference('/sale_id', request.saleId)
   const recorded = await recordOnce(deps, request)
-  const answer = { saleEvent: saleMessage(recorded.sale), created: recorded.created }
+  const response = { saleEvent: saleMessage(recorded.sale), created: recorded.created }
   // Kept on its own: done again, all of this finds the same sale. One that is not provisioned is tried again instead.
   if (recorded.sale.status === 'provisioned') {
-    await onceAlone(deps.sql, { schema: RecordSaleEventResponseSchema, answer: () => answer }, async () => {})
+    await deps.change(async () => {}, {
+      answer: { schema: RecordSaleEventResponseSchema, of: () => response },
+    })
   }
-  return answer
+  return response
 }
 
 async function recordOnce(
@@ -56,7 +57,7 @@ async function recordOnce(
 
 /** @returns false where it was recorded before */
 export async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
-  const isNew = await deps.outbox.transaction(async (tx) => {
+  const isNew = await deps.change(async (tx) => {
     await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))

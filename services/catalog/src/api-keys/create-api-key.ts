@@ -2,9 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
-import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
 import type { CreateApiKeyRequest } from '@licensing/proto/catalog'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
@@ -18,13 +16,11 @@ import { toApiKey } from './api-key.ts'
 import { hashOfKey, newKey } from './key-format.ts'
 
 export async function createApiKey(
-  { sql, changes }: CatalogDependencies,
+  { change, queue }: CatalogDependencies,
   request: CreateApiKeyRequest,
 ): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
-  const kept = { schema: CreateApiKeyResponseSchema, answer: toResponse }
-  const minted = await changes.inTurn(request.accountId, () =>
-    transaction(sql, (tx) => once(tx, kept, () => mintKey(tx, request))),
-  )
+  const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
+  const minted = await queue.inTurn(request.accountId, () => change((tx) => mintKey(tx, request), { answer }))
   return toResponse(minted)
 }
 

@@ -1,3 +1,5 @@
+import type { DescMessage } from '@bufbuild/protobuf'
+import type { ChangeOptions } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import type { CatalogDependencies } from '../dependencies.ts'
 import { lockApplication } from './application-queries.ts'
@@ -9,15 +11,16 @@ import { lockApplication } from './application-queries.ts'
  *
  * @throws ServiceError `not_found` where the application is not the account's
  */
-export function changeApplication<T>(
+export function changeApplication<T, O extends DescMessage>(
   deps: CatalogDependencies,
   { accountId, applicationId }: { accountId: string; applicationId: string },
   work: (tx: Transaction) => Promise<T>,
+  options?: ChangeOptions<O, T>,
 ): Promise<T> {
-  return deps.changes.inTurn(applicationId, () =>
-    deps.outbox.transaction(async (tx) => {
+  return deps.queue.inTurn(applicationId, () =>
+    deps.change(async (tx) => {
       await lockApplication(tx, accountId, applicationId)
       return work(tx)
-    }),
+    }, options),
   )
 }

@@ -1,9 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
 import { isUnimplemented } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { ApplicationSchema } from '@licensing/proto/catalog'
 import type { CreateApplicationRequest } from '@licensing/proto/catalog'
 import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
@@ -21,7 +19,7 @@ import { toApplication } from './application.ts'
  * a repetition of the call that took the last place is answered instead.
  */
 export async function createApplication(
-  { sql, changes, rootKeys }: CatalogDependencies,
+  { sql, change, queue, rootKeys }: CatalogDependencies,
   { accountId, name }: CreateApplicationRequest,
 ): Promise<MessageInitShape<typeof ApplicationSchema>> {
   const violations = new Violations()
@@ -31,7 +29,7 @@ export async function createApplication(
   const most = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= most
   const rootKey = isFull ? undefined : await firstRootKey(rootKeys, id)
-  const answer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
+  const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
     if (isFull) throw quotaExceeded('applications', most)
@@ -39,10 +37,8 @@ export async function createApplication(
     await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
     return inserted
   }
-  const row = await changes.inTurn(accountId, () =>
-    transaction(sql, (tx) => once(tx, { schema: ApplicationSchema, answer }, () => insert(tx))),
-  )
-  return answer(row)
+  const answer = { schema: ApplicationSchema, of: toAnswer }
+  return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
 }
 
 async function firstRootKey(

@@ -3,7 +3,6 @@ import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
 import type { CreateEntitlementDefinitionRequest, EntitlementDefinition } from '@licensing/proto/catalog'
 import { isMember } from '@licensing/proto/closed-sets'
@@ -19,7 +18,7 @@ import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.
 import type { DefinitionRow } from './definition.ts'
 
 // What is issued after the answer has the definition: licensing has every plan of it by then.
-const kept = { schema: EntitlementDefinitionSchema, answer: toDefinition, isUnfinished: true }
+const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
 
 /** @param begun the answer of an earlier call with the same idempotency key, which saved the definition */
 export async function createDefinition(
@@ -44,11 +43,9 @@ async function save(
     await changeAllPlans(tx, { accountId, applicationId })
     return inserted
   }
-  return changeApplication(deps, request, (tx) => once(tx, kept, () => define(tx))).catch(
-    (error: unknown) => {
-      throw refusal(brokenConstraint(error), request) ?? error
-    },
-  )
+  return changeApplication(deps, request, define, { answer }).catch((error: unknown) => {
+    throw refusal(brokenConstraint(error), request) ?? error
+  })
 }
 
 function checked(request: CreateEntitlementDefinitionRequest): {

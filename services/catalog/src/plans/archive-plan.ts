@@ -14,7 +14,7 @@ export async function archivePlan(
   request: ArchivePlanRequest,
   begun?: ArchivePlanResponse,
 ): Promise<MessageInitShape<typeof ArchivePlanResponseSchema>> {
-  const change = { verb: 'archive', request, isBegun: begun !== undefined, kept } as const
+  const change = { verb: 'archive', request, isBegun: begun !== undefined, answer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
     const { suspendedLicences } = await deps.licensing.calls
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
@@ -30,8 +30,8 @@ export async function archivePlan(
 }
 
 // Until licensing has counted them.
-const kept = {
+const answer = {
   schema: ArchivePlanResponseSchema,
-  answer: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
+  of: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
   isUnfinished: true,
 }

@@ -1,8 +1,7 @@
 import type { DescMessage } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
-import { once } from '@licensing/idempotency/once'
-import type { Kept } from '@licensing/idempotency/once'
+import type { ChangeOptions } from '@licensing/changes/change'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
 import { changeApplication } from '../applications/change-application.ts'
@@ -33,7 +32,7 @@ interface Change<O extends DescMessage> {
   request: Addressed & { actor: string }
   /** An earlier call with the same idempotency key has saved it. */
   isBegun: boolean
-  kept: Kept<O, Saved>
+  answer: NonNullable<ChangeOptions<O, Saved>['answer']>
 }
 
 /**
@@ -46,9 +45,7 @@ export async function changePlanStatus<O extends DescMessage, Outcome>(
   follow: (copy: PlanCopy, plan: PlanRow) => Promise<Outcome>,
 ): Promise<Outcome> {
   await requireLicensing(deps)
-  const { copy, plan } = await changeApplication(deps, change.request, (tx) =>
-    once(tx, change.kept, () => save(tx, change)),
-  )
+  const { copy, plan } = await changeApplication(deps, change.request, (tx) => save(tx, change), change)
   const settle = (confirmed: boolean) =>
     settleStatus(deps.sql, plan.id, plan.status_version, confirmed).catch((error: unknown) =>
       deps.log.warn({ err: error, plan: plan.id }, 'the outcome of a push could not be recorded'),

@@ -2,7 +2,6 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
-import { once } from '@licensing/idempotency/once'
 import { PlanSchema } from '@licensing/proto/catalog'
 import type { CreatePlanRequest, PlanCopy } from '@licensing/proto/catalog'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -26,10 +25,10 @@ export async function createPlan(
   deps: CatalogDependencies,
   request: CreatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
-  const kept = { schema: PlanSchema, answer: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
-  const { plan, copy } = await changeApplication(deps, request, (tx) =>
-    once(tx, kept, () => insert(tx, request)),
-  ).catch((error: unknown) => {
+  const answer = { schema: PlanSchema, of: ({ plan }: { plan: PlanRow }) => toPlan(plan, 0n) }
+  const { plan, copy } = await changeApplication(deps, request, (tx) => insert(tx, request), {
+    answer,
+  }).catch((error: unknown) => {
     throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
   // The plan is whole without it: licensing asks for the copy of a plan that it does not know.

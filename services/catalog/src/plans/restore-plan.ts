@@ -15,7 +15,7 @@ export async function restorePlan(
   begun?: Plan,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
   const request = { accountId, applicationId, planId, actor: '' }
-  const change = { verb: 'restore', request, isBegun: begun !== undefined, kept } as const
+  const change = { verb: 'restore', request, isBegun: begun !== undefined, answer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
     await push(deps, [copy])
     const [count] = await countActiveLicences(deps, [plan.id])
@@ -24,4 +24,4 @@ export async function restorePlan(
 }
 
 // Until licensing has counted.
-const kept = { schema: PlanSchema, answer: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }
+const answer = { schema: PlanSchema, of: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }

@@ -1,16 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
+import { LostRace } from '@licensing/changes/change'
 import { append } from '@licensing/events/outbox'
 import { callContext } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { findLicence, licenceToChange, lockPlanOf } from './licence-queries.ts'
 import type { FoundLicence, LicenceScope } from './licence-queries.ts'
-import { Moved, untilSettled } from './until-settled.ts'
 import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { licenceEvent } from './licence-event.ts'
@@ -30,26 +29,18 @@ export async function requireVisible(
   if (!(await findLicence(sql, request))) throw licenceNotFound(request)
 }
 
-const kept = { schema: LicenceSchema, answer: licenceMessage }
-
 /** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
 export async function changeLicence(
-  { outbox, patience }: LicensingDependencies,
+  { change }: LicensingDependencies,
   verb: LicenceVerb,
   request: LifecycleRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
-  const row = await patience((hurry) =>
-    untilSettled(() =>
-      outbox.transaction((tx) => {
-        hurry(tx)
-        return once(tx, kept, () => change(tx, verb, request))
-      }),
-    ),
-  )
+  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const row = await change((tx) => changeIn(tx, verb, request), { answer })
   return licenceMessage(row)
 }
 
-async function change(tx: Transaction, verb: LicenceVerb, request: LifecycleRequest): Promise<LicenceRow> {
+async function changeIn(tx: Transaction, verb: LicenceVerb, request: LifecycleRequest): Promise<LicenceRow> {
   const move: Move = lifecycle[verb][0]
   const scope: LicenceScope = request
   // Lock order: the plan before the licence.
@@ -66,7 +57,7 @@ async function change(tx: Transaction, verb: LicenceVerb, request: LifecycleRequ
   if (!found) throw licenceNotFound(request)
   const transition = transitionOf(verb, found, { plan: found.plan_status })
   if (transition?.to === 'same') return found
-  if (transition) throw new Moved()
+  if (transition) throw new LostRace()
   throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
 }
 

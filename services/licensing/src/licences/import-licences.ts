@@ -1,8 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ImportOutcome, PlanStatus } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema } from '@licensing/proto/licensing'
@@ -117,17 +115,12 @@ function mint(
   before: Results,
 ): Promise<Set<string>> {
   const sound = entries.filter(({ item }) => !itemProblem(item)).map(newImport)
-  const answer = (minted: Set<string>) => {
+  const answerOf = (minted: Set<string>) => {
     const now = createdOf(entries, minted)
     return { items: request.items.map((_, place) => before.get(place) ?? now.get(place) ?? {}) }
   }
-  const kept = { schema: ImportLicencesResponseSchema, answer, isUnfinished: true }
-  return deps.patience((hurry) =>
-    transaction(deps.sql, (tx) => {
-      hurry(tx)
-      return once(tx, kept, () => mintImports(tx, request, sound))
-    }),
-  )
+  const answer = { schema: ImportLicencesResponseSchema, of: answerOf, isUnfinished: true }
+  return deps.change((tx) => mintImports(tx, request, sound), { answer })
 }
 
 function createdOf(entries: Entry[], minted: Set<string>): Results {

@@ -3,7 +3,7 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Sql } from '@licensing/database/connect'
 import { isId, newId } from '@licensing/database/ids'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { retrying, transaction } from '@licensing/database/transaction'
+import { retrying } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { IssueLicenceRequest, IssueLicenceResponseSchema } from '@licensing/proto/licensing'
 import { problemOfText, textLimits } from '@licensing/proto/text'
@@ -42,13 +42,7 @@ export function licenceIssuer(deps: LicensingDependencies): IssueLicence {
   )
   // A plan that is being archived, which may take a while, delays only issues on that plan.
   const mintOnBusyPlan = gather<NewLicence, Outcome>(
-    (batch) =>
-      deps.patience((hurry) =>
-        transaction(deps.sql, (tx) => {
-          hurry(tx)
-          return mint(tx, batch, 'wait')
-        }),
-      ),
+    (batch) => deps.change((tx) => mint(tx, batch, 'wait')),
     { ...options, queueOf: (licence) => licence.planId },
   )
   return async (request) => {

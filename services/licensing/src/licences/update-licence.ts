@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licensing'
@@ -19,7 +20,6 @@ import { licenceMessage } from './licence-row.ts'
 import type { LicenceRow } from './licence-row.ts'
 import { allowedVerbs, follow } from './licence.ts'
 import { checkRestrictions } from './restrictions.ts'
-import { Moved, untilSettled } from './until-settled.ts'
 import { writeTerms } from './update-queries.ts'
 
 /** The fields that a request gives. */
@@ -29,19 +29,11 @@ type Asked = Partial<
 
 /** Changes a licence's own fields (decisions 9). */
 export async function updateLicence(
-  { outbox, patience }: LicensingDependencies,
+  { change }: LicensingDependencies,
   request: UpdateLicenceRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
   const asked = readFields(request)
-  const row = await patience((hurry) =>
-    untilSettled(() =>
-      outbox.transaction((tx) => {
-        hurry(tx)
-        return update(tx, request, asked)
-      }),
-    ),
-  )
-  return licenceMessage(row)
+  return licenceMessage(await change((tx) => update(tx, request, asked)))
 }
 
 function readFields(request: UpdateLicenceRequest): Asked {
@@ -80,8 +72,8 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
     throw conflictOf(licence, 'active', 'a revoked or retired licence cannot be changed')
   }
   const plan = plans?.get(licence.plan_id)
-  if (plans && !plan) throw new Moved()
-  await change(tx, changes, holding, { asked, differences, returns, plan, actor: request.actor })
+  if (plans && !plan) throw new LostRace()
+  await changeFields(tx, changes, holding, { asked, differences, returns, plan, actor: request.actor })
   return licence
 }
 
@@ -101,7 +93,7 @@ interface Change {
   actor: string
 }
 
-async function change(
+async function changeFields(
   tx: Transaction,
   changes: Changes,
   holding: Holding,

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import { isId } from '@licensing/database/ids'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import type { LicensingDependencies } from '../dependencies.ts'
@@ -17,13 +18,13 @@ const patienceMs = 2_000
 
 /** Asks catalog for a plan of which no copy has come yet, and takes it over. */
 export async function askCatalog(
-  { catalog, outbox, log }: LicensingDependencies,
+  { catalog, change, log }: LicensingDependencies,
   plan: WantedPlan,
 ): Promise<CatalogAnswer> {
   if (!isId('pln', plan.planId)) return 'unknown'
   try {
     const copy = await catalog.getPlanCopy(plan, { timeoutMs: patienceMs })
-    await outbox.transaction((tx) => applyPlanCopies(tx, [copy]))
+    await change((tx) => applyPlanCopies(tx, [copy]), waitingForLocks)
     return 'known'
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error

@@ -1,3 +1,4 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Consumer } from '@licensing/events/consumer'
 import { startLoop } from '@licensing/process/loop'
@@ -38,11 +39,11 @@ export function startCatchUp(deps: LicensingDependencies & { consumer: Consumer 
 }
 
 /** @returns false where catalog, or the database, does not answer */
-async function readAllCopies({ catalog, outbox, log }: LicensingDependencies): Promise<boolean> {
+async function readAllCopies({ catalog, change, log }: LicensingDependencies): Promise<boolean> {
   try {
     for (let afterId = ''; ;) {
       const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs: patienceMs })
-      await outbox.transaction((tx) => applyPlanCopies(tx, page.plans))
+      await change((tx) => applyPlanCopies(tx, page.plans), waitingForLocks)
       const last = page.plans.at(-1)
       if (!page.hasMore || !last) return true
       afterId = last.id

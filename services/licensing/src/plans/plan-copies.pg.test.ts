@@ -180,7 +180,7 @@ test('an archive of a plan never heard of answers none', async () => {
 test('an archive that fails half way has done nothing, and is done when it is tried again', async () => {
   const { plan, licences } = await given(2)
   const copy = planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n })
-  const broken = harness.deps.outbox.transaction(async (tx) => {
+  const broken = harness.deps.change(async (tx) => {
     await applyPlanCopies(tx, [copy])
     throw new Error('crashed')
   })

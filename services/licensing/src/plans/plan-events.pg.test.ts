@@ -28,7 +28,7 @@ const saved = (of: PlanCopy, change: Partial<Pick<PlanCopy, 'status' | 'archiveV
   return copy
 }
 const consume = (...payloads: { plans?: PlanCopy[]; changed?: { planId: string; version: bigint }[] }[]) =>
-  harness.deps.outbox.transaction((tx) =>
+  harness.deps.change((tx) =>
     consumePlanEvents(
       tx,
       payloads.map((value) => ({

@@ -1,11 +1,12 @@
+import { waitingForLocks } from '@licensing/changes/change'
 import type { SyncPlansRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 export async function syncPlans(
-  { outbox }: LicensingDependencies,
+  { change }: LicensingDependencies,
   { plans }: SyncPlansRequest,
 ): Promise<Record<string, never>> {
-  await outbox.transaction((tx) => applyPlanCopies(tx, plans))
+  await change((tx) => applyPlanCopies(tx, plans), waitingForLocks)
   return {}
 }

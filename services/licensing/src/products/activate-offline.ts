@@ -1,7 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { onceAlone } from '@licensing/idempotency/once'
 import { ActivateOfflineResponseSchema } from '@licensing/proto/products'
 import type { ActivateOfflineRequest } from '@licensing/proto/products'
 import { ensureRootKeys } from '../root-keys/ensure-root-keys.ts'
@@ -56,7 +55,7 @@ export async function activateOffline(
     created: place.created,
   }
   // Kept on its own: done again, all of this finds the same place.
-  await onceAlone(deps.sql, { schema: ActivateOfflineResponseSchema, answer: () => answer }, async () => {})
+  await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })
   return answer
 }
 

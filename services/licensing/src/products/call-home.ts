@@ -1,13 +1,13 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import type { Patience } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { retrying, transaction } from '@licensing/database/transaction'
+import { retrying } from '@licensing/database/transaction'
 import { gather } from '../gather.ts'
 import { forgetOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
 /** Records calls; those that come together share one statement and one commit. */
-export function callHomeRecorder(sql: Database, patience: Patience): (call: CallHome) => Promise<boolean> {
+export function callHomeRecorder(sql: Database, change: Change): (call: CallHome) => Promise<boolean> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
   const record = gather<CallHome, { isMarked: boolean; isThere: boolean }>(async (calls) => {
     const { unmarked, gone, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
@@ -20,12 +20,7 @@ export function callHomeRecorder(sql: Database, patience: Patience): (call: Call
   // Each for itself: a licence that an archive holds delays no other.
   const mark = gather<string, void>(
     async (licenceIds) => {
-      await patience((hurry) =>
-        transaction(sql, (tx) => {
-          hurry(tx)
-          return markSeen(tx, licenceIds)
-        }),
-      )
+      await change((tx) => markSeen(tx, licenceIds))
       return licenceIds.map(() => undefined)
     },
     { ...options, queueOf: (licenceId) => licenceId },

@@ -1,5 +1,5 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
-import type { Patience } from '@licensing/database/patience'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { Logger } from '@licensing/process/log'
 import type { CallHome } from './call-home-queries.ts'
@@ -14,8 +14,7 @@ export interface ProductDependencies {
   sql: Database
   log: Logger
   lookups: Lookups
-  /** For what may meet the locks of an archive. */
-  patience: Patience
+  change: Change
   keys: SigningKeys
   /** What `jwks.json` answers. */
   publishedKeys: (applicationId: string) => Promise<PublishedKeys>

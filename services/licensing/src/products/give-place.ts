@@ -1,8 +1,6 @@
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import type { Hurry } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
 import { quotaExceeded } from '@licensing/quotas/quota'
 import { gather } from '../gather.ts'
@@ -52,11 +50,14 @@ export type GivePlace = (
 
 /** Installations of one licence wait for each other without holding connections, and go in together. */
 export function placeGiver(deps: ProductDependencies): GivePlace {
-  const place = gather<Applicant, Outcome>((applicants) => placeAll(deps, applicants), {
-    mostTogether: 100,
-    isTransient: isDatabaseUnavailable,
-    queueOf: (applicant) => applicant.licenceKey,
-  })
+  const place = gather<Applicant, Outcome>(
+    (applicants) => deps.change((tx) => placeAll(tx, deps.now, applicants)),
+    {
+      mostTogether: 100,
+      isTransient: isDatabaseUnavailable,
+      queueOf: (applicant) => applicant.licenceKey,
+    },
+  )
   return async (request, of) => {
     const fingerprint = checkFingerprint(request.fingerprint)
     const installation = checkInstallation(request)
@@ -72,17 +73,7 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
 }
 
 /** Gives places of one licence to installations, in their order. */
-async function placeAll(deps: ProductDependencies, applicants: Applicant[]): Promise<Outcome[]> {
-  return deps.patience((hurry) => transaction(deps.sql, (tx) => placeIn(tx, hurry, deps.now, applicants)))
-}
-
-async function placeIn(
-  tx: Transaction,
-  hurry: Hurry,
-  clock: () => Date,
-  applicants: Applicant[],
-): Promise<Outcome[]> {
-  hurry(tx)
+async function placeAll(tx: Transaction, clock: () => Date, applicants: Applicant[]): Promise<Outcome[]> {
   const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
   if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
   const now = clock()

@@ -1,5 +1,5 @@
 import { implement } from '@licensing/grpc/server'
-import { createRepeatable } from '@licensing/idempotency/repeatable'
+import { createRepeatable } from '@licensing/changes/repeatable'
 import { ActivateOfflineResponseSchema, ProductService } from '@licensing/proto/products'
 import { activateOffline } from './activate-offline.ts'
 import { activate } from './activate.ts'

@@ -1,6 +1,6 @@
+import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
-import { Moved } from '../licences/until-settled.ts'
 import type { LicenceRow } from '../licences/licence-row.ts'
 import { applyTo, landOn, mintFor } from './apply-effect.ts'
 import type { Workplace } from './apply-effect.ts'
@@ -49,7 +49,7 @@ export async function applyBatch(
   const holdings = await lockHoldings(tx, licenceIds)
   for (const { licence, purchases } of holdings.values()) {
     const restsOn = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
-    if (restsOn.some((planId) => !plans.has(planId))) throw new Moved()
+    if (restsOn.some((planId) => !plans.has(planId))) throw new LostRace()
   }
   const place: Workplace = { changes: noChanges(await databaseTime(tx)), plans }
   const results: Result[] = []
@@ -57,7 +57,7 @@ export async function applyBatch(
   for (const one of found) {
     const result = applyOne(place, one, known)
     if (result === 'look again') {
-      if (results.length === 0) throw new Moved()
+      if (results.length === 0) throw new LostRace()
       break
     }
     results.push(result)

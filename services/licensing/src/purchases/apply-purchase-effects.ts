@@ -1,4 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { waitingForLocks } from '@licensing/changes/change'
+import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { GivenUp, refuseGivenUp } from '@licensing/grpc/given-up'
@@ -9,7 +11,6 @@ import type {
   PurchaseEffectResultSchema,
 } from '@licensing/proto/purchases'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { untilSettled } from '../licences/until-settled.ts'
 import { licenceMessage } from '../licences/licence-row.ts'
 import { askCatalog, planUnavailable } from '../plans/ask-catalog.ts'
 import { findKnownPlans } from '../plans/plan-queries.ts'
@@ -68,7 +69,7 @@ async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refus
 }
 
 async function inTurns(
-  { outbox }: LicensingDependencies,
+  { change }: LicensingDependencies,
   effects: Asked[],
   refusals: Refusals,
 ): Promise<Result[]> {
@@ -76,16 +77,14 @@ async function inTurns(
   while (results.length < effects.length) {
     const rest = effects.slice(results.length)
     // What a transaction that is undone has refused is asked again.
-    const turn = await untilSettled(async () => {
+    const applyRest = async (tx: Transaction) => {
       const refused = new Map(refusals)
-      const done = await outbox.transaction(async (tx) => {
-        const results = await applyBatch(tx, rest, refused)
-        // A purchase that was refused meanwhile stays refused until it is sent again.
-        refuseGivenUp()
-        return results
-      })
+      const done = await applyBatch(tx, rest, refused)
+      // A purchase that was refused meanwhile stays refused until it is sent again.
+      refuseGivenUp()
       return { done, refused }
-    })
+    }
+    const turn = await change(applyRest, waitingForLocks)
     for (const [name, refusal] of turn.refused) refusals.set(name, refusal)
     results.push(...turn.done)
   }

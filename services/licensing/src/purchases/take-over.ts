@@ -1,7 +1,6 @@
+import { LostRace } from '@licensing/changes/change'
+import type { Change } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
-import type { Hurry } from '@licensing/database/patience'
-import type { Outbox } from '@licensing/events/outbox'
-import { Moved, untilSettled } from '../licences/until-settled.ts'
 import { basisAt, restsOn } from './holding.ts'
 import { lockHoldings } from './apply-batch.ts'
 import { noChanges } from './changes.ts'
@@ -15,22 +14,19 @@ interface TakingOver {
   now?: Date
   /** About licences, and plans, that other transactions hold. */
   busy: Busy
-  /** Called first in the transaction. */
-  hurry?: Hurry
 }
 
 /** Lets other purchases take licences over whose own have ended, where one stands. @returns whether one did */
-export async function takeOver(outbox: Outbox, licenceIds: string[], how: TakingOver): Promise<boolean> {
-  return untilSettled(() => outbox.transaction((tx) => takeOverIn(tx, licenceIds, how)))
+export async function takeOver(change: Change, licenceIds: string[], how: TakingOver): Promise<boolean> {
+  return change((tx) => takeOverIn(tx, licenceIds, how))
 }
 
 // Lock order: plans before licences.
 async function takeOverIn(
   tx: Transaction,
   licenceIds: string[],
-  { now, busy, hurry }: TakingOver,
+  { now, busy }: TakingOver,
 ): Promise<boolean> {
-  hurry?.(tx)
   const plans = await lockPlansOf(tx, licenceIds, [], busy)
   const holdings = await lockHoldings(tx, licenceIds, busy)
   const changes = noChanges(now ?? (await databaseTime(tx)))
@@ -41,7 +37,7 @@ async function takeOverIn(
     const possible = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
     if (possible.some((planId) => !plans.has(planId))) {
       if (busy === 'skip') continue
-      throw new Moved()
+      throw new LostRace()
     }
     const after = basisAt(holding, changes.now)
     if (!after.stands || after.current === rested) continue

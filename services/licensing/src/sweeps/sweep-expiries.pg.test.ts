@@ -1,4 +1,4 @@
-import { createOutbox } from '@licensing/events/outbox'
+import { createChange } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -97,9 +97,9 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
   const plan = await givenPlan(harness)
   const count = 3_500
   await insertDue(plan.id, count)
-  const outboxes = [1, 2, 3].map(() => createOutbox(harness.sql, () => {}))
+  const replicas = [1, 2, 3].map(() => createChange(harness.sql))
   const before = (await eventTypes(harness)).length
-  const swept = await Promise.all(outboxes.map((outbox) => sweepExpiries({ sql: harness.sql, outbox })))
+  const swept = await Promise.all(replicas.map((change) => sweepExpiries({ sql: harness.sql, change })))
   const last = await sweep()
   expect(swept.reduce((sum, one) => sum + one, last)).toBe(count)
   const expired = (await events(harness)).slice(before)
@@ -112,18 +112,16 @@ test('it runs by itself until it is stopped, over a failure of the database, too
   const plan = await givenPlan(harness)
   const { log } = harness.deps
   let failures = 1
-  const outbox: typeof harness.deps.outbox = {
-    transaction: (work) => {
-      if (failures > 0) {
-        failures -= 1
-        return Promise.reject(new Error('connection lost'))
-      }
-      return harness.deps.outbox.transaction(work)
-    },
+  const change: typeof harness.deps.change = (work, options) => {
+    if (failures > 0) {
+      failures -= 1
+      return Promise.reject(new Error('connection lost'))
+    }
+    return harness.deps.change(work, options)
   }
   const running = startSweep({
     sql: harness.sql,
-    outbox,
+    change,
     intervalMs: 20,
     log: log.child({}, { level: 'fatal' }),
   })

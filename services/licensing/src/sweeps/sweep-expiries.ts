@@ -1,6 +1,7 @@
+import { waitingForLocks } from '@licensing/changes/change'
+import type { Change } from '@licensing/changes/change'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
-import type { Outbox } from '@licensing/events/outbox'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
@@ -14,7 +15,7 @@ import type { Due } from './sweep-queries.ts'
 
 interface Databases {
   sql: Database
-  outbox: Outbox
+  change: Change
 }
 
 interface SweepOptions extends Databases {
@@ -35,9 +36,9 @@ const expired = new Counter({ name: 'licences_expired_total', help: 'Licences th
  * Expires licences past `expires_on`, every `intervalMs` milliseconds and until none is left, so that it catches up
  * after a downtime. Replicas share the work: each takes what no other holds.
  */
-export function startSweep({ sql, outbox, intervalMs, log }: SweepOptions): Loop {
+export function startSweep({ sql, change, intervalMs, log }: SweepOptions): Loop {
   return startLoop({
-    work: async (signal) => void (await sweepExpiries({ sql, outbox }, signal)),
+    work: async (signal) => void (await sweepExpiries({ sql, change }, signal)),
     everyMs: intervalMs,
     failed: (error) => log.warn({ err: error }, 'sweep failed, trying again'),
     isOutage: isDatabaseOutage,
@@ -45,20 +46,20 @@ export function startSweep({ sql, outbox, intervalMs, log }: SweepOptions): Loop
 }
 
 /** One sweep. @returns how many licences it expired */
-export async function sweepExpiries({ sql, outbox }: Databases, signal?: AbortSignal): Promise<number> {
-  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(outbox, signal)))
-  await takeOverInTurn(sql, outbox, signal)
+export async function sweepExpiries({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
+  const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
+  await takeOverInTurn(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
 /** Licences whose purchase has ended while another stands rest on that one from now on. */
-async function takeOverInTurn(sql: Database, outbox: Outbox, signal: AbortSignal | undefined): Promise<void> {
+async function takeOverInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
   let last: Due | undefined
   do {
     const due: Due[] = await findTakenOver(sql, last, takenOverAtOnce)
     if (due.length > 0) {
       await takeOver(
-        outbox,
+        change,
         due.map(({ id }) => id),
         { busy: 'skip' },
       )
@@ -67,12 +68,12 @@ async function takeOverInTurn(sql: Database, outbox: Outbox, signal: AbortSignal
   } while (last && !signal?.aborted)
 }
 
-async function expireInTurn(outbox: Outbox, signal: AbortSignal | undefined): Promise<number> {
+async function expireInTurn(change: Change, signal: AbortSignal | undefined): Promise<number> {
   let total = 0
   let last: Due | undefined
   do {
     const after = last
-    const past = await outbox.transaction((tx) => expirePast(tx, after))
+    const past = await change((tx) => expirePast(tx, after), waitingForLocks)
     expired.inc(past.count)
     total += past.count
     last = past.last

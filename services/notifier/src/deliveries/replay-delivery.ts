@@ -1,9 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { ReplayDeliveryResponseSchema } from '@licensing/proto/notifier'
 import type { ReplayDeliveryRequest } from '@licensing/proto/notifier'
 import type { NotifierDependencies } from '../dependencies.ts'
@@ -21,8 +19,8 @@ export async function replayDelivery(
   deps: NotifierDependencies,
   request: ReplayDeliveryRequest,
 ): Promise<MessageInitShape<typeof ReplayDeliveryResponseSchema>> {
-  const kept = { schema: ReplayDeliveryResponseSchema, answer: ({ id }: { id: string }) => ({ id }) }
-  const { id, lease } = await transaction(deps.sql, (tx) => once(tx, kept, () => replay(deps, tx, request)))
+  const answer = { schema: ReplayDeliveryResponseSchema, of: ({ id }: { id: string }) => ({ id }) }
+  const { id, lease } = await deps.change((tx) => replay(deps, tx, request), { answer })
   lease.send()
   return { id }
 }

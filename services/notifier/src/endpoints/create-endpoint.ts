@@ -1,9 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
 import { invalid } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { CreateEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { CreateEndpointRequest } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
@@ -15,7 +13,7 @@ import { countEnabledEndpoints, insertEndpoint, lockRegistration } from './endpo
 import { readSubscription } from './subscription.ts'
 
 export async function createEndpoint(
-  { sql, keys, clock, urlProblem, registrations }: NotifierDependencies,
+  { change, keys, clock, urlProblem, registrations }: NotifierDependencies,
   request: CreateEndpointRequest,
 ): Promise<MessageInitShape<typeof CreateEndpointResponseSchema>> {
   const { accountId, applicationId, url } = request
@@ -44,8 +42,7 @@ export async function createEndpoint(
     last_failure_at: null,
     unwell_since: null,
   })
-  const answer = { endpoint, secret }
-  const kept = { schema: CreateEndpointResponseSchema, answer: () => answer }
+  const response = { endpoint, secret }
   const register = async (tx: Transaction) => {
     await lockRegistration(tx, applicationId)
     await insertEndpoint(tx, {
@@ -59,8 +56,7 @@ export async function createEndpoint(
     })
     await checkQuota(tx, accountId, 'webhook_endpoints', await countEnabledEndpoints(tx, applicationId))
   }
-  await registrations.inTurn(applicationId, () =>
-    transaction(sql, (tx) => once(tx, kept, () => register(tx))),
-  )
-  return answer
+  const answer = { schema: CreateEndpointResponseSchema, of: () => response }
+  await registrations.inTurn(applicationId, () => change(register, { answer }))
+  return response
 }

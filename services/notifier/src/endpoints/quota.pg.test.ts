@@ -1,6 +1,6 @@
 import { connectTo } from '@licensing/grpc/client'
 import { newId } from '@licensing/database/ids'
-import { keyed } from '@licensing/idempotency/testing/keyed'
+import { keyed } from '@licensing/changes/testing/keyed'
 import { QuotaService } from '@licensing/proto/quota-service'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,9 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
-import { transaction } from '@licensing/database/transaction'
+import { isLockTimeout } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
-import { once } from '@licensing/idempotency/once'
 import { RecoverEndpointResponseSchema } from '@licensing/proto/notifier'
 import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
@@ -13,7 +12,7 @@ import { keptSince } from '../events/retention.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import type { EndpointRow } from './endpoint-queries.ts'
 import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
-import { findMissed, insertMissed, recoversAlone } from './recover-queries.ts'
+import { findMissed, insertMissed, lockRecovery } from './recover-queries.ts'
 import type { Recovery } from './recover-queries.ts'
 import { isSubscribed } from './subscription.ts'
 
@@ -22,12 +21,7 @@ const dayMs = 86_400_000
 const longestOnTheWayDays = 35
 // Clocks of the services that make events and of this one may differ by so much.
 const clockMarginMs = 5 * 60_000
-const kept = {
-  schema: RecoverEndpointResponseSchema,
-  answer: (deliveries: number) => ({ deliveries: BigInt(deliveries) }),
-}
-const waitMs = 100
-const longestWaitMs = 25_000
+const mostWaitMs = 25_000
 
 /**
  * Makes deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
@@ -39,26 +33,21 @@ export async function recoverEndpoint(
 ): Promise<MessageInitShape<typeof RecoverEndpointResponseSchema>> {
   const times = readTimes(request, deps.clock.now())
   const types = readTypes(request.types)
-  const givenUpAt = performance.now() + longestWaitMs
-  for (;;) {
-    const deliveries = await transaction(deps.sql, async (tx) =>
-      // No connection is held while another recovery of the account runs.
-      (await recoversAlone(tx, request.accountId))
-        ? once(tx, kept, () => recover(deps, tx, request, { ...times, types }))
-        : null,
-    )
-    if (deliveries !== null) {
-      deps.engine.wake()
-      return { deliveries: BigInt(deliveries) }
-    }
-    if (performance.now() > givenUpAt) {
-      throw new ServiceError(
-        'unavailable',
-        'another recovery of this account is still running: repeat the call',
-      )
-    }
-    await new Promise((resolve) => setTimeout(resolve, waitMs))
+  const toAnswer = (deliveries: number) => ({ deliveries: BigInt(deliveries) })
+  const work = async (tx: Transaction) => {
+    await lockRecovery(tx, request.accountId)
+    return recover(deps, tx, request, { ...times, types })
   }
+  const answer = { schema: RecoverEndpointResponseSchema, of: toAnswer }
+  const deliveries = await deps.change(work, { answer, mostWaitMs }).catch((error: unknown) => {
+    if (!isLockTimeout(error)) throw error
+    throw new ServiceError(
+      'unavailable',
+      'another recovery of this account is still running: repeat the call',
+    )
+  })
+  deps.engine.wake()
+  return toAnswer(deliveries)
 }
 
 function readTimes({ since, until }: RecoverEndpointRequest, now: Date): { since: Date; until: Date } {

@@ -19,11 +19,9 @@ export interface Recovery {
 const mostScanned = 20_000
 const mostInserted = 5_000
 
-/** No other recovery for this account runs until the transaction ends; false where one does. */
-export async function recoversAlone(tx: Sql, accountId: string): Promise<boolean> {
-  const [row] = await tx<{ alone: boolean }[]>`
-    select pg_try_advisory_xact_lock(hashtextextended(${`recover ${accountId}`}, 0)) as alone`
-  return row!.alone
+/** One recovery of an account runs at a time. */
+export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`recover ${accountId}`}, 0))`
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { onceAlone } from '@licensing/idempotency/once'
+import type { Transaction } from '@licensing/database/connect'
 import { RotateSecretResponseSchema } from '@licensing/proto/notifier'
 import type { EndpointRequest } from '@licensing/proto/notifier'
 import type { NotifierDependencies } from '../dependencies.ts'
@@ -10,18 +10,20 @@ import { changeSecret, lockEndpoint } from './endpoint-queries.ts'
 
 /** Interface 4.4: signing switches to the new secret immediately. */
 export async function rotateSecret(
-  { sql, keys, engine }: NotifierDependencies,
+  { change, keys, engine }: NotifierDependencies,
   request: EndpointRequest,
 ): Promise<MessageInitShape<typeof RotateSecretResponseSchema>> {
   const { endpointId } = request
   const secret = newSecret()
-  const answer = { id: endpointId, secret }
-  const kept = { schema: RotateSecretResponseSchema, answer: () => answer }
-  const changed = await onceAlone(sql, kept, async (sql) => {
-    const row = await changeSecret(sql, request, encrypt(secret, endpointId, keys))
+  const replace = async (tx: Transaction) => {
+    const row = await changeSecret(tx, request, encrypt(secret, endpointId, keys))
     if (row) return row
-    throw (await lockEndpoint(sql, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
+    throw (await lockEndpoint(tx, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
+  }
+  const response = { id: endpointId, secret }
+  const changed = await change(replace, {
+    answer: { schema: RotateSecretResponseSchema, of: () => response },
   })
   engine.endpointsChanged([changed])
-  return answer
+  return response
 }

@@ -1,9 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { transaction } from '@licensing/database/transaction'
-import { once } from '@licensing/idempotency/once'
 import { traceHeaders } from '@licensing/process/telemetry'
 import { EventSchema } from '@licensing/proto/events'
 import { SendTestEventResponseSchema } from '@licensing/proto/notifier'
@@ -26,18 +25,18 @@ export async function sendTestEvent(
     occurredAt: timestampFromDate(deps.clock.now()),
     payload: { case: 'webhookTest', value: { ping: true } },
   })
-  const answer = { eventId: event.id }
-  const kept = { schema: SendTestEventResponseSchema, answer: () => answer }
-  const send = await transaction(deps.sql, (tx) =>
-    once(tx, kept, async () => {
-      const endpoint = await lockEndpoint(tx, request)
-      if (!endpoint) throw endpointNotFound(endpointId)
-      if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
-      const traceParent = traceHeaders().traceparent
-      const options = { passLine: true, only: [endpoint] }
-      return (await recordEvents(deps, tx, [{ event, traceParent }], options)).send
-    }),
-  )
+  const record = async (tx: Transaction) => {
+    const endpoint = await lockEndpoint(tx, request)
+    if (!endpoint) throw endpointNotFound(endpointId)
+    if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
+    const traceParent = traceHeaders().traceparent
+    const options = { passLine: true, only: [endpoint] }
+    return (await recordEvents(deps, tx, [{ event, traceParent }], options)).send
+  }
+  const response = { eventId: event.id }
+  const send = await deps.change(record, {
+    answer: { schema: SendTestEventResponseSchema, of: () => response },
+  })
   send()
-  return answer
+  return response
 }

@@ -2,7 +2,8 @@ import { connect } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
 import { connectNats } from '@licensing/events/connection'
 import { outboxMigrations } from '@licensing/events/migrations'
-import { append, createOutbox } from '@licensing/events/outbox'
+import { createChange } from '@licensing/changes/change'
+import { append } from '@licensing/events/outbox'
 import { startRelay } from '@licensing/events/relay'
 import { keepHeapSmall } from '@licensing/process/heap'
 import { createLogger } from '@licensing/process/log'
@@ -31,7 +32,7 @@ const relay = natsUrl
       log,
     })
   : undefined
-const outbox = createOutbox(sql, () => relay?.wake())
+const change = createChange(sql, () => relay?.wake())
 
 const floods = new Map<number, { stopped: AbortController; ended: Promise<Record<string, number>> }>()
 
@@ -39,7 +40,7 @@ process.on('message', (order: Order) => {
   const answer = (value: object) => process.send?.({ number: order.number, ...value })
   if (order.do === 'send') {
     const atMs = machineMs()
-    void outbox.transaction((tx) => append(tx, suspended(order.vendor))).then(([id]) => answer({ id, atMs }))
+    void change((tx) => append(tx, suspended(order.vendor))).then(([id]) => answer({ id, atMs }))
   } else if (order.do === 'flood') {
     const stopped = new AbortController()
     floods.set(order.number, { stopped, ended: flood(order.vendor, order.perSecond, stopped.signal) })
@@ -63,9 +64,7 @@ async function flood(vendor: Vendor, perSecond: number, signal: AbortSignal) {
     if (dueInMs > 1) await pause(dueInMs)
     if (open.size === mostOpen) await Promise.race(open)
     const events = Array.from({ length: eachTransaction }, () => suspended(vendor))
-    const transaction = outbox
-      .transaction((tx) => append(tx, ...events))
-      .finally(() => open.delete(transaction))
+    const transaction = change((tx) => append(tx, ...events)).finally(() => open.delete(transaction))
     open.add(transaction)
   }
   await Promise.all(open)

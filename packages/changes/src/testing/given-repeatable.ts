@@ -2,7 +2,6 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { connect } from '@licensing/database/connect'
 import type { Database, Transaction } from '@licensing/database/connect'
 import { migrate } from '@licensing/database/migrate'
-import { transaction } from '@licensing/database/transaction'
 import { withCallContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { createLogger } from '@licensing/process/log'
@@ -11,7 +10,7 @@ import { quotaMigrations } from '@licensing/quotas/migrations'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { hash } from 'node:crypto'
 import { idempotencyMigrations } from '../migrations.ts'
-import { once } from '../once.ts'
+import { createChange } from '../change.ts'
 import { createRepeatable } from '../repeatable.ts'
 
 interface CallOptions {
@@ -31,9 +30,9 @@ interface Steps {
   answerLength?: number
 }
 
-const keptOf = ({ answerLength = 0 }: Steps) => ({
+const answerOf = ({ answerLength = 0 }: Steps) => ({
   schema: CreateApiKeyResponseSchema,
-  answer: (row: { id: number }) => ({
+  of: (row: { id: number }) => ({
     apiKey: { id: String(row.id), name: 'n'.repeat(answerLength) },
     key: 'a secret',
   }),
@@ -68,21 +67,19 @@ export async function givenRepeatable({ replicas = 1, connections = 10 } = {}) {
 }
 
 function handlerOf(pool: Database, steps: Steps) {
+  const change = createChange(pool)
   const repeatable = createRepeatable({ sql: pool, log: createLogger('test', 'silent') })
   return repeatable(CreateApiKeyResponseSchema, async (_request: object, begun) => {
     const isUnfinished = steps.after !== undefined
-    const kept = keptOf(steps)
-    const insert = () =>
-      transaction(pool, (tx) =>
-        once(tx, { ...kept, isUnfinished }, async () => {
-          const [row] = await tx<{ id: number }[]>`insert into made default values returning id`
-          await steps.during(tx)
-          return row!
-        }),
-      )
-    const answer = begun ?? kept.answer(await insert())
+    const answer = { ...answerOf(steps), isUnfinished }
+    const insert = async (tx: Transaction) => {
+      const [row] = await tx<{ id: number }[]>`insert into made default values returning id`
+      await steps.during(tx)
+      return row!
+    }
+    const made = begun ?? answer.of(await change(insert, { answer }))
     await steps.after?.()
-    return answer
+    return made
   })
 }
 

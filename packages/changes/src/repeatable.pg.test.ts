@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import { onceAlone } from './once.ts'
+import { createChange } from './change.ts'
 import { call, givenRepeatable } from './testing/given-repeatable.ts'
 
 const key = 'a key'
@@ -151,8 +151,8 @@ test('what follows the commit is done by a repetition where the first call did n
 test('a handler that is not made repeatable fails where a key comes, and does nothing', async () => {
   await using given = await givenRepeatable()
   let done = 0
-  const kept = { schema: CreateApiKeyResponseSchema, answer: () => ({}) }
-  const handler = () => onceAlone(given.sql, kept, async () => ({ id: (done += 1) }))
+  const answer = { schema: CreateApiKeyResponseSchema, of: () => ({}) }
+  const handler = () => createChange(given.sql)(async () => ({ id: (done += 1) }), { answer })
   await expect(call(handler as never, { key })).rejects.toThrow(/not repeatable/)
   expect(done).toBe(0)
   await call(handler as never, {})

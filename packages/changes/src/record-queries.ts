@@ -11,6 +11,11 @@ export interface KeptRecord {
 // Decisions, section 1: for this long a key is answered as before.
 const retention = '24 hours'
 
+/** The longest wait for one lock, until the transaction ends. */
+export async function setLockTimeout(tx: Sql, milliseconds: number): Promise<void> {
+  await tx`select set_config('lock_timeout', ${String(milliseconds)}, true)`
+}
+
 /**
  * Makes the record of a key in the transaction of the change, and waits for another transaction that is doing so.
  *

@@ -1,21 +1,20 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
-import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import { clearField, clone, create, fromBinary, getOption, toBinary } from '@bufbuild/protobuf'
+import type { DescMessage, Message, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import type { Database, Sql } from '@licensing/database/connect'
 import { callContext } from '@licensing/grpc/call-context'
 import type { ServedKey } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
 import { createTurns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
+import { shown_once } from '@licensing/proto/idempotency'
 import { quotaExceeded } from '@licensing/quotas/quota'
-import { AnsweredBefore, bytesOf } from './once.ts'
-import { startProgress } from './progress.ts'
-import { findRecord, findUsage, keepAnswer } from './record-queries.ts'
+import { findRecord, findUsage, forgetRecord, keepAnswer } from './record-queries.ts'
 import type { KeptRecord } from './record-queries.ts'
 
 /**
- * A handler whose calls may carry an idempotency key; its change is made within `once`. Where that leaves the answer
- * unfinished and the call ends before what follows is done, a repetition is given the answer as `begun`: it does what
- * follows, which has to be harmless when it is done twice, and may go through its transaction again.
+ * A handler whose calls may carry an idempotency key. It makes its change with `change` and an answer to record. If that
+ * answer is unfinished and the call ends before what follows is done, a repetition gets it as `begun`: it does what
+ * follows, which must have no effect when done twice, and may run its transaction again.
  */
 type RepeatableHandler<R, O extends DescMessage> = (
   request: R,
@@ -64,10 +63,12 @@ async function answerOnce<O extends DescMessage>(
     if (record) checkSame(key, record)
     key.replayed = record !== undefined
     if (record?.is_finished) return fromBinary(schema, record.answer)
-    const progress = startProgress(key, record !== undefined)
+    const progress: Progress = { resumes: record !== undefined, isUnfinished: false }
+    calls.set(key, progress)
     try {
       const answer = create(schema, await handle(record && fromBinary(schema, record.answer)))
-      if (record || progress.isUnfinished) await finish(deps, key, bytesOf(schema, answer))
+      if (record || progress.isUnfinished)
+        await finish(deps, key, toBinary(schema, withoutSecrets(schema, answer)))
       return answer
     } catch (error) {
       if (!(error instanceof AnsweredBefore)) throw error
@@ -102,4 +103,60 @@ async function finish(
   await keepAnswer(sql, key, { answer, isFinished: true }).catch((error: unknown) =>
     log.warn({ err: error, path: key.path }, 'an answer is not recorded as finished'),
   )
+}
+
+/**
+ * Frees the key of a call whose change was undone although its unfinished answer is recorded. If the call goes on with
+ * what an earlier one began, that one may still be under way: then nothing is forgotten.
+ */
+export async function forget(sql: Sql): Promise<void> {
+  const key = callContext()?.idempotencyKey
+  if (!key || progressOf(key).resumes) return
+  await forgetRecord(sql, key)
+}
+
+/** Ends the work of a call whose key is another call's. */
+export class AnsweredBefore extends Error {
+  override name = 'AnsweredBefore'
+  readonly record: KeptRecord
+
+  constructor(record: KeptRecord) {
+    super('the idempotency key is in use by an earlier call')
+    this.record = record
+  }
+}
+
+/** How far the call of a key is. */
+interface Progress {
+  /** It goes on with what an earlier call has committed. */
+  resumes: boolean
+  /** It has committed a change after which something else follows. */
+  isUnfinished: boolean
+}
+
+const calls = new WeakMap<ServedKey, Progress>()
+
+/** @throws Error if the handler is not run by `createRepeatable` */
+export function progressOf(key: ServedKey): Progress {
+  const progress = calls.get(key)
+  if (!progress) throw new Error('the RPC is not repeatable: wrap its handler where the RPCs are listed')
+  return progress
+}
+
+/** A copy of an answer without the fields that are shown once (proto/rpc/v1/idempotency.proto), also in messages in it. */
+export function withoutSecrets<O extends DescMessage>(schema: O, answer: MessageShape<O>): MessageShape<O> {
+  const copy = clone(schema, answer)
+  clear(schema, copy)
+  return copy
+}
+
+function clear(schema: DescMessage, message: Message): void {
+  for (const field of schema.fields) {
+    if (getOption(field, shown_once)) clearField(message, field)
+    else if (field.message) {
+      const value = (message as unknown as Record<string, unknown>)[field.localName]
+      const inner = field.fieldKind === 'list' ? (value as Message[]) : value ? [value as Message] : []
+      for (const each of inner) clear(field.message, each)
+    }
+  }
 }

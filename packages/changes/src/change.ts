@@ -1,0 +1,142 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import type { Database, Transaction } from '@licensing/database/connect'
+import { isLockTimeout } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
+import { hasAppended } from '@licensing/events/outbox'
+import { callContext } from '@licensing/grpc/call-context'
+import type { ServedKey } from '@licensing/grpc/call-context'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { claimKey, findRecord, keepAnswer, setLockTimeout } from './record-queries.ts'
+import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
+
+/**
+ * Runs one change of a service's database. Each RPC, and each background round that changes something vendors see, makes its
+ * changes with this:
+ *
+ * 1. `work` runs in one transaction with the events that it appends; the relay is woken after the commit.
+ * 2. If the call has an Idempotency-Key, `answer` commits with it. If another call has used the key, `work` does not run,
+ *    and `createRepeatable` answers with the record of that call.
+ * 3. A lock that is held for long, such as those of a large archive, ends the transaction after some milliseconds, so that
+ *    its connection is free for others. It runs again a little later. Those that wait so try a few at a time.
+ * 4. If `work` throws `LostRace`, or the database ends the transaction because of a deadlock, it runs again at once.
+ *
+ * `work` may run several times, so it does nothing that a rollback does not undo.
+ *
+ * @throws what `work` throws; the database's 55P03 if a lock is held for longer than `mostWaitMs`
+ * @example const row = await change((tx) => insertPlan(tx, request), { answer: { schema: PlanSchema, of: toPlan } })
+ */
+export type Change = <T, O extends DescMessage = DescMessage>(
+  work: (tx: Transaction) => Promise<T>,
+  options?: ChangeOptions<O, T>,
+) => Promise<T>
+
+export interface ChangeOptions<O extends DescMessage, T> {
+  /** Recorded for the call's Idempotency-Key. */
+  answer?: {
+    schema: O
+    of: (made: T) => MessageInitShape<O>
+    /** Whether something follows the commit, such as a call of another service: see `createRepeatable`. */
+    isUnfinished?: boolean
+  }
+  /** Longest wait for one lock with a connection in hand, in milliseconds. */
+  lockTimeoutMs?: number
+  /** When to give up, in milliseconds. */
+  mostWaitMs?: number
+}
+
+/** For changes that nobody waits for, and for those that are too large to begin again: they wait for locks. */
+export const waitingForLocks = { lockTimeoutMs: 30_000 }
+
+/** What `work` read has been changed by another transaction before the row was locked. */
+export class LostRace extends Error {
+  override name = 'LostRace'
+}
+
+// Longer than what others usually take.
+const firstLockTimeoutMs = 30
+// Of a transaction that has met a lock before.
+const nextLockTimeoutMs = 10
+const mostTryingAgain = 2
+const defaultMostWaitMs = 4_000
+
+/** @param wake called after a commit that appended events: the relay's `wake` */
+export function createChange(sql: Database, wake: () => void = () => {}): Change {
+  const tryAgain = limitTo(mostTryingAgain)
+  return async (work, { answer, lockTimeoutMs, mostWaitMs = defaultMostWaitMs } = {}) => {
+    const commit = async (timeoutMs: number) => {
+      let hasEvents = false
+      const made = await transaction(sql, async (tx) => {
+        // Sent with the statement that follows, whose failure it shares.
+        setLockTimeout(tx, timeoutMs).catch(() => {})
+        const made = await (answer ? onceForKey(tx, answer, () => work(tx)) : work(tx))
+        hasEvents = hasAppended(tx)
+        return made
+      })
+      if (hasEvents) wake()
+      return made
+    }
+    const givenUpAt = performance.now() + mostWaitMs
+    let pauseMs = 10
+    let attempt = () => commit(lockTimeoutMs ?? firstLockTimeoutMs)
+    for (;;) {
+      try {
+        return await attempt()
+      } catch (error) {
+        if (error instanceof LostRace) continue
+        if (!isLockTimeout(error) || performance.now() >= givenUpAt) throw error
+      }
+      await sleep(pauseMs * (0.5 + Math.random()))
+      pauseMs = Math.min(pauseMs * 2, 250)
+      attempt = () => tryAgain(() => commit(lockTimeoutMs ?? nextLockTimeoutMs))
+    }
+  }
+}
+
+/**
+ * Does the work of a call once for its key: the work and its answer commit together. If another call with the key is
+ * under way, this waits for the end of that one. If an unfinished answer is recorded, the work takes it further.
+ *
+ * @throws AnsweredBefore if the key was answered
+ */
+async function onceForKey<O extends DescMessage, T>(
+  tx: Transaction,
+  { schema, of, isUnfinished = false }: NonNullable<ChangeOptions<O, T>['answer']>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const key = callContext()?.idempotencyKey
+  if (!key) return work()
+  const progress = progressOf(key)
+  if (!progress.resumes && !progress.isUnfinished) await claim(tx, key)
+  const made = await work()
+  const bytes = toBinary(schema, withoutSecrets(schema, create(schema, of(made))))
+  await keepAnswer(tx, key, { answer: bytes, isFinished: !isUnfinished })
+  progress.isUnfinished = isUnfinished
+  return made
+}
+
+async function claim(tx: Transaction, key: ServedKey): Promise<void> {
+  const remainingMs = Math.ceil((callContext()?.deadlineMs ?? 0) - Date.now())
+  // A record may be deleted between the two statements.
+  while (!(await claimKey(tx, key, Math.max(1, remainingMs)))) {
+    const record = await findRecord(tx, key)
+    if (record) throw new AnsweredBefore(record)
+  }
+}
+
+/** Runs at most so many at a time; others wait in their order. */
+function limitTo(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async (work) => {
+    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running += 1
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running -= 1
+    }
+  }
+}
