@@ -6,9 +6,11 @@ import {
   type DatabaseService,
   type ServiceName,
 } from '@licensing/local-servers/services'
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { apiClient } from './api-client.ts'
 import { composeProcess } from './compose-process.ts'
 import { demoAccount } from './demo-account.ts'
@@ -49,13 +51,15 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
     ...options.environment,
   }
   await expectKnown(Object.keys(operator))
-  const compose = composeProject({
+  const environment = {
     ...operator,
     VERSION: tag,
     BOOTSTRAP_API_KEY: apiKey,
     GATEWAY_PORT: gateways === 1 ? String(port) : `${port}-${port + gateways - 1}`,
     PUBLIC_URL: `http://127.0.0.1:${port}`,
-  })
+  }
+  const project = `licensing-t${randomBytes(6).toString('hex')}`
+  const compose: Compose = (...args) => docker(['compose', ...optionsOf(project), ...args], environment)
   const scale = Object.entries(options.replicas ?? {}).flatMap(([name, n]) => ['--scale', `${name}=${n}`])
   started.defer(async () => void (await compose('down', '--volumes', '--timeout', '30')))
   await compose('up', '--detach', '--no-build', ...scale)
@@ -94,17 +98,33 @@ export async function startComposeStack(options: StackOptions, tag: string): Pro
       throw new Error('the NATS of a compose stack is its own')
     },
     simulator,
+    runCommands: (commands) => runCommands(project, commands, environment, folder.path),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
 type Compose = (...args: string[]) => Promise<string>
 
-/** Commands on a project that has this environment, a name of its own and nothing of the operator's. */
-function composeProject(environment: Record<string, string>): Compose {
-  const project = `licensing-t${randomBytes(6).toString('hex')}`
-  const common = ['--env-file', '/dev/null', '--project-name', project, '--file', composeFile]
-  return (...args) => docker(['compose', ...common, ...args], environment)
+const optionsOf = (project: string) => [
+  '--env-file',
+  '/dev/null',
+  '--project-name',
+  project,
+  '--file',
+  composeFile,
+]
+
+/** Runs what the runbook tells an operator to type, in a folder of the stack; `dc` is docker compose. */
+async function runCommands(
+  project: string,
+  commands: string,
+  environment: Record<string, string>,
+  cwd: string,
+): Promise<void> {
+  const script = `dc() { docker compose ${optionsOf(project).join(' ')} "$@"; }\n${commands}`
+  const { PATH = '', HOME = '', DOCKER_HOST, DOCKER_CONTEXT } = process.env
+  const env = { PATH, HOME, DOCKER_HOST, DOCKER_CONTEXT, COMPOSE_PROJECT_NAME: project, ...environment }
+  await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd, env })
 }
 
 async function containersOf(compose: Compose, service: string): Promise<string[]> {

@@ -38,4 +38,6 @@ export interface Stack extends AsyncDisposable {
   readonly nats: NatsServer
   /** Present when it was asked for. */
   readonly simulator: StripeSimulator | undefined
+  /** On compose: runs shell commands in which `dc` is docker compose, as in the runbook. */
+  readonly runCommands?: (commands: string) => Promise<void>
 }

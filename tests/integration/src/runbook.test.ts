@@ -1,0 +1,81 @@
+import { startComposeStack } from '@licensing/test-support/compose-stack'
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { withContainers } from './engine.ts'
+import { buildThisRelease } from './earlier-release.ts'
+
+/** The commands of a section of the runbook, a string for each block. */
+async function commandsOf(heading: string): Promise<string[]> {
+  const text = await readFile(new URL('../../../docs/operations/runbook.md', import.meta.url), 'utf8')
+  const section = text.split(/^## /m).find((part) => part.startsWith(heading))
+  return [...(section ?? '').matchAll(/^```text\n(.*?)^```/gms)].map(([, commands]) => commands!)
+}
+
+async function givenLicence({ api, appId }: Stack): Promise<string> {
+  const app = `/v1/apps/${appId}`
+  const plan = await api.post<{ id: string }>(`${app}/plans`, { body: { name: 'Pro', code: 'pro' } })
+  const licence = await api.post<{ id: string }>(`${app}/licences`, {
+    headers: { 'idempotency-key': 'order-1' },
+    body: { external_ref: 'customer-1', plan_id: plan.body.id },
+  })
+  expect(licence.status).toBe(201)
+  return licence.body.id
+}
+
+/** Suspends and reactivates: two events. */
+async function change({ api }: Stack, licenceId: string): Promise<void> {
+  for (const verb of ['suspend', 'reactivate']) {
+    await eventually(async () =>
+      expect(await api.post(`/v1/licences/${licenceId}/${verb}`)).toMatchObject({ status: 200 }),
+    )
+  }
+}
+
+async function expectSequences({ api }: Stack, count: number): Promise<void> {
+  const expected = Array.from({ length: count }, (_, at) => at + 1)
+  await eventually(async () => {
+    const { body } = await api.get<{ data: { sequence: number }[] }>('/v1/events?after=0')
+    expect(body.data.map(({ sequence }) => sequence)).toEqual(expected)
+  })
+}
+
+test.runIf(withContainers)(
+  'the runbook’s commands replace NATS after it was killed, and restore one service and all of them, without a lost event',
+  async () => {
+    const [backUp, restoreAll, restoreOne] = await commandsOf('Backup and restore')
+    const [replaceNats] = await commandsOf('NATS after a power failure')
+    await using receiver = await startHttpsReceiver({}, 'containers')
+    await using stack = await startComposeStack({ receiver }, await buildThisRelease(true))
+    const licenceId = await givenLicence(stack)
+    const endpoint = await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, {
+      body: { url: receiver.url(), subscribed_events: '*' },
+    })
+    expect(endpoint.status, JSON.stringify(endpoint.body)).toBe(201)
+    await change(stack, licenceId)
+    await expectSequences(stack, 2)
+
+    await stack.runCommands!('dc kill nats')
+    await change(stack, licenceId)
+    await stack.runCommands!(replaceNats!)
+    await change(stack, licenceId)
+    await expectSequences(stack, 6)
+
+    await stack.runCommands!(backUp!)
+    await change(stack, licenceId)
+    await expectSequences(stack, 8)
+    await stack.runCommands!(restoreOne!)
+    // The notifier has read what it had forgotten from licensing's log.
+    await expectSequences(stack, 8)
+    await change(stack, licenceId)
+    await expectSequences(stack, 10)
+
+    await stack.runCommands!(restoreAll!)
+    // Of the time of the backup.
+    await expectSequences(stack, 6)
+    await change(stack, licenceId)
+    await expectSequences(stack, 8)
+  },
+)
