@@ -81,14 +81,14 @@ function sweep({ changes }: Workplace, holding: Holding): void {
   const isPast = licence.expires_on && licence.expires_on <= now
   if (!isPast || !expirable.includes(licence.status)) return
   if (holding.purchases.length === 0) {
-    Object.assign(licence, follow(['expiryPassed'], licence, {}).standing)
+    Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
     return
   }
   const after = basisAt(holding, now)
   if (after.stands) {
     const news = { kind: 'time' as const, rested: restsOn(holding), before: after, after }
     settleHolding(changes, holding, plans, { actor: 'sweep' }, news)
-  } else Object.assign(licence, follow(['expiryPassed'], licence, {}).standing)
+  } else Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
 }
 
 /** Decisions 7: it may differ where a revocation had gone out before what would have prevented it was known. */

@@ -68,8 +68,8 @@ function isOvertaken({ before, after }: News, { status, status_reason }: HeldLic
   return isAsBefore && before.calls !== after.calls
 }
 
-const takingOver: Cause[] = ['purchaseTakesOver', 'cameToRetiredPlan', 'tookOverOnRetiredPlan']
-const renewing: Cause[] = ['renewed', 'planFollowsPrice', 'paymentsMadeGood', 'cameToRetiredPlan']
+const takingOver: Cause[] = ['purchase_replaced', 'moved_to_retired_plan', 'replaced_on_retired_plan']
+const renewing: Cause[] = ['renewed', 'price_changed', 'payment_recovered', 'moved_to_retired_plan']
 
 function causesOf(news: News, rebased: boolean): Cause[] {
   const { kind, purchase, before, after } = news
@@ -78,7 +78,7 @@ function causesOf(news: News, rebased: boolean): Cause[] {
   const same = before.calls === after.calls && before.stands === after.stands
   const changed = same ? [] : called(news)
   if (kind === 'landed') {
-    return ['purchaseLanded', ...toNew, ...changed]
+    return ['paid', ...toNew, ...changed]
   }
   if (rebased) return [...takingOver, ...called(news)]
   if (kind === 'renewed' && own) return [...renewing, ...changed]
@@ -102,17 +102,17 @@ function called({ after: { calls }, before }: News, alone = false): Cause[] {
     case 'active':
       if (!alone) return []
       return before.calls === 'active' || before.calls === 'dispute_inquiry'
-        ? ['inquiryClosed']
-        : ['paymentsMadeGood']
+        ? ['inquiry_closed']
+        : ['payment_recovered']
     case 'downgraded':
-      return ['partlyRefunded']
+      return ['partially_refunded']
     case 'payment_failed':
-      return ['paymentsFailed']
+      return ['payment_failed']
     case 'dispute_inquiry':
-      return ['inquiryOpened']
+      return ['inquiry_opened']
     case 'revoked':
       return ['refunded']
     case 'expired':
-      return ['subscriptionCancelled']
+      return ['canceled']
   }
 }

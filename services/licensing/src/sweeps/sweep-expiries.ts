@@ -85,7 +85,7 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    move: lifecycle.expiryPassed[0],
+    move: lifecycle.expiry_passed[0],
     by: { actor: 'sweep' },
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
