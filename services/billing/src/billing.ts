@@ -8,12 +8,11 @@ import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/quotas/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
-import { startFulfilment } from './fulfilment/fulfilment.ts'
-import type { Fulfilment } from './fulfilment/fulfilment.ts'
-import { startAddingUp } from './payment-days/add-up.ts'
-import { billingOperationsService } from './processor-events/operations-service.ts'
-import { startReconciliation } from './processor-events/reconcile.ts'
-import { startResumedSales } from './sale-events/resume-sales.ts'
+import { startReconciliation } from './inbox/missed-events.ts'
+import { billingOperationsService } from './inbox/operations-service.ts'
+import { startAddingUp } from './payment-days/payment-days.ts'
+import { startFulfilment } from './purchases/stages.ts'
+import type { Fulfilment } from './purchases/stages.ts'
 import { billingService } from './service.ts'
 
 export interface BillingOptions {
@@ -63,7 +62,7 @@ export function startBilling(options: BillingOptions): Billing {
     wake: (stage) => fulfilment?.wake(stage),
   }
   fulfilment = startFulfilment(deps)
-  const rounds = [startFeeRefunds(deps), startResumedSales(deps), startAddingUp(deps), startPurge(deps)]
+  const rounds = [startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
   if (options.reconcileIntervalMs) rounds.push(startReconciliation(deps, options.reconcileIntervalMs))
   return {
     deps,

@@ -4,8 +4,8 @@ import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
 import type { PurchaseService } from '@licensing/proto/purchases'
-import type { ProcessorClaim } from './connections/processor-claim.ts'
-import type { PaymentProcessor } from './processors/processor.ts'
+import type { ProcessorClaim } from './config.ts'
+import type { PaymentProcessor } from './processor/processor.ts'
 
 /** From event to effect, in one direction. */
 export type Stage = 'record' | 'decide' | 'carry out' | 'ask'

@@ -1,7 +1,26 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Sql, Statement } from '@licensing/database/connect'
-import type { IdPrefix } from '@licensing/database/ids'
 import { idOf } from '@licensing/database/ids'
-import type { Period } from './period.ts'
+import type { IdPrefix } from '@licensing/database/ids'
+
+/** The time that rows of a list are of; open where a side is absent. */
+export interface Period {
+  /** Inclusive. */
+  since: Date | undefined
+  /** Exclusive. */
+  until: Date | undefined
+}
+
+export function requestedPeriod({
+  since,
+  until,
+}: {
+  since?: Timestamp | undefined
+  until?: Timestamp | undefined
+}): Period {
+  return { since: since && timestampDate(since), until: until && timestampDate(until) }
+}
 
 // As the indexes of migration 0009 have them.
 const aheadMs = -5 * 60_000

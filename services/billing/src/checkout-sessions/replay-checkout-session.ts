@@ -5,11 +5,11 @@ import { forget, onceAlone } from '@licensing/idempotency/once'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
 import type { BillingDependencies } from '../dependencies.ts'
-import { replay } from '../fulfilment/carry-out.ts'
+import { replay } from '../purchases/send/send-effects.ts'
 import { isGivenBack } from '../refunds/refund-queries.ts'
 import { findSession, paymentStates } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
-import { sessionMessage, sessionNotFound } from './session.ts'
+import { sessionMessage, sessionNotFound } from './sessions.ts'
 
 /** Provisions a paid session once the cause is fixed; what fails again is answered, and reported to nobody else. */
 export async function replayCheckoutSession(

@@ -1,9 +1,9 @@
 import { newId } from '@licensing/database/ids'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies } from '../dependencies.ts'
-import { lockFulfilments } from '../fulfilment/effect-queries.ts'
-import { pauseAfter, timing } from '../fulfilment/timing.ts'
-import type { ChargedFee } from '../processors/processor.ts'
+import { lockFulfilments } from '../purchases/send/effect-queries.ts'
+import { pauseAfter, timing } from '../purchases/timing.ts'
+import type { ChargedFee } from '../processor/processor.ts'
 import { startRounds } from '../start-rounds.ts'
 import {
   claimFeeRefund,

@@ -3,10 +3,10 @@ import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
-import type { Vendor } from '../testing/vendor.ts'
 import { feesOf, givenSold, handled, openCheckout, pay, statusOf } from '../testing/shop.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import { periodOf } from './fee.ts'
-import { reachZeroCaps } from './reach-zero-caps.ts'
+import { reachZeroCaps } from './spend-cap.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,8 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
-import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
-import type { Period } from '../period.ts'
+import type { PageRequest } from '@licensing/database/page'
+import type { SearchMatch } from '@licensing/proto/closed-sets'
 import { happenedIn } from '../period-queries.ts'
+import type { Period } from '../period-queries.ts'
 
 /** What payments and refunds are listed by. */
 export interface SaleFilter extends Period {
@@ -89,4 +90,28 @@ export async function listPaymentRows(
 export async function findPaymentsOfSessions(sql: Sql, sessionIds: string[]): Promise<PaymentRow[]> {
   return sql<PaymentRow[]>`
     select ${paymentColumns(sql)} from payments where session_id = any(${sessionIds}) order by paid_at, id`
+}
+
+export interface SaleMatch {
+  licence_id: string
+  matched: SearchMatch
+}
+
+/** The newest licences of a charge, of a checkout session and of a sale in another shop, each exactly. */
+export async function findLicencesOf(
+  sql: Sql,
+  of: { accountId: string; applicationId: string; query: string },
+  limit: number,
+): Promise<SaleMatch[]> {
+  const { accountId, applicationId, query } = of
+  const own = sql`application_id = ${applicationId} and account_id = ${accountId} and licence_id is not null`
+  return sql<SaleMatch[]>`
+    (select licence_id, 'charge_ref' as matched from payments
+    where ${own} and coalesce(charge_ref, payment_ref, id) = ${query} order by id desc limit ${limit})
+    union all
+    select licence_id, 'session_id' from checkout_sessions where id = ${query} and ${own}
+    union all
+    select licence_id, 'sale_id' from sale_events where sale_id = ${query} and ${own}
+    union all
+    select licence_id, 'sale_id' from sale_events where id = ${query} and ${own}`
 }

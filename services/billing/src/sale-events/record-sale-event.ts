@@ -7,17 +7,15 @@ import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate } from '../calendar.ts'
-import { checkReference } from '../check-reference.ts'
+import { checkReference, checkMoney } from '../checks.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
-import { checkMoney } from '../prices/price.ts'
-import { isPassing, provisionNow, replay, takeOver } from '../fulfilment/carry-out.ts'
-import { landSale } from '../fulfilment/effect-queries.ts'
+import { landSale } from '../purchases/send/effect-queries.ts'
+import { isPassing, provisionNow, replay, takeOver } from '../purchases/send/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
-import { forgetSaleIntent } from './sale-intent-queries.ts'
 
 /** A sale's time may lie this far ahead: clocks differ, and so do time zones that a shop gets wrong. */
 const mostAheadMs = 24 * 60 * 60 * 1000
@@ -57,7 +55,6 @@ async function recordOnce(
 /** @returns false where it was recorded before */
 export async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
   const isNew = await deps.outbox.transaction(async (tx) => {
-    await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
     await landSale(tx, sale)

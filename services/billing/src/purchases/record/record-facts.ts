@@ -1,0 +1,113 @@
+import type { Transaction } from '@licensing/database/connect'
+import { refsOf } from '../../processor/facts.ts'
+import {
+  findLinks,
+  findSessionsOf,
+  findWaitingFacts,
+  insertFacts,
+  insertLinks,
+  linkWaitingFacts,
+  lockMerchants,
+  markDue,
+} from './fact-queries.ts'
+import type { Link, NewFact, WaitingFact } from './fact-queries.ts'
+
+/**
+ * Adds facts, each to its purchase as far as that is known: by the session that it names, or by any id of the
+ * processor's that another fact of the purchase names too, whichever came first. The purchases are due.
+ */
+export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<void> {
+  if (facts.length === 0) return
+  const merchants = facts.map((fact) => fact.merchant)
+  await lockMerchants(tx, merchants)
+  const all = facts.map((each) => ({ ...each, refs: refsOf(each.fact) }))
+  const refs = all.flatMap(({ merchant, refs }) => refs.map((ref) => ({ merchant, ref })))
+  const named = facts.flatMap(({ merchant, fact: { sessionId: id } }) => (id ? [{ merchant, id }] : []))
+  const [known, sessions] = await Promise.all([findLinks(tx, refs), findSessionsOf(tx, named)])
+  const own = all.map((each) => {
+    const { sessionId } = each.fact
+    return { ...each, sessionId: sessionId !== undefined && sessions.has(sessionId) ? sessionId : undefined }
+  })
+  const adopted = await link(tx, new Links(known), own)
+  await insertFacts(tx, own)
+  await markDue(tx, purchasesOf([...own, ...adopted]))
+}
+
+/** A checkout has been opened: what its events said before that was committed is found. */
+export async function linkCheckout(
+  tx: Transaction,
+  merchant: string,
+  checkoutRef: string,
+  sessionId: string,
+): Promise<void> {
+  await lockMerchants(tx, [merchant])
+  const adopted = await link(tx, new Links(), [{ merchant, refs: [checkoutRef], sessionId }])
+  await markDue(tx, purchasesOf(adopted))
+}
+
+type Linkable = Pick<WaitingFact, 'merchant' | 'refs'> & { sessionId: string | undefined }
+
+function purchasesOf(facts: Linkable[]): string[] {
+  return facts.map((fact) => fact.sessionId).filter((id) => id !== undefined)
+}
+
+/**
+ * Finds the purchases of these, and of facts that came before it was known whose they are. Those may name further ids, of
+ * which others wait.
+ *
+ * @returns facts that had waited
+ */
+async function link(tx: Transaction, links: Links, own: Linkable[]): Promise<Linkable[]> {
+  const found: (Linkable & { position: bigint })[] = []
+  links.spread(own)
+  for (let from = 0; from < links.added.length;) {
+    const refs = links.added.slice(from).map((each) => each.ref)
+    from = links.added.length
+    const waiting = await findWaitingFacts(tx, refs)
+    const news = waiting.filter((row) => !found.some((each) => each.position === row.position))
+    found.push(...news.map((row) => ({ ...row, sessionId: undefined })))
+    links.spread([...own, ...found])
+  }
+  const adopted = found.filter((row) => row.sessionId !== undefined)
+  const rows = adopted.map(({ position, sessionId }) => ({ position, session_id: sessionId }))
+  await linkWaitingFacts(tx, rows)
+  await insertLinks(tx, links.added)
+  return adopted
+}
+
+/** Which of the processor's ids are of which session. */
+class Links {
+  readonly added: Link[] = []
+  readonly #known = new Map<string, string>()
+
+  constructor(known: Link[] = []) {
+    for (const each of known) this.#know(each)
+  }
+
+  #know({ merchant, ref, session_id: sessionId }: Link): void {
+    this.#known.set(`${merchant} ${ref}`, sessionId)
+  }
+
+  /** Each fact that names something known makes all else that it names known. */
+  spread(facts: Linkable[]): void {
+    for (let changed = true; changed;) {
+      changed = false
+      for (const fact of facts) {
+        fact.sessionId ??= this.#sessionOf(fact)
+        if (fact.sessionId !== undefined && this.#learn(fact, fact.sessionId)) changed = true
+      }
+    }
+  }
+
+  #sessionOf({ merchant, refs }: Linkable): string | undefined {
+    return refs.map((ref) => this.#known.get(`${merchant} ${ref}`)).find((id) => id !== undefined)
+  }
+
+  #learn({ merchant, refs }: Linkable, sessionId: string): boolean {
+    const news = refs.filter((ref) => !this.#known.has(`${merchant} ${ref}`))
+    const learned = news.map((ref) => ({ merchant, ref, session_id: sessionId }))
+    for (const each of learned) this.#know(each)
+    this.added.push(...learned)
+    return news.length > 0
+  }
+}

@@ -1,0 +1,271 @@
+import { amountText } from '@licensing/money/amounts'
+import { newId } from '@licensing/database/ids'
+import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { VendorAlert } from '../alerts/alert-vendor.ts'
+import type { PaymentRow } from '../payments/payment-queries.ts'
+import type { RefundRow } from './refund-queries.ts'
+import type { PaymentView } from '../payments/decide-payments.ts'
+import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
+import type { Subject } from '../purchases/decide/decision.ts'
+import { foldDisputes, foldRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
+import type { Charge, FoldedDispute, FoldedRefund } from '../purchases/decide/merge-facts.ts'
+import { partsOf } from './refund-steps.ts'
+import type { CountedRefund, Part } from './refund-steps.ts'
+import { timing } from '../purchases/timing.ts'
+
+export interface ReversedPayment extends PaymentView {
+  /** What was charged: a tax or a discount makes it another amount than the price. */
+  total: number
+  /** Those that count, in the order in which they came to be, each with its row. */
+  refunds: CountedRefund[]
+  /** What each of them is, by its id. */
+  parts: Map<string, Part>
+  /** A chargeback has a row. */
+  disputes: (FoldedDispute & { id: string | undefined })[]
+  /** All that is known of its refunds and disputes takes effect together, in its order, or waits. */
+  settled: boolean
+}
+
+/** Refunds and disputes of a payment: lists every one as it now stands, whether it has consequences or not. */
+export function decideReversals(subject: Subject, view: PaymentView): ReversedPayment {
+  const { facts, refunds: allRows } = subject.history
+  const { payment, charge } = view
+  const { id: paymentId, payment_ref: paymentRef, currency } = payment
+  const rows = allRows.filter((row) => row.payment_id === paymentId)
+  const reported = paymentRef === null ? [] : foldRefunds(facts, paymentRef)
+  const disputes = paymentRef === null ? [] : foldDisputes(facts, paymentRef)
+  const { settled, silent } = whatRecordsSay(subject, view, reported, disputes)
+  const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
+  const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
+  const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
+  const own = rowsOf(inOrder, rows)
+  const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
+  // Another currency is never compared with the charge's.
+  const counted = refunds.filter(
+    (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
+  )
+  const total = charge?.amount ?? Number(payment.amount)
+  const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
+  const reversed: ReversedPayment = {
+    ...view,
+    total,
+    refunds: counted,
+    parts: partsOf(counted, total, new Map(decided)),
+    disputes: disputes.map((dispute) => ({
+      ...dispute,
+      id: listChargeback(subject, payment, dispute, rows),
+    })),
+    settled,
+  }
+  for (const refund of refunds) listRefund(subject, reversed, refund, rows)
+  return reversed
+}
+
+/** Whether its effect has been decided, so that its lane stays. */
+function isDecided({ history }: Subject, { id, processed }: RefundRow): boolean {
+  return processed || history.effects.has(refundEffect(id))
+}
+
+/** The key of the effect of a refund or a chargeback. */
+export function refundEffect(id: string): string {
+  return `refund:${id}`
+}
+
+/**
+ * Before a refund or a dispute has consequences, the processor's records of the charge are read: they have what other
+ * events, still on their way, will report, so that all of it takes effect in the order in which it happened. They do not
+ * say how and when it came about: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
+ */
+function whatRecordsSay(
+  subject: Subject,
+  { charge, payment }: PaymentView,
+  refunds: FoldedRefund[],
+  disputes: FoldedDispute[],
+): { settled: boolean; silent: boolean } {
+  const all = [...refunds, ...disputes]
+  const refunded = charge?.refunded ?? 0
+  const missing = refunded > sumOf(refunds)
+  if (all.length === 0 && !missing) return { settled: true, silent: false }
+  const chargeRef = charge?.chargeRef ?? payment.charge_ref
+  const news = all.map((each) => `${each.ref}:${each.status}`).sort()
+  const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
+  const { waiting, found } = chargeRef
+    ? ask(subject, 'records', known, -Infinity)
+    : { waiting: false, found: false }
+  const silent = !waiting && !found
+  if (all.length === 0) return { settled: true, silent }
+  const settledAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
+  const confirmed = found && !missing && all.every((each) => each.explained)
+  return { settled: confirmed || hasCome(subject, settledAt), silent }
+}
+
+/** A refund that was inferred from the charge's total is named after the charge. */
+function isInferred({ ref }: { ref: string }): boolean {
+  return ref.includes(':')
+}
+
+/**
+ * Adds what a charge's totals show to the refunds that were reported, for processors that report refunds by the charge
+ * alone. A reported one that is part of what had been inferred before counts for nothing itself.
+ *
+ * @param silent the processor has no list of refunds to compare with, or does not give it
+ */
+function withInferred(
+  subject: Subject,
+  charge: Charge,
+  reported: FoldedRefund[],
+  rows: RefundRow[],
+  silent: boolean,
+): FoldedRefund[] {
+  const { currency } = charge
+  const own = rowsOf(reported, rows)
+  const taken = new Set(own.values())
+  const standing = rows.filter((row) => isInferred(row) && !taken.has(row))
+  // Those without a row of their own, as far as the inferred ones go.
+  let coveredLeft = standing.reduce((sum, row) => sum + Number(row.amount), 0)
+  const isCovered = ({ ref, amount }: FoldedRefund) => {
+    if (own.has(ref) || amount > coveredLeft) return false
+    coveredLeft -= amount
+    return true
+  }
+  const known = [
+    ...reported.filter((refund) => !isCovered(refund)),
+    ...standing.map((row) => inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime())),
+  ]
+  const missing = charge.refunded - sumOf(known)
+  if (missing <= 0) return known
+  const charged = ofKind(subject.history.facts, 'charge')
+  const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
+  const totals = sortedBy(refunded, 'refunded', 'reportedAt')
+  const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
+  const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
+  if (!hasCome(subject, waitsUntil)) return known
+  let left = missing
+  for (const { refunded: total, reportedAt } of totals) {
+    const before = known.filter((refund) => refund.createdAt <= reportedAt)
+    const amount = Math.min(left, total - sumOf(before))
+    if (amount <= 0) continue
+    left -= amount
+    known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
+  }
+  return known
+}
+
+function inferred(ref: string, amount: number, currency: string, at: number): FoldedRefund {
+  return {
+    ref,
+    amount,
+    currency,
+    createdAt: at,
+    status: 'succeeded',
+    succeededAt: at,
+    failedAt: undefined,
+    recordedMs: at,
+    explained: true,
+  }
+}
+
+function sumOf(refunds: FoldedRefund[]): number {
+  return refunds.reduce((sum, refund) => sum + refund.amount, 0)
+}
+
+/** The row of each refund, by its reference. One that had been inferred takes a reported refund's reference. */
+function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
+  const listed = new Map(rows.map((row) => [row.ref, row]))
+  const found = new Map<string, RefundRow>()
+  for (const { ref } of refunds) {
+    const row = listed.get(ref)
+    if (row) found.set(ref, row)
+  }
+  const taken = new Set(found.values())
+  for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
+    const twin = rows.find((row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount))
+    if (!twin) continue
+    found.set(ref, twin)
+    taken.add(twin)
+  }
+  return found
+}
+
+function listRefund(
+  subject: Subject,
+  view: ReversedPayment,
+  refund: FoldedRefund & { id: string },
+  rows: RefundRow[],
+): void {
+  const { payment } = view
+  const row = rows.find((each) => each.id === refund.id)
+  const isOtherCurrency = refund.currency !== payment.currency
+  const alerted = isOtherCurrency || refund.status === 'failed'
+  if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
+  const occurred_at = new Date(refund.createdAt)
+  const lane = view.parts.get(refund.id)?.lane ?? laneOfUncounted(view, refund)
+  list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
+}
+
+/** @returns the row's id, where it is a chargeback */
+function listChargeback(
+  subject: Subject,
+  payment: PaymentRow,
+  dispute: FoldedDispute,
+  rows: RefundRow[],
+): string | undefined {
+  if (dispute.chargebackAt === undefined) return undefined
+  const row = rows.find((each) => each.ref === dispute.ref)
+  const id = row?.id ?? newId('rfd')
+  const occurred_at = new Date(dispute.openedAt)
+  list(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
+  return id
+}
+
+/** Lists it as it now stands. Its lane stays once it has been decided, and what was alerted stays so. */
+function list(
+  subject: Subject,
+  payment: PaymentRow,
+  { ref, amount, currency, status }: FoldedRefund | FoldedDispute,
+  row: RefundRow | undefined,
+  now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
+): void {
+  const next: RefundRow = {
+    ...now,
+    payment_id: payment.id,
+    ref,
+    amount: BigInt(amount),
+    currency,
+    status,
+    lane: row && isDecided(subject, row) ? row.lane : now.lane,
+    processed: row?.processed ?? false,
+    alerted: now.alerted || (row?.alerted ?? false),
+  }
+  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
+}
+
+/**
+ * The lane of a refund that does not count. One that is pending will come after all others; one that ended without having
+ * succeeded is seen as it was when it was made.
+ */
+function laneOfUncounted({ refunds, total }: ReversedPayment, refund: FoldedRefund): RefundLane {
+  const at = refund.status === 'pending' ? Infinity : refund.createdAt
+  const earlier = refunds.filter(
+    ({ status, failedAt, succeededAt }) =>
+      succeededAt <= at && (status !== 'failed' || (failedAt ?? -Infinity) > at),
+  )
+  return sumOf(earlier) + refund.amount >= total ? 'full_refund' : 'partial_refund'
+}
+
+function alertOf(payment: PaymentRow, refund: FoldedRefund, isOtherCurrency: boolean): VendorAlert {
+  const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
+  const what = `Refund ${refund.ref} of ${amountText(refund.amount, refund.currency)} on charge ${charge}`
+  const licence = payment.licence_id ?? '(none)'
+  return isOtherCurrency
+    ? {
+        kind: 'processor_event_parked',
+        subject: `A refund in another currency on charge ${charge}`,
+        text: `${what} is in another currency than the charge (${payment.currency.toUpperCase()}). It was not counted and changed no licence: look at it at the payment processor, and change the licence ${licence} yourself if need be.`,
+      }
+    : {
+        kind: 'refund_reversed',
+        subject: `A refund failed on charge ${charge}`,
+        text: `${what} failed at the payment processor: the customer did not get the money. The licence ${licence} stays as it is; a revoked licence cannot be revived, issue a new one if the customer is to keep it. A fee that had been credited for the refund is charged again.`,
+      }
+}
