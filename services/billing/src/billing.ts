@@ -11,8 +11,8 @@ import { startFeeRefunds } from './fees/fee-refunds.ts'
 import { startReconciliation } from './inbox/missed-events.ts'
 import { billingOperationsService } from './inbox/operations-service.ts'
 import { startAddingUp } from './payment-days/payment-days.ts'
-import { startFulfilment } from './purchases/stages.ts'
-import type { Fulfilment } from './purchases/stages.ts'
+import { startStages } from './purchases/stages.ts'
+import type { Stages } from './purchases/stages.ts'
 import { billingService } from './service.ts'
 
 export interface BillingOptions {
@@ -25,7 +25,7 @@ export interface BillingOptions {
   processorClaim: BillingDependencies['processorClaim']
   failuresBeforeSuspend: number
   subscriptionGraceMs: number
-  /** Pause between two comparisons with the processor's list of events; none is made when absent. */
+  /** Pause between two comparisons with the processor's list of events; if absent, there is none. */
   reconcileIntervalMs?: number
   streamReplicas: number
   streamBytes?: number
@@ -37,7 +37,7 @@ export interface Billing {
   stop(): Promise<void>
 }
 
-/** Everything of billing but its connections and the server of its RPCs. Its database is migrated. */
+/** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
   const { sql, nats, log, streamReplicas } = options
   const relay = startRelay({
@@ -48,7 +48,7 @@ export function startBilling(options: BillingOptions): Billing {
     streamBytes: options.streamBytes,
     log,
   })
-  let fulfilment: Fulfilment | undefined
+  let stages: Stages | undefined
   const deps: BillingDependencies = {
     sql,
     outbox: createOutbox(sql, () => relay.wake()),
@@ -59,9 +59,9 @@ export function startBilling(options: BillingOptions): Billing {
     failuresBeforeSuspend: options.failuresBeforeSuspend,
     subscriptionGraceMs: options.subscriptionGraceMs,
     log,
-    wake: (stage) => fulfilment?.wake(stage),
+    wake: (stage) => stages?.wake(stage),
   }
-  fulfilment = startFulfilment(deps)
+  stages = startStages(deps)
   const rounds = [startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
   if (options.reconcileIntervalMs) rounds.push(startReconciliation(deps, options.reconcileIntervalMs))
   return {
@@ -73,7 +73,7 @@ export function startBilling(options: BillingOptions): Billing {
     ],
     async stop() {
       await Promise.all(rounds.map((each) => each.stop()))
-      await fulfilment.stop()
+      await stages.stop()
       await relay.stop()
     },
   }

@@ -1,7 +1,7 @@
 import { invalid } from '@licensing/grpc/errors'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 
-/** @throws ServiceError `validation_failed` where a reference of the vendor's cannot be kept as it is */
+/** @throws ServiceError `validation_failed` if a vendor's reference cannot be stored */
 export function checkReference(pointer: string, text: string): void {
   const problem = problemOfText(text, textLimits.reference)
   if (problem) throw invalid(pointer, problem)
@@ -10,7 +10,11 @@ export function checkReference(pointer: string, text: string): void {
 const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
 const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
 
-/** What would corrupt money is refused here too, for every caller. What the processor reports is taken as it is. */
+/**
+ * Checks amounts of vendors. Amounts that the processor reports are stored as they are.
+ *
+ * @throws ServiceError `validation_failed`
+ */
 export function checkMoney(amount: bigint, currency: string): void {
   if (amount < 0n || amount > mostMinor)
     throw invalid('/amount', 'must be a whole number of minor units, at least 0')

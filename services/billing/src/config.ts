@@ -52,7 +52,7 @@ export const billingConfig = z.object({
 
 export type BillingConfig = z.output<typeof billingConfig>
 
-/** What the Stripe adapter takes of it. An endpoint's secret is never empty. */
+/** The settings of the Stripe adapter. Empty webhook secrets are left out. */
 export function stripeSettings(config: BillingConfig): StripeSettings {
   const secrets = (config.STRIPE_WEBHOOK_SECRET ?? '').split(',').map((secret) => secret.trim())
   return {

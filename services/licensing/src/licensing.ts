@@ -28,8 +28,8 @@ import { rootKeyService } from './root-keys/service.ts'
 import { publishedKeys } from './root-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './products/signing-keys.ts'
 import { startUpkeep } from './products/upkeep.ts'
-import { purchaseService } from './purchases/service.ts'
-import { takeOver } from './purchases/take-over.ts'
+import { purchaseService } from './purchases/apply-purchase-effects.ts'
+import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService } from './service.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
 
@@ -90,7 +90,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     tokens,
     callHome: callHomeRecorder(sql, patience),
     takeOver: (licenceId) =>
-      patience((hurry) => takeOver(outbox, [licenceId], { now: now(), busy: 'wait', hurry })),
+      patience((hurry) => replaceEndedPurchases(outbox, [licenceId], { now: now(), busy: 'wait', hurry })),
     now,
   }
 

@@ -22,8 +22,8 @@ import type { NewSession } from './session-queries.ts'
 import { sessionMessage } from './sessions.ts'
 
 /**
- * The session is committed before the processor is asked, so that whatever the processor reports of it finds it; and its
- * id is the processor's idempotency key.
+ * The session is committed before the processor is called, so that events about it find it. Its id is the idempotency
+ * key of that call.
  */
 export async function createCheckoutSession(
   deps: BillingDependencies,
@@ -68,7 +68,7 @@ export async function createCheckoutSession(
   }
 }
 
-// Until the processor has given its address.
+// The kept answer is unfinished until the processor has returned the URL.
 const kept = {
   schema: CheckoutSessionSchema,
   answer: ({ id }: NewSession) => ({ id }),

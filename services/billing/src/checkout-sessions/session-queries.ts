@@ -6,7 +6,7 @@ import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 import type { ListedSession } from './sessions.ts'
 
-/** What the processor says of a checkout; states only move up. */
+/** The processor's state of a checkout. It only increases. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
 
 export interface SessionRow {
@@ -85,7 +85,7 @@ export async function writeOpened(
   return row!
 }
 
-/** A checkout that could not be opened: nobody has its address. */
+/** Cancels a session whose checkout could not be opened: nobody knows its URL. */
 export async function cancelUnopened(sql: Sql, sessionId: string): Promise<void> {
   await sql`
     update checkout_sessions set status = 'canceled'

@@ -5,10 +5,10 @@ export interface NewAuthorization {
   accountId: string
 }
 
-// Of an account; earlier ones end.
+// Authorizations that an account can have open. Another one ends the earliest.
 const mostOpen = 20
 
-/** A state lasts 15 minutes, and so does what it may confirm. */
+/** A state is valid for 15 minutes, and then the confirmation of its consent for another 15. */
 export async function insertAuthorization(
   sql: Sql,
   { stateHash, accountId }: NewAuthorization,
@@ -33,7 +33,7 @@ export async function findAuthorization(
   return row
 }
 
-/** @returns false where it has been used, or was too late */
+/** @returns false if it was used before or has expired */
 export async function useState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<boolean> {
   const used = await sql`
     update processor_authorizations set browser_hash = ${browserHash}
@@ -41,7 +41,7 @@ export async function useState(sql: Sql, stateHash: Buffer, browserHash: Buffer)
   return used.count > 0
 }
 
-/** The processor could not be asked: the same browser may come back with it. */
+/** The processor was unavailable: the same browser may return with the same state. */
 export async function releaseState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<void> {
   await sql`
     update processor_authorizations set browser_hash = null
@@ -75,7 +75,7 @@ export async function findConsent(
   return row
 }
 
-/** @returns false where another has taken it */
+/** @returns false if it was used before */
 export async function takeConsent(tx: Transaction, confirmationHash: Buffer): Promise<boolean> {
   const taken = await tx`
     delete from processor_authorizations

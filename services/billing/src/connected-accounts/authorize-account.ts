@@ -24,7 +24,7 @@ import { checkProcessor, connectMerchant } from './connect-account.ts'
 
 const kept = { schema: ProcessorAuthorizationSchema, answer: (url: string) => ({ url }) }
 
-/** Where a vendor proves an account: the processor's own consent page, with a state that is this account's. */
+/** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
 export async function beginAuthorization(
   { sql, processor }: BillingDependencies,
   { accountId, processor: name, returnUrl }: BeginProcessorAuthorizationRequest,
@@ -40,8 +40,8 @@ export async function beginAuthorization(
 }
 
 /**
- * A browser came back from the processor's consent page. Nothing is connected: the person is shown first whose account
- * it would be, since a link to that page can be made by one vendor and opened by another.
+ * A browser returned from the processor's consent page. Nothing is connected yet. The page first shows for which vendor
+ * account it would be, because a link to the consent page can be made by one vendor and opened by another.
  */
 export async function receiveAuthorization(
   deps: BillingDependencies,
@@ -54,7 +54,7 @@ export async function receiveAuthorization(
   if (!authorization?.is_open) throw noSuchState()
   const { account_id: accountId } = authorization
   const { name: accountName } = await catalog.getAccount({ accountId })
-  // Used up before the processor is asked: of two that come with it one goes on.
+  // The state is used before the processor is called, so that only one of two requests with it continues.
   if (!(await useState(sql, stateHash, browserHash))) throw noSuchState()
   if (code === undefined) {
     throw new ServiceError(
@@ -94,7 +94,7 @@ function noSuchState(): ServiceError {
   )
 }
 
-/** The person who consented, in the browser that came back, connects the account that the page named. */
+/** Connects the account, for the person who consented in the same browser. */
 export async function confirmAuthorization(
   deps: BillingDependencies,
   { processor: name, confirmation, browser }: ConfirmProcessorAuthorizationRequest,
@@ -107,7 +107,7 @@ export async function confirmAuthorization(
   const { account_id: accountId, merchant } = consent
   const connectedAccount = merchant.slice(name.length + 1)
   const { name: accountName } = await catalog.getAccount({ accountId })
-  // It may have been withdrawn since.
+  // The consent may have been withdrawn since.
   if (!(await processor.isConnected(connectedAccount))) {
     throw new ServiceError('bad_request', `${connectedAccount} is no longer connected to this platform`)
   }
@@ -129,7 +129,7 @@ export function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** What is stored of a secret, and found by it. */
+/** Only this hash of a secret is stored. */
 export function hashOf(secret: string): Buffer {
   return hash('sha256', secret, 'buffer')
 }

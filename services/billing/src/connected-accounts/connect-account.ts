@@ -19,8 +19,8 @@ import {
 import type { ConnectionRow } from './connection-queries.ts'
 
 /**
- * Connects the account to one at the processor that the platform reaches. What was sold through it before stays with
- * the account that sold it: it is found by session and charge.
+ * Connects a vendor account to an account at the processor that the platform can reach. Earlier sales through it remain
+ * with the vendor account that made them: they are found by session and charge.
  */
 export async function connectProcessor(
   deps: BillingDependencies,
@@ -73,13 +73,14 @@ function notProven(connectedAccount: string): ServiceError {
   )
 }
 
-// Of an account, in ten minutes: each is compared with the processor's records.
+// Connections of an account in ten minutes through which nothing was sold. Each costs a comparison with the processor's
+// events.
 const mostUnused = 20
 
 /**
- * Connects an account to a merchant that it may have. Which of two vendors has it is decided by the constraint.
+ * Makes a merchant the current one of an account. A constraint decides which of two vendors gets it.
  *
- * @param first what has to happen with it, before
+ * @param first called first in the transaction
  */
 export async function connectMerchant(
   { sql }: Pick<BillingDependencies, 'sql'>,

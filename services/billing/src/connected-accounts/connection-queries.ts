@@ -7,7 +7,7 @@ export interface ConnectionRow {
   disconnected_at: Date | null
 }
 
-/** Broken where another account is connected to the merchant. */
+/** Violated if another account is connected to the merchant. */
 export const holderConstraint = 'processor_connections_holder'
 
 export async function findConnection(sql: Sql, accountId: string): Promise<ConnectionRow | undefined> {
@@ -17,12 +17,12 @@ export async function findConnection(sql: Sql, accountId: string): Promise<Conne
   return row
 }
 
-/** Of an account, one change of its connections follows another. */
+/** Serializes changes of an account's connections. */
 export async function lockConnections(tx: Transaction, accountId: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${`connections:${accountId}`}, 0))`
 }
 
-/** Whether the account has proven the merchant, and neither withdrew it since nor did another account prove it. */
+/** Whether the account has proven the merchant, did not withdraw access since, and no other account has proven it. */
 export async function hasProven(sql: Sql, accountId: string, merchant: string): Promise<boolean> {
   const [row] = await sql<{ proven: boolean }[]>`
     select proven and disconnected_at is null as proven from processor_connections
@@ -31,9 +31,10 @@ export async function hasProven(sql: Sql, accountId: string, merchant: string): 
 }
 
 /**
- * Makes this the account's merchant, and releases the one before. Connecting the one that is connected changes nothing.
+ * Makes a merchant the account's current one and releases the one before. If it is the current one already, nothing
+ * changes.
  *
- * @throws the database's error naming `holderConstraint`
+ * @throws the database's error that names `holderConstraint`
  */
 export async function makeCurrent(
   tx: Transaction,
@@ -60,8 +61,10 @@ export async function makeCurrent(
 }
 
 /**
- * Forgets released connections through which nothing was sold, once no checkout that was being opened when they were
- * released can still become one. @returns how many are left of them
+ * Deletes released connections through which nothing was sold. Those released in the last ten minutes stay, because a
+ * checkout may still be opening through them.
+ *
+ * @returns how many such connections are left
  */
 export async function forgetUnused(tx: Transaction, accountId: string): Promise<number> {
   const unused = tx`
@@ -83,7 +86,11 @@ export async function accountsOf(sql: Sql, merchant: string): Promise<string[]> 
   return rows.map((row) => row.account_id)
 }
 
-/** Marks a merchant as withdrawn, unless it was connected again since. @returns the account that lost it now */
+/**
+ * Marks a merchant as disconnected, unless it was connected again since.
+ *
+ * @returns the account that lost its current connection
+ */
 export async function markDisconnected(sql: Sql, merchant: string, at: Date): Promise<string[]> {
   const rows = await sql<{ account_id: string; current: boolean }[]>`
     update processor_connections set disconnected_at = ${at}

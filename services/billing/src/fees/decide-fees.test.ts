@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { givenBackCause } from './fee.ts'
+import { feeRefundCause } from './fee.ts'
 import { missingChanges } from './decide-fees.ts'
 import type { FeeChange } from './decide-fees.ts'
 
 const credit = (cause: string): FeeChange => ({ kind: 'credit', cause, at: 0 })
 const reversal = (cause: string): FeeChange => ({ kind: 'reversal', cause, at: 0 })
-const givenBack = credit(givenBackCause('fee_1'))
+const givenBack = credit(feeRefundCause('fee_1'))
 const failed = [credit('re_1'), reversal('re_1')]
 
 test.each<[string, FeeChange[], FeeChange[], FeeChange[]]>([

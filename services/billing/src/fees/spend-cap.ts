@@ -45,7 +45,7 @@ export async function setSpendCap(
   return spendCapMessage(deps.sql, accountId, period)
 }
 
-/** The pause ends when the cap is raised above what is spent, or removed; one at or below it holds at once. */
+/** A cap above what is spent, or no cap, ends the pause. A cap at or below what is spent starts it. */
 async function change(
   tx: Transaction,
   accountId: string,
@@ -74,7 +74,7 @@ async function change(
   return 'changed'
 }
 
-/** Pages run from the newest to the oldest. */
+/** Pages are listed from the newest to the oldest application. */
 export async function oldestApplication(
   { catalog }: Pick<BillingDependencies, 'catalog'>,
   accountId: string,
@@ -89,7 +89,7 @@ export async function oldestApplication(
 
 const together = 50
 
-/** A cap of nothing is reached with the first instant of each period. */
+/** Reports caps of zero, which are reached at the start of each period. */
 export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
   const period = periodOf(new Date())
   for (const accountId of await findZeroCapsUnreached(deps.sql, period, together)) {

@@ -9,12 +9,12 @@ export interface NewInboxEvent {
   body: Uint8Array
 }
 
-/** @returns false where the event is there already */
+/** @returns false if the event was there before */
 export async function insertEvent(sql: Sql, event: NewInboxEvent): Promise<boolean> {
   return (await insertEvents(sql, [event])) === 1
 }
 
-/** In this order. @returns how many were not there already */
+/** Inserts events in this order. @returns how many were not there before */
 export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<number> {
   let inserted = 0
   for (let from = 0; from < events.length; from += insertedTogether) {
@@ -31,14 +31,17 @@ export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<n
 
 const insertedTogether = 500
 
-/** Which of these events are in the inbox, or have been. */
+/** Which of these events are or were in the inbox. */
 export async function findKnownEvents(sql: Sql, processor: string, eventIds: string[]): Promise<Set<string>> {
   const rows = await sql<{ event_id: string }[]>`
     select event_id from processor_events where processor = ${processor} and event_id = any(${eventIds})`
   return new Set(rows.map((row) => row.event_id))
 }
 
-/** Done, but for those that are parked. The bodies go: they hold customers' data, and the processor has them. */
+/**
+ * Marks events as handled, unless they are parked. The bodies are deleted: they contain customers' data, and the
+ * processor keeps them.
+ */
 export async function finishEvents(tx: Transaction, positions: bigint[]): Promise<void> {
   await tx`
     update processor_events set handled_at = clock_timestamp(), body = null, last_error = null
@@ -57,7 +60,7 @@ export async function postponeEvent(
     where position = ${position} and handled_at is null`
 }
 
-/** Kept until it is understood, or a person decides about it. */
+/** Parks events until a new version understands them or an operator decides. */
 export async function parkEvents(
   tx: Transaction,
   events: { position: bigint; last_error: string }[],
@@ -68,7 +71,7 @@ export async function parkEvents(
     where e.position = p.position and e.handled_at is null`
 }
 
-/** What was parked is looked at again: a new release may understand it. */
+/** Has all parked events read again: a new version may understand them. */
 export async function unparkEvents(sql: Sql): Promise<number> {
   const unparked = await sql`
     update processor_events set parked = false, due_at = clock_timestamp() where parked and handled_at is null`
@@ -85,7 +88,7 @@ export interface UnhandledEvent {
   last_error: string | null
 }
 
-/** Those that are parked or have failed before. */
+/** Events that are parked or have failed. */
 export async function listUnhandledEvents(sql: Sql, most: number): Promise<UnhandledEvent[]> {
   return sql<UnhandledEvent[]>`
     select event_id, merchant, type, received_at, attempts, parked, last_error from processor_events

@@ -2,7 +2,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { Stripe } from 'stripe'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
-import { listOwners, queues, take } from '../purchases/queue-queries.ts'
+import { listOwners, queues, lockDue } from '../purchases/queue-queries.ts'
 import { timing } from '../purchases/timing.ts'
 import { purgeHandled } from '../purchases/upkeep-queries.ts'
 import { eventsAt } from '../testing/charge-story.ts'
@@ -150,7 +150,7 @@ describe('while licensing is unavailable', () => {
     await eventually(async () => expect(await ledgerOf(harness, vendor)).toHaveLength(8))
     await eventually(async () => {
       const [row] = await harness.sql<{ attempts: number }[]>`
-        select min(attempts) as attempts from fulfilments where account_id = ${vendor.accountId}`
+        select min(attempts) as attempts from purchases where account_id = ${vendor.accountId}`
       expect(row!.attempts).toBeGreaterThan(1)
     })
     for (const session of sessions) expect(await statusOf(harness, vendor, session.id)).toBe('open')
@@ -267,7 +267,7 @@ test('the webhook endpoint’s needs are described, and the endpoint is created 
   expect(made).toMatchObject({ id: expect.stringMatching(/^we_/), secret: expect.stringMatching(/^whsec_/) })
 })
 
-test('what was handled is removed after a time, and what is not stays', async () => {
+test('handled events and unlinked facts are deleted after a time, and others stay', async () => {
   const vendor = await harness.givenVendor()
   const event = eventOf(vendor)
   const strange = eventOf(vendor, refundIn('re_kept', { status: 'rewound' }))
@@ -285,7 +285,7 @@ test('what was handled is removed after a time, and what is not stays', async ()
   await harness.operations.discardProcessorEvent({ eventId: strange.id })
 })
 
-test('an event is with one worker at a time, and a merchant’s backlog leaves others their share', async () => {
+test('an event is processed by one worker at a time, and a merchant’s backlog leaves others their share', async () => {
   const [busy, quiet] = ['stripe:acct_busy', 'stripe:acct_quiet']
   const insert = (merchant: string, at: number) =>
     harness.sql`
@@ -297,10 +297,10 @@ test('an event is with one worker at a time, and a merchant’s backlog leaves o
     await harness.sql.begin(async (tx) => {
       await tx`update processor_events set due_at = now() where merchant in (${busy}, ${quiet})`
       expect(await listOwners(tx, queues.events, '', 10)).toEqual([busy, quiet])
-      const mine = await take(tx, queues.events, [busy, quiet], 3)
+      const mine = await lockDue(tx, queues.events, [busy, quiet], 3)
       expect(mine.map((event) => event.merchant)).toEqual([busy, busy, busy, quiet])
       await harness.sql.begin(async (other) => {
-        const theirs = await take(other, queues.events, [busy, quiet], 3)
+        const theirs = await lockDue(other, queues.events, [busy, quiet], 3)
         expect(theirs).toEqual([])
       })
       throw new Error('undone')
@@ -312,7 +312,7 @@ test('an event is with one worker at a time, and a merchant’s backlog leaves o
   }
 })
 
-test('what never arrived is read from the processor’s own list, with the same result', async () => {
+test('events that never arrived are read from the processor’s own list, with the same result', async () => {
   const vendor = await harness.givenVendor()
   await harness.simulator.control('delivery-rules', { action: 'drop' })
   const session = await openCheckout(harness, vendor)
@@ -332,7 +332,7 @@ test('what never arrived is read from the processor’s own list, with the same 
   expect(await ledgerOf(harness, vendor)).toHaveLength(2)
 })
 
-test('what the processor lists is put into the inbox oldest first, all of it or nothing', async () => {
+test('listed events are put into the inbox oldest first, all of them or none', async () => {
   const vendor = await harness.givenVendor()
   const { connectedAccount: account } = vendor
   const merchant = `stripe:${account}`

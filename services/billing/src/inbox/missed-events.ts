@@ -8,14 +8,14 @@ import { timing } from '../purchases/timing.ts'
 import { startRounds } from '../start-rounds.ts'
 import { insertEvents, findKnownEvents } from './inbox-queries.ts'
 import type { NewInboxEvent } from './inbox-queries.ts'
-import { claimMerchant, recordReconciled, recordUnread } from './reconciliation-queries.ts'
+import { claimMerchant, recordReconciled } from './reconciliation-queries.ts'
 import type { DueMerchant } from './reconciliation-queries.ts'
 
 const kind = 'processor_events_missed'
 
 /**
- * Compares the inbox with the processor's own list of events, merchant by merchant, at the start and from then on: what
- * was sent while nobody answered, or was lost on the way, is read from there.
+ * Compares the inbox with the processor's own list of events, at the start and then regularly, merchant by merchant. It
+ * adds events that were sent while nobody answered or were lost on the way.
  */
 export function startReconciliation(deps: BillingDependencies, intervalMs: number): Loop {
   return startRounds('reconciliation', deps.log, Math.min(intervalMs, 5_000), async (signal) => {
@@ -23,17 +23,16 @@ export function startReconciliation(deps: BillingDependencies, intervalMs: numbe
       const due = await claimMerchant(deps.sql, intervalMs)
       if (!due || signal.aborted) return
       if (!due.wanted) continue
-      await reconcile(deps, due).catch(async (error: unknown) => {
-        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared, later again')
-        await recordUnread(deps.sql, due.merchant)
-      })
+      await reconcile(deps, due).catch((error: unknown) =>
+        deps.log.warn({ err: error, merchant: due.merchant }, 'events not compared: trying again later'),
+      )
     }
   })
 }
 
 /**
- * Nothing counts as compared before the whole list has been read, and nothing of it is recorded before: what is decided
- * from a part of it may be wrong, and cannot be undone.
+ * The time of the comparison is written only after the whole list was read, and the events of a list are inserted
+ * together: decisions from a part of them may be wrong and cannot be undone.
  */
 export async function reconcile(
   deps: BillingDependencies,
@@ -67,15 +66,15 @@ async function alertGap({ outbox }: BillingDependencies, merchant: string, from:
   )
 }
 
-// Some 50 MB.
+// About 50 MB.
 const mostTogether = 10_000
-// The newest 300 events: a look, not a comparison.
+// The newest 300 events.
 const pagesOfLook = 3
 
 /**
- * Events that the processor lists and that have not arrived, oldest first.
+ * Lists events that the processor has and that did not arrive, oldest first.
  *
- * @returns if there are very many, the oldest of them: the others are missed again
+ * @returns if there are very many, only the oldest: the next call returns others
  */
 export async function readMissed(
   deps: BillingDependencies,
@@ -93,7 +92,7 @@ export async function readMissed(
   return { events: oldestFirst(deps, merchant, missed), isAll }
 }
 
-/** The same among the newest events of the list: what was lost in the last moments. */
+/** The same among the newest events, which were lost in the last moments. */
 export async function readNewest(deps: BillingDependencies, merchant: string): Promise<NewInboxEvent[]> {
   const missed: ListedEvent[] = []
   let pages = 0

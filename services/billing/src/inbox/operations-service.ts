@@ -7,7 +7,7 @@ import { discardEvent, listUnhandledEvents, retryEvent } from './inbox-queries.t
 
 const mostListed = 1_000
 
-/** The operator's remedies. */
+/** For operators: what they can do about events and the webhook endpoint. */
 export function billingOperationsService({ sql, processor, wake }: BillingDependencies) {
   return implement(BillingOperationsService, {
     async listProcessorEvents() {

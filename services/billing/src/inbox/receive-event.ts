@@ -5,8 +5,8 @@ import type { BillingDependencies } from '../dependencies.ts'
 import { insertEvent } from './inbox-queries.ts'
 
 /**
- * Verifies, stores, answers: the work is done from the inbox. What is of no use here is acknowledged all the same, or
- * the processor would send it for days.
+ * Verifies and stores an event. Everything else happens later, from the inbox. An event of a type that is not used is
+ * acknowledged too, because the processor would repeat it for days.
  */
 export async function receiveProcessorEvent(
   { sql, processor, wake, log }: BillingDependencies,

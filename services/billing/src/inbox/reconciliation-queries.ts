@@ -6,8 +6,8 @@ export interface DueMerchant {
 }
 
 /**
- * A merchant that is due. One that no account is connected to, and none has sold through, is looked at once a day, until
- * it is connected again.
+ * Claims a merchant whose comparison is due. A merchant that has no connected account and no sale is checked only once
+ * a day, until it is connected again.
  */
 export async function claimMerchant(
   sql: Sql,
@@ -25,7 +25,7 @@ export async function claimMerchant(
   return row
 }
 
-/** From now on, or from where it was left where something has been sold since. */
+/** Compares events from now on. If something was sold through the merchant, it continues where it stopped. */
 export async function insertReconciliation(sql: Sql, merchant: string): Promise<void> {
   await sql`
     insert into reconciliations as r (merchant, reconciled_to) values (${merchant}, now())
@@ -47,10 +47,5 @@ function isWanted(sql: Sql) {
 
 export async function recordReconciled(sql: Sql, merchant: string, to: Date): Promise<void> {
   await sql`
-    update reconciliations set reconciled_to = ${to}, failing_since = null where merchant = ${merchant}`
-}
-
-export async function recordUnread(sql: Sql, merchant: string): Promise<void> {
-  await sql`
-    update reconciliations set failing_since = coalesce(failing_since, now()) where merchant = ${merchant}`
+    update reconciliations set reconciled_to = ${to} where merchant = ${merchant}`
 }

@@ -7,20 +7,20 @@ import { chargeNamed, foldCharge, ofKind } from '../purchases/decide/merge-facts
 import type { Charge, Invoice } from '../purchases/decide/merge-facts.ts'
 import { timing } from '../purchases/timing.ts'
 
-/** What becomes known of a payment in the course of time. */
+/** Columns that change when more becomes known about a payment. */
 const changing = [
   ...(['amount', 'currency', 'fee_minor', 'payment_ref', 'charge_ref'] as const),
-  ...(['charged_at', 'charge_state', 'period_end'] as const),
+  ...(['charged_at', 'charge_state'] as const),
 ]
 
 export interface PaymentView {
   payment: PaymentRow
-  /** Null for what the checkout itself paid. */
+  /** Null for the payment of the checkout itself. */
   invoice: Invoice | null
   charge: Charge | undefined
 }
 
-/** Every payment of the purchase: what the checkout paid, and each later invoice. */
+/** All payments of the purchase: the payment of the checkout, and that of each later invoice. */
 export function decidePayments(subject: Subject): PaymentView[] {
   const later = subject.invoices.filter((invoice) => invoice.reason !== 'first')
   return [null, ...later].map((invoice) => decidePayment(subject, invoice))
@@ -39,7 +39,7 @@ function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
   return { payment, invoice, charge }
 }
 
-/** The payment that paid it, and the invoice to ask for where that is not known. */
+/** The payment of an invoice. If it is not known, the invoice to ask the processor for. */
 function paidBy(
   { history, checkout, invoices }: Subject,
   invoice: Invoice | null,
@@ -61,7 +61,7 @@ function described(
   charge: Charge | undefined,
 ): PaymentRow {
   const { session } = history
-  // What was charged is what was paid, whatever the price was mapped to.
+  // The charged amount counts, whatever the price was mapped to.
   const amount = charge?.amount ?? invoice?.amount ?? checkout.amount
   const currency = charge?.currency ?? invoice?.currency ?? checkout.currency
   const money = {
@@ -90,11 +90,13 @@ function described(
     charge_ref: charge?.chargeRef ?? known?.charge_ref ?? named ?? null,
     charged_at: charge ? new Date(charge.chargedAt) : (known?.charged_at ?? null),
     charge_state: known?.charge_state ?? 'pending',
-    period_end: invoice?.periodEnd === undefined ? (known?.period_end ?? null) : new Date(invoice.periodEnd),
   }
 }
 
-/** `pending` while its charge may still be learned soon: its fee waits, because it falls in the charge's month. */
+/**
+ * `pending` while the charge may still become known. The fee waits for it, because it belongs to the month of the
+ * charge.
+ */
 function chargeState(
   subject: Subject,
   payment: PaymentRow,

@@ -6,7 +6,7 @@ import { findLicencesOf } from './payment-queries.ts'
 
 const mostFound = 20
 
-/** For the search of licences: what billing knows them by. */
+/** Finds licences by references that only billing knows. */
 export async function findLicencesOfSale(
   { sql }: BillingDependencies,
   request: FindLicencesOfSaleRequest,

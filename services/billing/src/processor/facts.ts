@@ -1,8 +1,8 @@
 import type { DisputeStatus, RefundStatus } from '@licensing/proto/closed-sets'
 
 /**
- * What a payment processor reports, in our words, as it is kept: plain JSON. Ids that end in `Ref` are the processor's,
- * amounts are minor units, times are milliseconds of its clock.
+ * What a payment processor reported, independent of the processor and as plain JSON. Ids that end in `Ref` are the
+ * processor's, amounts are in minor units, times are milliseconds of the processor's clock.
  */
 export type Fact =
   | CheckoutFact
@@ -15,9 +15,9 @@ export type Fact =
   | SubscriptionFact
   | SubscriptionEndedFact
 
-/** Where a fact belongs: any of these that it names leads to its purchase. */
+/** Ids in a fact. Each of them leads to the purchase that the fact belongs to. */
 export interface Links {
-  /** Our session, where the processor repeats what it was given. */
+  /** The id of the checkout session, if the processor repeats the metadata that it was given. */
   sessionId?: string | undefined
   checkoutRef?: string | undefined
   paymentRef?: string | undefined
@@ -41,7 +41,7 @@ export interface ChargeFact extends Links {
   amount: number
   currency: string
   chargedAt: number
-  /** All that was refunded so far, pending refunds included. */
+  /** The total of all refunds so far, including pending refunds. */
   refunded: number
   reportedAt: number
 }
@@ -53,9 +53,9 @@ export interface RefundFact extends Links {
   currency: string
   createdAt: number
   status: RefundStatus
-  /** It is no longer succeeded, but had been. */
+  /** It had succeeded before it got its present status. */
   hadSucceeded: boolean
-  /** When it came to this status; undefined where the processor's records say so, which do not say when. */
+  /** When it got this status; undefined in the processor's records, which do not say when. */
   reportedAt: number | undefined
 }
 
@@ -69,9 +69,9 @@ export interface DisputeFact extends Links {
   status: DisputeStatus
   /** A chargeback that began as an inquiry. */
   wasInquiry: boolean
-  /** It reports the dispute's opening, so that nothing came before. */
+  /** Whether it reports the opening of the dispute, so that no earlier stage is missing. */
   opening: boolean
-  /** When it came to this stage; undefined where the processor's records say so, which do not say when. */
+  /** When it reached this stage; undefined in the processor's records, which do not say when. */
   reportedAt: number | undefined
 }
 
@@ -79,18 +79,20 @@ export interface InvoicePaidFact extends Links {
   kind: 'invoice_paid'
   invoiceRef: string
   subscriptionRef: string
-  /** `first`: the one that the checkout pays; `cycle`: a renewal; `proration`: a change within a period. */
+  /** `first`: the checkout pays it; `cycle`: a renewal; `proration`: a change within a period. */
   reason: 'first' | 'cycle' | 'proration'
   amount: number
   currency: string
-  /** At most one of each item of the subscription; undefined where the event does not hold all of the invoice's lines. */
+  /**
+   * At most one for each item of the subscription; undefined if the event does not contain all lines of the invoice.
+   */
   lines: ItemLine[] | undefined
-  /** The subscription's items when the processor was asked for the invoice; an event does not say them. */
+  /** The subscription's items, if the processor was asked for the invoice; events do not contain them. */
   items?: SubscriptionItem[] | undefined
   paidAt: number
 }
 
-/** How far an invoice pays an item of its subscription, and at which price. */
+/** Until when an invoice pays for an item of its subscription, and at which price. */
 export interface ItemLine {
   itemRef: string
   priceRef: string | undefined
@@ -112,12 +114,12 @@ export interface InvoiceFailedFact extends Links {
   kind: 'invoice_failed'
   invoiceRef: string
   subscriptionRef: string
-  /** Counts up with each automatic attempt; one made by hand repeats the count. */
+  /** It increases with each automatic attempt. A manual attempt repeats the count. */
   attempt: number
   at: number
 }
 
-/** A subscription as the processor's records have it. */
+/** A subscription in the processor's records. */
 export interface SubscriptionFact extends Links {
   kind: 'subscription'
   subscriptionRef: string
@@ -128,11 +130,11 @@ export interface SubscriptionEndedFact extends Links {
   kind: 'subscription_ended'
   subscriptionRef: string
   endedAt: number
-  /** It ended because payments failed, so their failures have been reported too, or soon are. */
+  /** It ended because payments failed. Their failures were reported before, or soon will be. */
   paymentsFailed: boolean
 }
 
-/** The processor's ids in a fact, by which it finds its purchase. */
+/** The processor's ids in a fact, which lead to its purchase. */
 export function refsOf(fact: Links): string[] {
   const { checkoutRef, paymentRef, chargeRef, invoiceRef, subscriptionRef } = fact
   return [checkoutRef, paymentRef, chargeRef, invoiceRef, subscriptionRef].filter((ref) => ref !== undefined)

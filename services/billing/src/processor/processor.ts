@@ -9,7 +9,7 @@ import type {
   SubscriptionFact,
 } from './facts.ts'
 
-/** An event of the processor's, verified; what it says is read by `read`. */
+/** An event with a valid signature. `read` reads its content. */
 export interface VerifiedEvent {
   eventId: string
   type: string
@@ -18,10 +18,10 @@ export interface VerifiedEvent {
   live: boolean
 }
 
-/** What an event says: a fact, that the merchant withdrew its access, or nothing that matters. */
+/** What an event reports: a fact, that the merchant withdrew the platform's access, or nothing that is used. */
 export type Reading = { fact: Fact } | { disconnectedAt: Date } | undefined
 
-/** An event of a type that matters, whose shape, version or values are not known: it is kept until they are. */
+/** An event of a used type, with an unknown shape, version or value. It is kept until a version understands it. */
 export class NotUnderstood extends Error {
   override name = 'NotUnderstood'
 }
@@ -48,24 +48,24 @@ export interface CheckoutOrder {
 export interface OpenedCheckout {
   checkoutRef: string
   url: string
-  /** What it will charge. */
+  /** The amount that the customer will pay. */
   amount: bigint
   currency: string
 }
 
-/** What the processor's records say of a charge. */
+/** The processor's records of a charge. */
 export interface ChargeRecords {
   charge: ChargeFact
   refunds: RefundFact[]
   disputes: DisputeFact[]
 }
 
-/** A fee as the processor has it. */
+/** The platform's fee of a charge, in the processor's records. */
 export interface ChargedFee {
   feeRef: string
-  /** What has not been given back of it. */
+  /** The part that was not refunded. */
   leftMinor: bigint
-  /** The ledger's entries for which it was given back; undefined for a refund that is not this service's. */
+  /** Refunds of the fee by ledger entry; undefined for a refund that this service did not make. */
   refunds: { entryId: string | undefined; at: Date }[]
 }
 
@@ -78,57 +78,62 @@ export interface ListedEvent {
 }
 
 /**
- * A payment processor. What is looked up answers undefined where the processor says that there is no such thing, and
- * rejects where it gives no answer or refuses to.
+ * A payment processor. A look-up returns undefined if the processor says that there is no such object, and rejects if
+ * the processor does not answer or refuses.
  */
 export interface PaymentProcessor {
   readonly name: 'stripe'
-  /** Whether money moves. */
+  /** Whether real money moves. */
   readonly live: boolean
-  /** @throws ServiceError `bad_request` unless the signature is right and fresh */
+  /** @throws ServiceError `bad_request` unless the signature is valid and recent */
   verify(body: Uint8Array, signature: string | undefined): VerifiedEvent
-  /** Whether events of this type are of any use here. */
+  /** Whether events of this type are used. */
   understands(type: string): boolean
   /** @throws NotUnderstood */
   read(body: Uint8Array): Reading
   /** Whether the account exists and is connected to the platform. @throws ServiceError `unavailable` */
   isConnected(connectedAccount: string): Promise<boolean>
-  /** The page on which the holder of an account lets the platform act for it. @throws ServiceError `unavailable` */
+  /**
+   * The page on which the owner of an account lets the platform act for it.
+   *
+   * @throws ServiceError `unavailable`
+   */
   consentUrl(state: string, returnUrl: string): string
   /**
-   * Exchanges what that page returned with; once.
+   * Exchanges the code with which that page returned; it can be used once.
    *
-   * @throws ServiceError `bad_request` where the processor refuses it, `unavailable`
+   * @throws ServiceError `bad_request` if the processor refuses it, `unavailable`
    */
   redeemConsent(code: string): Promise<{ connectedAccount: string; live: boolean }>
   /**
-   * Opens a checkout; asked again with the same order it answers with the same one.
+   * Opens a checkout. The same order again returns the same checkout.
    *
-   * @param feeFor the fee, where the processor charges another amount than was ordered
+   * @param feeFor the fee if the processor charges another amount than was ordered
    */
   openCheckout(order: CheckoutOrder, feeFor: (amount: bigint) => bigint): Promise<OpenedCheckout>
   /** The charge of a payment, or the charge itself. */
   findCharge(merchant: string, paymentRef: string): Promise<ChargeFact | undefined>
-  /** All that the processor has on a charge. */
+  /** A charge with all its refunds and disputes. */
   chargeRecords(merchant: string, chargeRef: string): Promise<ChargeRecords | undefined>
-  /** A paid invoice, and the payment that paid it, where there is one. */
+  /** A paid invoice, and the payment that paid it, if there is one. */
   findInvoice(
     merchant: string,
     invoiceRef: string,
   ): Promise<(InvoicePaidFact | InvoicePaymentFact)[] | undefined>
   findSubscription(merchant: string, subscriptionRef: string): Promise<SubscriptionFact | undefined>
-  /** The platform's fee of a charge; it may come later than the charge. */
+  /** The platform's fee of a charge. The processor may add it after the charge. */
   findFee(chargeRef: string): Promise<ChargedFee | undefined>
   /**
-   * Gives a fee back, or part of it. No request is repeated: whether one whose answer was lost took effect, `findFee` says.
+   * Refunds a fee or a part of it. A request is never repeated: if the answer is lost, `findFee` says whether it took
+   * effect.
    *
-   * @param entryId the ledger's entry, which the fee's refunds name then
+   * @param entryId the ledger entry that the fee's refund names
    */
   refundFee(feeRef: string, amountMinor: bigint, entryId: string): Promise<void>
   /** Pages of the events since then, newest first. */
   listEvents(merchant: string, since: Date): AsyncIterable<ListedEvent[]>
   /** What the platform's webhook endpoint needs. */
   webhookNeeds(): { apiVersion: string; eventTypes: string[] }
-  /** Creates the platform's webhook endpoint. @returns its id and its secret, which is shown here alone */
+  /** Creates the platform's webhook endpoint. @returns its id and its secret, which is returned only here */
   createWebhook(url: string): Promise<{ id: string; secret: string }>
 }

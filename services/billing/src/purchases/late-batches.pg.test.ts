@@ -113,9 +113,9 @@ const stories: [string, Story][] = [
   ['bought twice, the last refunded', { bought: ['payment', 'payment'], givenBack: [1], by: 'refund' }],
 ]
 
-describe('a customer has one licence, which rests on the purchase that stands:', () => {
+describe('a customer has one licence, which rests on the valid purchase:', () => {
   describe.concurrent.each(stories)('%s,', (_, story) => {
-    test('and reconciliation finds all of it', async () => {
+    test('and reconciliation finds all events', async () => {
       const happened = await happen(story)
       const merchant = `stripe:${happened.vendor.connectedAccount}`
       await reconcile(harness.deps, { merchant, reconciled_to: new Date() })
@@ -142,7 +142,7 @@ describe('a customer has one licence, which rests on the purchase that stands:',
       },
     )
 
-    test('and the events of the purchase that stands are lost, though the processor lists them', async () => {
+    test('and the events of the valid purchase are lost, but the processor lists them', async () => {
       const happened = await happen(story)
       const { sales, reversals } = happened
       const lost = sales.findLastIndex((_sale, at) => !story.givenBack.includes(at))
@@ -158,16 +158,16 @@ describe('a customer has one licence, which rests on the purchase that stands:',
     await harness.licensingProcess.stop()
     await arrive(happened, [...reversals, sales[0]!], 0)
     const revoked = () =>
-      harness.sql`select 1 from purchase_effects where account_id = ${vendor.accountId} and kind = 'given_back'`
+      harness.sql`select 1 from purchase_effects where account_id = ${vendor.accountId} and kind = 'refunded'`
     await eventually(async () => expect(await revoked()).toHaveLength(1))
-    // Nothing has been carried out yet.
+    // Nothing has been sent yet.
     await arrive(happened, [sales[1]!])
     await harness.licensingProcess.start()
     await expectOneLicence(happened, story)
   })
 })
 
-test('a processor that answers nothing delays a revocation, and does not prevent it', async () => {
+test('a processor that does not answer delays a revocation, and does not prevent it', async () => {
   const happened = await happen({ bought: ['payment'], givenBack: [0], by: 'refund' })
   const { vendor, sales, reversals } = happened
   const account = vendor.connectedAccount

@@ -49,7 +49,7 @@ const alerts = (vendor: Vendor) =>
     .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.kind] : []))
 
 describe('of two purchases of one customer', () => {
-  test('a refund of the later gives the licence back to the earlier; of both, it is revoked', async () => {
+  test('after a refund of the later the licence rests on the earlier; after refunds of both it is revoked', async () => {
     const vendor = await harness.givenVendor()
     const better = await givenPlan(vendor, 9900n)
     const first = await givenSold(harness, vendor)
@@ -115,7 +115,7 @@ describe('a subscription', () => {
     expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded'])
   })
 
-  test('whose price changes takes the licence to the plan of the new one; a refund of the proration changes none', async () => {
+  test('whose price changes moves the licence to the new price’s plan; a refund of the proration changes no licence', async () => {
     const vendor = await harness.givenVendor(monthly)
     const better = await givenPlan(vendor, 9800n, 'subscription')
     // The processor learns the better price from a checkout.
@@ -140,7 +140,7 @@ describe('a subscription', () => {
     expect(await refundsOf(harness, vendor)).toMatchObject([{ lane: 'full_refund' }])
   })
 
-  test('that is paid on though its licence was revoked is the vendor’s to know', async () => {
+  test('that is paid although its licence was revoked raises an alert', async () => {
     const vendor = await harness.givenVendor(monthly)
     const { subscription, licenceId } = await givenSubscribed(vendor)
     const { accountId } = vendor
@@ -152,7 +152,7 @@ describe('a subscription', () => {
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
   })
 
-  test('that is paid on after a chargeback is the vendor’s to know, though the renewal is reported first', async () => {
+  test('that is paid after a chargeback raises an alert, also if the renewal is reported first', async () => {
     const vendor = await harness.givenVendor(monthly)
     const { subscription, licenceId, charge } = await givenSubscribed(vendor)
     const types = ['charge.dispute.created', 'charge.dispute.funds_withdrawn']

@@ -2,21 +2,21 @@ import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { QuestionKind } from './decide/decision.ts'
 import { timing } from './timing.ts'
 
-/** Rows that wait for a step, each for an owner, among whom the step is shared out. */
+/** A table whose rows wait for a stage. Each row belongs to an owner, and the owners get equal shares of each round. */
 export interface Queue<Row extends object> {
   table: string
   owner: string
   key: string[]
-  /** What is read of a row. */
+  /** The columns that are read. */
   columns: (keyof Row & string)[]
   /** The column that says when a row is due. */
   dueAt: string
   /** The column by which an owner's rows are taken. */
   order: string
-  /** The condition of the index over owner and order. */
+  /** The condition of the partial index on owner and order. */
   isWaiting: (sql: Sql) => Statement
-  /** To take a row is an attempt, whatever becomes of it. */
-  isTakeCounted?: true
+  /** Whether leasing a row counts as an attempt. */
+  isLeaseCounted?: true
 }
 
 export interface InboxEvent {
@@ -38,16 +38,16 @@ const events: Queue<InboxEvent> = {
   isWaiting: (sql) => sql`handled_at is null and not parked`,
 }
 
-/** A purchase about which there is something to decide, or that has effects to carry out. */
-export interface DueFulfilment {
+/** A purchase about which there is something to decide, or that has effects to send. */
+export interface DuePurchase {
   purchase_ref: string
   account_id: string
   ordered_at: Date | null
   attempts: number
 }
 
-const fulfilments = (dueAt: 'due_at' | 'carry_at'): Queue<DueFulfilment> => ({
-  table: 'fulfilments',
+const purchases = (dueAt: 'decide_at' | 'send_at'): Queue<DuePurchase> => ({
+  table: 'purchases',
   owner: 'account_id',
   key: ['purchase_ref'],
   columns: ['purchase_ref', 'account_id', 'ordered_at', 'attempts'],
@@ -73,21 +73,22 @@ const questions: Queue<DueQuestion> = {
   dueAt: 'next_at',
   order: 'next_at',
   isWaiting: (sql) => sql`next_at is not null`,
-  isTakeCounted: true,
+  isLeaseCounted: true,
 }
 
 export const queues = {
   events,
-  decisions: fulfilments('due_at'),
-  effects: fulfilments('carry_at'),
+  decisions: purchases('decide_at'),
+  effects: purchases('send_at'),
   questions,
 }
 
 type AnyQueue = Omit<Queue<object>, 'columns'>
 
 /**
- * Owners of rows that are due, or will be within `withinMs`, by name. A step of the index for each, however many of its rows wait. An owner of events is
- * listed though none is due yet: to look for one, past all that were handled since the last vacuum, costs more.
+ * Owners of rows that are due, or will be within `withinMs`, by name. It reads one entry of the index for each owner,
+ * however many rows wait. Owners of events are listed even if none of their events is due yet: checking that would read
+ * past all events that were handled since the last vacuum, which costs more.
  */
 export async function listOwners(
   sql: Sql,
@@ -116,13 +117,13 @@ export async function listOwners(
   return rows.map((row) => row.owner)
 }
 
-/** Whether the next looks may find something: a round that found nothing may rest for so long otherwise. */
+/** Whether a row will be due within this time. If not, a loop that found nothing may pause that long. */
 export async function isAnyDueWithin(sql: Sql, queue: AnyQueue, withinMs: number): Promise<boolean> {
   const owners = await listOwners(sql, queue, '', 1, { withinMs })
   return owners.length > 0
 }
 
-/** Rows that are due, so many of each owner in their order, and that nobody else has taken. */
+/** The first due rows of each owner that no other transaction has locked. */
 function due(
   sql: Sql,
   { table, owner, dueAt, order, isWaiting }: AnyQueue,
@@ -139,8 +140,8 @@ function due(
     ) d`
 }
 
-/** Takes rows until the end of the transaction. */
-export async function take<Row extends object>(
+/** Locks due rows until the end of the transaction. */
+export async function lockDue<Row extends object>(
   tx: Transaction,
   queue: Queue<Row>,
   owners: string[],
@@ -149,8 +150,8 @@ export async function take<Row extends object>(
   return tx<Row[]>`${due(tx, queue, queue.columns, owners, each)}`
 }
 
-/** Takes one row again, unless it has been worked on since. */
-export async function takeAgain<Row extends object>(
+/** Locks one row again, if it is still due. */
+export async function lockDueAgain<Row extends object>(
   tx: Transaction,
   queue: Queue<Row>,
   row: Row,
@@ -161,17 +162,17 @@ export async function takeAgain<Row extends object>(
   return tx<Row[]>`${due(tx, queue, queue.columns, [String(values[queue.owner])], 1, only)}`
 }
 
-/** Takes rows for a while: where the taker dies, another takes them when that is over. */
+/** Leases due rows: if the process dies, another one leases them after `timing.lease`. */
 export async function lease<Row extends object>(
   sql: Sql,
   queue: Queue<Row>,
   owners: string[],
   each: number,
 ): Promise<Row[]> {
-  const { table, dueAt, key, isTakeCounted } = queue
+  const { table, dueAt, key, isLeaseCounted } = queue
   const columns: string[] = queue.columns
   return sql<Row[]>`
-    update ${sql(table)} set ${sql(dueAt)} = clock_timestamp() + ${timing.claim}::int * interval '1 millisecond'
-      ${isTakeCounted ? sql`, attempts = attempts + 1` : sql``}
+    update ${sql(table)} set ${sql(dueAt)} = clock_timestamp() + ${timing.lease}::int * interval '1 millisecond'
+      ${isLeaseCounted ? sql`, attempts = attempts + 1` : sql``}
     where (${sql(key)}) in (${due(sql, queue, key, owners, each)}) returning ${sql(columns)}`
 }

@@ -1,14 +1,14 @@
 import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { BillingDependencies } from '../dependencies.ts'
-import { listOwners, take, takeAgain } from './queue-queries.ts'
+import { listOwners, lockDue, lockDueAgain } from './queue-queries.ts'
 import type { Queue } from './queue-queries.ts'
 
 /**
- * Shares what a round takes out among those that wait: each gets the same part, and the next round begins after the
- * last one, so that nobody's backlog delays the others'.
+ * Gives the owners of waiting rows equal shares of a round. The next round starts after the last owner of this one, so that
+ * a long backlog of one owner does not delay the others.
  */
-export class ShareOut {
+export class Shares {
   readonly #perRound: number
   readonly #mostOwners: number
   #after = ''
@@ -19,8 +19,8 @@ export class ShareOut {
   }
 
   /**
-   * @param list owners that wait, in order, from the one after `after`, at most so many
-   * @param mostNow fewer owners than usual, where fewer can be served at the moment
+   * @param list lists at most `most` owners of waiting rows by name, from the first after `after`
+   * @param mostNow a lower limit of owners for this round
    */
   async next(
     list: (after: string, most: number) => Promise<string[]>,
@@ -37,11 +37,11 @@ export class ShareOut {
 }
 
 /**
- * Takes a batch and works on it in one transaction; where that fails, on each row by itself, so that one that fails stops
- * no other.
+ * Processes a batch of due rows in one transaction. If that fails, it processes each row in a transaction of its own, so
+ * that a row that fails does not stop the others.
  *
- * @param failed what becomes of a row that fails by itself
- * @returns a round; it answers how many rows it took
+ * @param failed called for a row that fails alone
+ * @returns a round, which returns how many rows it took
  */
 export function batchRounds<Row extends object>(
   { sql, outbox, log }: BillingDependencies,
@@ -50,14 +50,14 @@ export function batchRounds<Row extends object>(
   work: (tx: Transaction, rows: Row[]) => Promise<void>,
   failed: (row: Row, error: unknown) => Promise<void>,
 ): () => Promise<number> {
-  const share = new ShareOut(perRound, 100)
+  const shares = new Shares(perRound, 100)
   return async () => {
-    const { owners, each } = await share.next((after, most) => listOwners(sql, queue, after, most))
+    const { owners, each } = await shares.next((after, most) => listOwners(sql, queue, after, most))
     if (owners.length === 0) return 0
     let taken: Row[] = []
     try {
       await outbox.transaction(async (tx) => {
-        taken = await take(tx, queue, owners, each)
+        taken = await lockDue(tx, queue, owners, each)
         if (taken.length > 0) await work(tx, taken)
       })
     } catch (error) {
@@ -71,7 +71,7 @@ export function batchRounds<Row extends object>(
   async function alone(row: Row): Promise<void> {
     try {
       await outbox.transaction(async (tx) => {
-        const again = await takeAgain(tx, queue, row)
+        const again = await lockDueAgain(tx, queue, row)
         if (again.length > 0) await work(tx, again)
       })
     } catch (error) {

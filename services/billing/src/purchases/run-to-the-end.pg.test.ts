@@ -78,7 +78,7 @@ describe('a refund of a renewal', () => {
     ])
   })
 
-  test('whose events come backwards ends the same', async () => {
+  test('has the same result if its events arrive backwards', async () => {
     const customer = await givenSubscribed(harness, await harness.givenVendor(monthly))
     await control('delivery-rules', { action: 'hold' })
     await act('renew', customer)
@@ -110,7 +110,7 @@ describe('of two subscriptions of one customer', () => {
     return { former, later, better }
   }
 
-  test('the licence has the plan and the end of the later; nothing of the former changes it', async () => {
+  test('the licence has the plan and the end of the later; effects of the earlier do not change it', async () => {
     const { former, later, better } = await givenTwo()
     await act('renew', later)
     await handled(harness)
@@ -128,7 +128,7 @@ describe('of two subscriptions of one customer', () => {
     expect(await licencesOf(harness, later.vendor)).toHaveLength(1)
   })
 
-  test('the former takes over with its plan and its renewals when the later is refunded', async () => {
+  test('when the later is refunded, the licence rests on the earlier with its plan and renewals', async () => {
     const { former, later } = await givenTwo()
     await act('renew', former)
     await handled(harness)
@@ -242,7 +242,7 @@ describe('while the collection of a subscription is paused', () => {
     },
   )
 
-  test('a kept draft that is paid after a later invoice costs its fee, and moves the end not back', async () => {
+  test('a draft that is paid after a later invoice costs its fee and does not move the end back', async () => {
     const customer = await givenSubscribed(harness, await harness.givenVendor(monthly))
     await act('pause-collection', customer, { behavior: 'keep_as_draft' })
     const { latest_invoice: invoice } = await act<{ latest_invoice: string }>('renew', customer)
@@ -294,7 +294,7 @@ describe('a dispute that is lost after an inquiry', () => {
     await expectLost(await lose(() => handled(harness)))
   })
 
-  test('ends the same backwards', async () => {
+  test('has the same result backwards', async () => {
     await control('delivery-rules', {
       action: 'hold',
       types: ['charge.dispute.created', 'charge.dispute.updated', 'charge.dispute.closed'],
@@ -304,7 +304,7 @@ describe('a dispute that is lost after an inquiry', () => {
     await expectLost(lost)
   })
 
-  test('ends the same when nothing reports that it became a chargeback', async () => {
+  test('has the same result if no event reports that it became a chargeback', async () => {
     await control('delivery-rules', { action: 'drop', types: ['charge.dispute.updated'] })
     await expectLost(await lose(() => handled(harness)))
   })

@@ -9,13 +9,13 @@ import { ProcessorAsker } from './ask/ask-processor.ts'
 import { decideRounds } from './decide/decide-purchases.ts'
 import { isAnyDueWithin, queues } from './queue-queries.ts'
 import { recordRounds } from './record/record-events.ts'
-import { carryOutRounds } from './send/send-effects.ts'
+import { sendRounds } from './send/send-effects.ts'
 import { timing } from './timing.ts'
 import { countBacklog, purgeHandled } from './upkeep-queries.ts'
 import type { Backlog } from './upkeep-queries.ts'
 
-export interface Fulfilment {
-  /** There may be something to do. */
+export interface Stages {
+  /** Runs a stage now: there may be work for it. */
   wake(stage: Stage): void
   stop(): Promise<void>
 }
@@ -23,12 +23,12 @@ export interface Fulfilment {
 const queueOf = {
   record: queues.events,
   decide: queues.decisions,
-  'carry out': queues.effects,
   ask: queues.questions,
+  send: queues.effects,
 } satisfies Record<Stage, unknown>
 
-/** Works through what happened, on every replica: what one has taken, no other takes. */
-export function startFulfilment(deps: BillingDependencies): Fulfilment {
+/** Runs the stages on every replica. Row locks and leases keep two replicas from taking the same row. */
+export function startStages(deps: BillingDependencies): Stages {
   const loops: { stage: Stage; loop: Loop }[] = []
   const wake = (wanted: Stage) => {
     for (const { stage, loop } of loops) if (stage === wanted) loop.wake()
@@ -45,9 +45,9 @@ export function startFulfilment(deps: BillingDependencies): Fulfilment {
   }
   const asker = new ProcessorAsker(deps)
   start('ask', () => asker.round(), [])
-  // Two at once: while licensing works on one batch, what came of another is recorded.
-  for (const one of ['first', 'second']) start('carry out', carryOutRounds(deps), [], `carry out, the ${one}`)
-  start('decide', decideRounds(deps), ['carry out', 'ask'])
+  // Two loops: while licensing works on one batch, the results of the other are recorded.
+  for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
+  start('decide', decideRounds(deps), ['send', 'ask'])
   start('record', recordRounds(deps), ['decide'])
   const others = [startMeasuring(deps), startUpkeep(deps)]
   return {
@@ -61,12 +61,12 @@ export function startFulfilment(deps: BillingDependencies): Fulfilment {
 
 const purgedTogether = 1_000
 
-/** What is done now and then: rows that nothing needs any more, caps of nothing. */
+/** Deletes rows that nothing needs any more, and reports spend caps of zero. */
 function startUpkeep(deps: BillingDependencies): Loop {
   const { sql, log, wake } = deps
   let isFirst = true
   return startRounds('upkeep', log, timing.upkeep, async () => {
-    // A new release may understand what an earlier one parked.
+    // A new version may understand what an earlier one parked.
     if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
     isFirst = false
     await closeParkedAlerts(sql)
@@ -90,7 +90,7 @@ const gauges: Record<keyof Backlog, Gauge> = {
   questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
 }
 
-/** At all times, by a loop of its own: a backlog is what they are for. */
+/** By a loop of its own, so that the gauges are right while the stages are busy. */
 function startMeasuring({ sql, log }: BillingDependencies): Loop {
   return startRounds('measuring', log, timing.measure, async () => {
     const backlog = await countBacklog(sql)

@@ -3,58 +3,58 @@ const minute = 60 * second
 const hour = 60 * minute
 const day = 24 * hour
 
-/** Every rule of time between an event and its effect, in milliseconds. */
+/** All times of the way from an event to its effect, in milliseconds. */
 export const timing = {
-  /** What comes out of order comes within moments: a refund, a dispute or an end waits this long for what came before. */
+  /** Events that are out of order arrive within moments: a refund, a dispute or an end waits this long for earlier ones. */
   othersArrive: 2 * second,
-  /** A revocation waits at most this long for a look at the processor's list of events. */
+  /** A revocation waits at most this long for the answer that lists the newest events. */
   lookAtEvents: 3 * second,
-  /** Longest wait of a refund for others that the charge's total shows and no event has reported. */
+  /** The longest wait for refunds that the charge's total includes and no event has reported. */
   missingRefund: 30 * second,
-  /** A charge, an invoice or a period has this long to be reported by an event before the processor is asked. */
+  /** The processor is asked for a charge, an invoice or a subscription if no event reports it within this time. */
   eventBeforeQuestion: 100,
-  /** A purchase that was paid is provisioned without its charge's time, by which it is ordered, after this. */
-  chargeBeforeLanding: second,
-  /** Pauses between tries of what fails: the first, doubled up to the longest. */
+  /** After this time a paid purchase is sent although the time of its charge, which orders purchases, is not known. */
+  chargeBeforePaid: second,
+  /** Pauses between retries: the first, doubled up to the longest. */
   retryEvent: { first: 250, longest: minute },
   retryDecision: { first: 250, longest: minute },
   retryEffect: { first: 250, longest: 5 * second },
   retryQuestion: { first: 500, longest: 15 * minute },
   retryFeeRefund: { first: 2 * second, longest: hour },
-  /** A charge has its application fee within an hour; one that has none by now never gets one. */
+  /** The processor adds the application fee within an hour of the charge. After this time it never will. */
   feeRefundGivenUp: 30 * day,
-  /** A request that was under way when its fee refund was canceled has taken effect by then, or never does. */
+  /** A request that was running when its fee refund was canceled takes effect within this time, or never. */
   canceledFeeRefundWatched: hour,
-  /** A claim whose worker died is given to another after this; longer than the calls that it makes take. */
-  claim: 20 * second,
-  /** Other replicas' work, and work that is due later, is found by looking. */
+  /** How long a lease lasts: longer than the calls that are made under it. */
+  lease: 20 * second,
+  /** How often the tables are read for rows of other replicas and for rows that become due. */
   poll: 250,
-  /** Nothing is due, now or within this time: the pauses between looks grow up to this. */
+  /** If nothing is due within this time, the pauses between reads grow up to it. */
   idle: 8 * second,
   measure: 5 * second,
   upkeep: 30 * second,
-  /** Events may be listed a while after they were made. */
+  /** The processor may list an event this long after it happened. */
   listedLate: hour,
   /** The processor lists no events that are older. */
   listed: 30 * day,
-  /** Longer than the processor lists events or sends them again, so that none comes back as news. */
+  /** Longer than the processor lists or repeats events, so that a deleted event cannot come again as a new one. */
   handledEventKept: 45 * day,
-  /** Facts of payments that are none of ours. */
+  /** Facts of payments that were not made through a checkout session. */
   unlinkedFactKept: 45 * day,
 } as const
 
-/** How often the processor may fail to answer before what can be decided without its answer is. */
-export const mostSilences = 3
+/** How often a question may remain without an answer before billing decides what it can decide without one. */
+export const mostUnanswered = 3
 
 /**
- * How often a revocation is put off, with the pauses of `retryEffect`, while what may prevent it is known and not carried
- * out: some five minutes. Time in which billing does not run does not count.
+ * How often a revocation is postponed, with the pauses of `retryEffect`, while something that may prevent it is waiting:
+ * about five minutes. Time in which billing does not run does not count.
  */
-export const mostHolds = 60
+export const mostPostponements = 60
 
 export type Pauses = { first: number; longest: number }
 
-/** The pause after so many failures in a row. */
+/** The pause after this many failures in a row. */
 export function pauseAfter({ first, longest }: Pauses, failures: number): number {
   return Math.min(first * 2 ** Math.min(failures - 1, 30), longest)
 }

@@ -13,8 +13,8 @@ export async function countBacklog(sql: Sql): Promise<Backlog> {
     select
       (select count(*) from processor_events where handled_at is null and not parked)::int as waiting,
       (select count(*) from processor_events where parked)::int as parked,
-      (select count(*) from fulfilments where due_at is not null)::int as due,
-      (select count(*) from fulfilments where carry_at is not null)::int as effects,
+      (select count(*) from purchases where decide_at is not null)::int as due,
+      (select count(*) from purchases where send_at is not null)::int as effects,
       (select count(*) from processor_questions where next_at is not null)::int as questions`
   return row!
 }

@@ -13,40 +13,40 @@ import { partsOf } from './refund-steps.ts'
 import type { CountedRefund, Part } from './refund-steps.ts'
 import { timing } from '../purchases/timing.ts'
 
-export interface ReversedPayment extends PaymentView {
-  /** What was charged: a tax or a discount makes it another amount than the price. */
+export interface PaymentWithRefunds extends PaymentView {
+  /** The charged amount. A tax or a discount makes it differ from the price. */
   total: number
-  /** Those that count, in the order in which they came to be, each with its row. */
+  /** Refunds that count, in the order in which they succeeded. */
   refunds: CountedRefund[]
-  /** What each of them is, by its id. */
+  /** What each refund is, by the id of its row. */
   parts: Map<string, Part>
-  /** A chargeback has a row. */
+  /** Only a chargeback has a row. */
   disputes: (FoldedDispute & { id: string | undefined })[]
-  /** All that is known of its refunds and disputes takes effect together, in its order, or waits. */
-  settled: boolean
+  /** Whether no refund or dispute of the payment is still to be reported. Until then none of them has an effect. */
+  isComplete: boolean
 }
 
-/** Refunds and disputes of a payment: lists every one as it now stands, whether it has consequences or not. */
-export function decideReversals(subject: Subject, view: PaymentView): ReversedPayment {
+/** Lists the refunds and disputes of a payment as they are now, whether or not they have an effect. */
+export function decideRefunds(subject: Subject, view: PaymentView): PaymentWithRefunds {
   const { facts, refunds: allRows } = subject.history
   const { payment, charge } = view
   const { id: paymentId, payment_ref: paymentRef, currency } = payment
   const rows = allRows.filter((row) => row.payment_id === paymentId)
   const reported = paymentRef === null ? [] : foldRefunds(facts, paymentRef)
   const disputes = paymentRef === null ? [] : foldDisputes(facts, paymentRef)
-  const { settled, silent } = whatRecordsSay(subject, view, reported, disputes)
+  const { isComplete, silent } = compareWithRecords(subject, view, reported, disputes)
   const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
   const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
   const own = rowsOf(inOrder, rows)
   const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
-  // Another currency is never compared with the charge's.
+  // A refund in another currency than the charge does not count.
   const counted = refunds.filter(
     (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
   )
   const total = charge?.amount ?? Number(payment.amount)
   const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
-  const reversed: ReversedPayment = {
+  const result: PaymentWithRefunds = {
     ...view,
     total,
     refunds: counted,
@@ -55,13 +55,13 @@ export function decideReversals(subject: Subject, view: PaymentView): ReversedPa
       ...dispute,
       id: listChargeback(subject, payment, dispute, rows),
     })),
-    settled,
+    isComplete,
   }
-  for (const refund of refunds) listRefund(subject, reversed, refund, rows)
-  return reversed
+  for (const refund of refunds) listRefund(subject, result, refund, rows)
+  return result
 }
 
-/** Whether its effect has been decided, so that its lane stays. */
+/** Whether its effect was decided. From then on its lane does not change. */
 function isDecided({ history }: Subject, { id, processed }: RefundRow): boolean {
   return processed || history.effects.has(refundEffect(id))
 }
@@ -72,20 +72,20 @@ export function refundEffect(id: string): string {
 }
 
 /**
- * Before a refund or a dispute has consequences, the processor's records of the charge are read: they have what other
- * events, still on their way, will report, so that all of it takes effect in the order in which it happened. They do not
- * say how and when it came about: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
+ * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain what events that
+ * have not arrived will report, so that effects are sent in the order in which they happened. The records do not say when
+ * and how: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
  */
-function whatRecordsSay(
+function compareWithRecords(
   subject: Subject,
   { charge, payment }: PaymentView,
   refunds: FoldedRefund[],
   disputes: FoldedDispute[],
-): { settled: boolean; silent: boolean } {
+): { isComplete: boolean; silent: boolean } {
   const all = [...refunds, ...disputes]
   const refunded = charge?.refunded ?? 0
   const missing = refunded > sumOf(refunds)
-  if (all.length === 0 && !missing) return { settled: true, silent: false }
+  if (all.length === 0 && !missing) return { isComplete: true, silent: false }
   const chargeRef = charge?.chargeRef ?? payment.charge_ref
   const news = all.map((each) => `${each.ref}:${each.status}`).sort()
   const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
@@ -93,22 +93,22 @@ function whatRecordsSay(
     ? ask(subject, 'records', known, -Infinity)
     : { waiting: false, found: false }
   const silent = !waiting && !found
-  if (all.length === 0) return { settled: true, silent }
-  const settledAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
+  if (all.length === 0) return { isComplete: true, silent }
+  const completeAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
   const confirmed = found && !missing && all.every((each) => each.explained)
-  return { settled: confirmed || hasCome(subject, settledAt), silent }
+  return { isComplete: confirmed || hasCome(subject, completeAt), silent }
 }
 
-/** A refund that was inferred from the charge's total is named after the charge. */
+/** The reference of an inferred refund is made of the charge's id and its total. */
 function isInferred({ ref }: { ref: string }): boolean {
   return ref.includes(':')
 }
 
 /**
- * Adds what a charge's totals show to the refunds that were reported, for processors that report refunds by the charge
- * alone. A reported one that is part of what had been inferred before counts for nothing itself.
+ * Infers refunds from a charge's totals, for processors that report refunds only by the charge. A refund that is reported
+ * later and is part of an inferred one does not count.
  *
- * @param silent the processor has no list of refunds to compare with, or does not give it
+ * @param silent the processor gave no list of refunds
  */
 function withInferred(
   subject: Subject,
@@ -120,9 +120,9 @@ function withInferred(
   const { currency } = charge
   const own = rowsOf(reported, rows)
   const taken = new Set(own.values())
-  const standing = rows.filter((row) => isInferred(row) && !taken.has(row))
-  // Those without a row of their own, as far as the inferred ones go.
-  let coveredLeft = standing.reduce((sum, row) => sum + Number(row.amount), 0)
+  const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
+  // What inferred refunds can cover of reported refunds without a row.
+  let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
   const isCovered = ({ ref, amount }: FoldedRefund) => {
     if (own.has(ref) || amount > coveredLeft) return false
     coveredLeft -= amount
@@ -130,7 +130,9 @@ function withInferred(
   }
   const known = [
     ...reported.filter((refund) => !isCovered(refund)),
-    ...standing.map((row) => inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime())),
+    ...inferredRows.map((row) =>
+      inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
+    ),
   ]
   const missing = charge.refunded - sumOf(known)
   if (missing <= 0) return known
@@ -169,7 +171,7 @@ function sumOf(refunds: FoldedRefund[]): number {
   return refunds.reduce((sum, refund) => sum + refund.amount, 0)
 }
 
-/** The row of each refund, by its reference. One that had been inferred takes a reported refund's reference. */
+/** The row of each refund, by its reference. The row of an inferred refund becomes that of a reported one. */
 function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
   const listed = new Map(rows.map((row) => [row.ref, row]))
   const found = new Map<string, RefundRow>()
@@ -189,7 +191,7 @@ function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundR
 
 function listRefund(
   subject: Subject,
-  view: ReversedPayment,
+  view: PaymentWithRefunds,
   refund: FoldedRefund & { id: string },
   rows: RefundRow[],
 ): void {
@@ -203,7 +205,7 @@ function listRefund(
   list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
-/** @returns the row's id, where it is a chargeback */
+/** @returns the row's id if the dispute is a chargeback */
 function listChargeback(
   subject: Subject,
   payment: PaymentRow,
@@ -218,7 +220,7 @@ function listChargeback(
   return id
 }
 
-/** Lists it as it now stands. Its lane stays once it has been decided, and what was alerted stays so. */
+/** Writes the row if it changed. Its lane does not change after its effect was decided. */
 function list(
   subject: Subject,
   payment: PaymentRow,
@@ -241,10 +243,10 @@ function list(
 }
 
 /**
- * The lane of a refund that does not count. One that is pending will come after all others; one that ended without having
- * succeeded is seen as it was when it was made.
+ * The lane of a refund that does not count: as if it had succeeded after all others if it is pending, and at the time when
+ * it was created if it failed.
  */
-function laneOfUncounted({ refunds, total }: ReversedPayment, refund: FoldedRefund): RefundLane {
+function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: FoldedRefund): RefundLane {
   const at = refund.status === 'pending' ? Infinity : refund.createdAt
   const earlier = refunds.filter(
     ({ status, failedAt, succeededAt }) =>

@@ -27,7 +27,7 @@ const parts = [
 /**
  * A charge of 4900 is refunded in two parts within one second, and reported in this order.
  *
- * @param decided after which of the parts all that is known is decided and carried out, as bits
+ * @param decided after which of the parts all that is known is decided and sent, as bits
  * @param records whether the processor's records can be read
  */
 async function report(
@@ -70,14 +70,14 @@ async function report(
   await settled(vendor)
 }
 
-/** Resolves when everything about the vendor's purchases is decided, though nothing may have been carried out. */
+/** Resolves when everything about the vendor's purchases is decided, though nothing may have been sent. */
 async function decidedAll({ accountId, connectedAccount }: Vendor): Promise<void> {
   await eventually(async () => {
     const [row] = await harness.sql`
       select (
         select count(*) from processor_events where merchant = ${`stripe:${connectedAccount}`} and handled_at is null
       )::int + (
-        select count(*) from fulfilments where account_id = ${accountId} and due_at is not null
+        select count(*) from purchases where account_id = ${accountId} and decide_at is not null
       )::int as waiting`
     expect(row).toEqual({ waiting: 0 })
   })

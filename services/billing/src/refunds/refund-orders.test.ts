@@ -15,7 +15,7 @@ import {
   refund,
   start,
 } from '../testing/histories.ts'
-import { mostSilences, timing } from '../purchases/timing.ts'
+import { mostUnanswered, timing } from '../purchases/timing.ts'
 
 const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
 // Within this time everything that is known takes effect.
@@ -54,9 +54,9 @@ interface Ended {
 
 /**
  * Goes through the steps and decides after each step that `decided` selects, with enough time for consequences. A
- * decision is carried out at once, or not before the end.
+ * decision is sent at once, or not before the end.
  */
-function goThrough(steps: Step[], decided: number, story: Story, carriedOut: boolean): Ended {
+function goThrough(steps: Step[], decided: number, story: Story, isSent: boolean): Ended {
   const decisions: Decision[] = []
   let history = givenHistory()
   let clock = start + 100 * day
@@ -70,14 +70,14 @@ function goThrough(steps: Step[], decided: number, story: Story, carriedOut: boo
       ...history.questions,
       ...decision.questions.map(({ kind, ref }) => ({ kind, ref, attempts: 0, found: null })),
     ]
-    if (!carriedOut) return
+    if (!isSent) return
     const sent = new Set(decision.effects.map((effect) => effect.refund_id))
     history.refunds = history.refunds.map((row) => ({ ...row, processed: row.processed || sent.has(row.id) }))
   }
   const answer = () => {
     const isRead = story.records === 'read'
     history.questions = history.questions.map((question) =>
-      isRead ? { ...question, found: true } : { ...question, attempts: mostSilences },
+      isRead ? { ...question, found: true } : { ...question, attempts: mostUnanswered },
     )
     if (!isRead) return
     const [charge, small, large, , all] = records
@@ -101,10 +101,10 @@ function check({ history, decisions }: Ended, name: string): void {
   const kinds = new Map(effects.map((effect) => [effect.refund_id, effect.kind]))
   const sum = history.refunds.reduce((total, row) => total + row.amount, 0n)
   const problems = [
-    ...(effects.filter((effect) => effect.kind === 'given_back').length === 1 ? [] : ['given back not once']),
+    ...(effects.filter((effect) => effect.kind === 'refunded').length === 1 ? [] : ['given back not once']),
     ...(sum === 4900n ? [] : [`refunds of ${sum}`]),
     ...history.refunds
-      .filter((row) => (row.lane === 'full_refund') !== (kinds.get(row.id) === 'given_back'))
+      .filter((row) => (row.lane === 'full_refund') !== (kinds.get(row.id) === 'refunded'))
       .map((row) => `${row.ref} is listed as ${row.lane} and was sent as ${String(kinds.get(row.id))}`),
   ]
   const ledger = history.ledger.map((entry) => entry.kind).join(' ')
@@ -121,7 +121,7 @@ const nameOf = (step: Step) =>
         ? `charge ${step.refunded}`
         : step.kind
 
-describe('a charge that is refunded in two parts ends as given back, once, in the lane that is listed', () => {
+describe('a charge that is refunded in two parts ends with one full refund, in the lane that is listed', () => {
   const stories: Story[] = (['read', 'unavailable'] as const).flatMap((records) =>
     [0, 1].flatMap((apart) =>
       (
@@ -145,9 +145,9 @@ describe('a charge that is refunded in two parts ends as given back, once, in th
         ] as Step[][]) {
           for (let decided = 0; decided < 2 ** order.length; decided += 1) {
             if ((decided + tried) % oneIn !== 0) continue
-            const carriedOut = decided % 2 === 0
+            const isSent = decided % 2 === 0
             const name = order.map((step, at) => nameOf(step) + (decided & (1 << at) ? ' | ' : ', ')).join('')
-            check(goThrough(order, decided, story, carriedOut), name)
+            check(goThrough(order, decided, story, isSent), name)
           }
           tried += 1
         }
@@ -189,7 +189,7 @@ function possible(drawn: Drawn[]): Made[] {
 
 const seconds = (ms: number) => start + day + Math.floor(ms / 1000) * 1000
 
-test('a charge of which nothing is left is given back, with any refunds, failures, orders and moments of decision', () => {
+test('a charge that is refunded completely ends as refunded, with any refunds, failures, orders and times of decision', () => {
   const parts = array(
     record({
       amount: constantFrom(1000, 1900, 3000, 3900, 4900),
@@ -220,14 +220,14 @@ test('a charge of which nothing is left is given back, with any refunds, failure
       const effects = decisions.flatMap((decision) => decision.effects)
       const kinds = new Map(effects.map((effect) => [effect.refund_id, effect.kind]))
       for (const row of history.refunds) {
-        const isFull = kinds.get(row.id) === 'given_back'
+        const isFull = kinds.get(row.id) === 'refunded'
         expect({ ref: row.ref, lane: row.lane }).toMatchObject({
           lane: isFull ? 'full_refund' : 'partial_refund',
         })
       }
       if (standingAt(parts, Infinity) < 4900) return
       givenBack += 1
-      expect([...kinds.values()]).toContain('given_back')
+      expect([...kinds.values()]).toContain('refunded')
     },
   )
   assert(inAnyOrder, { numRuns: 4_000 })

@@ -9,16 +9,16 @@ interface Step {
   /** 1: it succeeded; -1: it failed after that. */
   by: 1 | -1
   at: number
-  /** What the customer has been given back after this step. */
-  standing: number
+  /** What the customer has got back after this step. */
+  refunded: number
 }
 
 /**
- * Successes and failures of a charge's refunds by the processor's clock. It counts in seconds: within one, no more is
- * refunded than was charged, so that what has to fail before another can succeed does.
+ * Successes and failures of a charge's refunds, by the processor's clock, which counts in seconds. Steps of one second are
+ * ordered so that never more is refunded than was charged: if a refund can only succeed after another failed, it does.
  */
 export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
-  const left: Omit<Step, 'standing'>[] = refunds
+  const left: Omit<Step, 'refunded'>[] = refunds
     .flatMap((refund) => {
       const { succeededAt: succeeded } = refund
       const success = { refund, by: 1 as const, at: succeeded }
@@ -34,22 +34,22 @@ export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
         (a.refund.ref < b.refund.ref ? -1 : 1),
     )
   const steps: Step[] = []
-  let standing = 0
+  let refunded = 0
   while (left.length > 0) {
     const tied = left.filter((step) => step.at === left[0]!.at)
     const succeeded = (refund: CountedRefund) => steps.some((step) => step.refund === refund)
     const next =
-      tied.find((step) => step.by === 1 && standing + step.refund.amount <= total) ??
+      tied.find((step) => step.by === 1 && refunded + step.refund.amount <= total) ??
       tied.find((step) => step.by === -1 && succeeded(step.refund)) ??
       tied[0]!
     left.splice(left.indexOf(next), 1)
-    standing += next.by * next.refund.amount
-    steps.push({ ...next, standing })
+    refunded += next.by * next.refund.amount
+    steps.push({ ...next, refunded })
   }
   return steps
 }
 
-/** What a refund is: listed, sent to licensing and reported to the vendor as this. */
+/** What a refund is in the list, in the effect for licensing and in the vendor's event. */
 export interface Part {
   lane: RefundLane
   /** When it took effect. */
@@ -57,11 +57,11 @@ export interface Part {
 }
 
 /**
- * The part of each refund, by its id. The refund that completes the charge is the full one. If it was decided as a partial
- * one, because an earlier refund was not known by then, that earlier one takes its place: a charge that was given back in
- * full has a full refund, in whatever order its refunds became known.
+ * The part of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
+ * was decided as a partial refund, because an earlier refund was not known then, the earlier refund becomes the full one:
+ * a charge that is refunded completely has one full refund, in whatever order its refunds become known.
  *
- * @param decided lanes of refunds whose effects have been decided: they never change
+ * @param decided lanes of refunds whose effects were decided: they do not change
  */
 export function partsOf(
   refunds: CountedRefund[],
@@ -70,9 +70,9 @@ export function partsOf(
 ): Map<string, Part> {
   const parts = new Map<string, Part>()
   const open: CountedRefund[] = []
-  for (const { refund, by, at, standing } of stepsOf(refunds, total)) {
+  for (const { refund, by, at, refunded } of stepsOf(refunds, total)) {
     if (by === -1) continue
-    const lane = standing >= total ? 'full_refund' : 'partial_refund'
+    const lane = refunded >= total ? 'full_refund' : 'partial_refund'
     const before = decided.get(refund.id)
     parts.set(refund.id, { lane: before ?? lane, at })
     if (lane === 'partial_refund') {

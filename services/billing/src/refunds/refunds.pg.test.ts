@@ -46,7 +46,7 @@ function alerts(vendor: Vendor): string[] {
 }
 
 describe('a refund', () => {
-  test('of everything revokes the licence and gives the fee back, at the processor too', async () => {
+  test('of everything revokes the licence, credits the fee and refunds it at the processor', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     await refund(charge)
@@ -196,7 +196,7 @@ describe('a refund', () => {
     )
   })
 
-  test('of a charge that is none of ours has no effect', async () => {
+  test('of a charge that was not made through a checkout session has no effect', async () => {
     const vendor = await harness.givenVendor()
     const other = await harness.givenVendor()
     const { charge, licenceId } = await givenSold(harness, vendor)

@@ -28,9 +28,9 @@ const columns = (sql: Sql) => sql`
   expires_on, status, licence_id`
 
 /**
- * Records a sale, or waits for the call that is just recording it.
+ * Inserts a sale. If another call is inserting the same sale, it waits for that.
  *
- * @returns false where it was recorded before
+ * @returns false if the sale was recorded before
  */
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`

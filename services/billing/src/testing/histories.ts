@@ -202,7 +202,7 @@ export function ledgerOf({ history }: Recorded): string[] {
 export function effectsOf({ decisions }: Recorded): string[] {
   return decisions.flatMap((decision) =>
     decision.effects.map((effect) =>
-      `${effect.kind ?? 'nothing'} ${effect.kind === 'landed' ? '' : effect.cause}`.trim(),
+      `${effect.kind ?? 'nothing'} ${effect.kind === 'paid' ? '' : effect.cause}`.trim(),
     ),
   )
 }

@@ -167,6 +167,7 @@ export const lifecycle = {
     { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
+  charged_back: [revoked],
   partially_refunded: [downgraded],
   canceled: [{ ...expired, former: 'remembered' }],
 

@@ -66,6 +66,7 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   'an inquiry': happens('an inquiry'),
   'an inquiry that closes': happens('an inquiry that closes'),
   'a full refund': happens('a full refund'),
+  'a chargeback': happens('a chargeback'),
   'a partial refund': happens('a partial refund'),
   'a cancelled subscription': happens('a cancelled subscription'),
   'a payment': async ({ plan, externalRef }) =>
@@ -114,6 +115,7 @@ const walkedBy: Record<RowName, Cause[]> = {
   inquiry_opened: ['an inquiry'],
   inquiry_closed: ['an inquiry that closes'],
   refunded: ['a full refund'],
+  charged_back: ['a chargeback'],
   partially_refunded: ['a partial refund'],
   canceled: ['a cancelled subscription'],
   paid: ['a payment'],

@@ -8,7 +8,7 @@ import { Counter } from 'prom-client'
 import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
-import { takeOver } from '../purchases/take-over.ts'
+import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findTakenOver, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
@@ -57,7 +57,7 @@ async function takeOverInTurn(sql: Database, outbox: Outbox, signal: AbortSignal
   do {
     const due: Due[] = await findTakenOver(sql, last, takenOverAtOnce)
     if (due.length > 0) {
-      await takeOver(
+      await replaceEndedPurchases(
         outbox,
         due.map(({ id }) => id),
         { busy: 'skip' },

@@ -5,7 +5,7 @@ import { answerTo, failureOf, messageOf } from './failures.ts'
 
 const timeoutMs = 5_000
 
-/** Whether the platform reaches an account. */
+/** Whether the platform can reach an account. */
 export async function isConnected(stripe: Stripe, connectedAccount: string): Promise<boolean> {
   try {
     const { id } = await stripe.accounts.retrieve(connectedAccount, {}, { timeout: timeoutMs })

@@ -4,13 +4,13 @@ import { connectedAccountOf } from './client.ts'
 import { checkoutRefusal } from './failures.ts'
 import { metadataKeys } from './read.ts'
 
-// Stripe does not say how it counts: UTF-16 units are never fewer than characters.
+// Stripe does not say what it counts. A text never has more characters than UTF-16 units.
 const longestReference = 200
 
 /**
- * Opens a Checkout Session as a direct charge on the connected account. The idempotency key is our session's id, so
- * that a try whose answer was lost makes no second one. Where Stripe's price is another than the one that the plan is
- * mapped to, Stripe's is what the customer pays: the checkout is opened again with the fee on that.
+ * Opens a Checkout Session as a direct charge on the connected account. The idempotency key is the id of the checkout
+ * session here, so that a repetition after a lost answer opens no second one. If Stripe's price differs from the price
+ * that the plan is mapped to, the customer pays Stripe's price, and the checkout is opened again with the fee on that.
  */
 export async function openCheckout(
   stripe: Stripe,
@@ -25,7 +25,7 @@ export async function openCheckout(
     const again = await create(stripe, charged, `${order.sessionId}:${amount}${currency}`)
     await stripe.checkout.sessions
       .expire(opened.checkoutRef, {}, { stripeAccount: connectedAccountOf(order.merchant), timeout: 5_000 })
-      // Nobody has its address, and it expires by itself.
+      // Nobody has its URL, and it expires by itself.
       .catch(() => undefined)
     return again
   } catch (error) {
@@ -40,7 +40,7 @@ async function create(stripe: Stripe, order: CheckoutOrder, idempotencyKey: stri
     maxNetworkRetries: 2,
     timeout: 5_000,
   })
-  // Other servers that speak Stripe's protocol may leave these out.
+  // Other servers with Stripe's API may leave these out.
   const total = session.amount_total as number | null | undefined
   return {
     checkoutRef: session.id,
@@ -51,7 +51,7 @@ async function create(stripe: Stripe, order: CheckoutOrder, idempotencyKey: stri
 }
 
 function parameters(order: CheckoutOrder): Stripe.Checkout.SessionCreateParams {
-  // A session's metadata does not reach its payment or subscription: each is given its own.
+  // Stripe does not copy a session's metadata to its payment or subscription.
   const metadata = {
     [metadataKeys.sessionId]: order.sessionId,
     [metadataKeys.applicationId]: order.applicationId,
@@ -75,13 +75,13 @@ function parameters(order: CheckoutOrder): Stripe.Checkout.SessionCreateParams {
   }
 }
 
-// Stripe takes no fee above the amount; the ledger has the whole of it.
+// Stripe takes no fee above the amount. The ledger has the whole fee.
 function feeOnPayment({ feeMinor, amount }: CheckoutOrder): { application_fee_amount?: number } {
   const fee = feeMinor < amount ? feeMinor : amount
   return fee > 0n ? { application_fee_amount: Number(fee) } : {}
 }
 
-// A subscription's fee is a percentage there: a fixed part stands in the ledger alone.
+// Stripe takes a percentage of subscriptions. The fixed part of the fee is only in the ledger.
 function feeOnSubscription({ feeMinor, feeBps }: CheckoutOrder): { application_fee_percent?: number } {
   return feeMinor > 0n && feeBps > 0 ? { application_fee_percent: feeBps / 100 } : {}
 }

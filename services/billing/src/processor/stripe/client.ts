@@ -3,14 +3,14 @@ import { Agent } from 'node:https'
 import { Stripe } from 'stripe'
 
 export interface StripeSettings {
-  /** Stripe’s own when undefined. */
+  /** Stripe’s own if undefined. */
   apiBase: string | undefined
   secretKey: string | undefined
-  /** The platform's at Connect; without it nobody can consent. */
+  /** The platform's id at Stripe Connect. Without it no consent page can be opened. */
   clientId: string | undefined
-  /** Where browsers reach the consent page; beside `apiBase`, or Stripe’s own, when undefined. */
+  /** The address of the consent page for browsers. If undefined, it is on `apiBase` or Stripe’s own. */
   connectBase: string | undefined
-  /** None is never a reason to take an event unverified. */
+  /** If no webhook secret is configured, every event is refused. */
   webhookSecrets: string[]
 }
 
@@ -19,14 +19,14 @@ export function isLiveKey(secretKey: string | undefined): boolean {
   return secretKey !== undefined && /^(sk|rk)_live_/.test(secretKey)
 }
 
-// What is asked beyond these waits: a processor that answers slowly takes no more of this process.
+// More requests wait, so that a slow processor does not take all resources of this process.
 const mostConnections = 64
 
 /**
- * The official client, pointed at `apiBase`. It sends no telemetry, and only retries where it is asked to, but for a
- * request whose connection closed: that one the library repeats once.
+ * The official client for `apiBase`, without telemetry. It retries only if a call asks for it. The library still
+ * repeats a request whose connection was closed, once.
  *
- * @param once not even that one
+ * @param once prevents that repetition
  */
 export function newStripeClient(
   { apiBase, secretKey }: StripeSettings,
@@ -53,7 +53,7 @@ export function newStripeClient(
 
 type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>
 
-// The library recognizes a closed connection by the error's code.
+// The library recognizes a closed connection by the code of the error.
 function withoutRepeats(client: HttpClient): HttpClient {
   return {
     getClientName: () => client.getClientName(),

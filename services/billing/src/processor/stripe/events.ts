@@ -19,7 +19,7 @@ import type { Shape } from './shape.ts'
 interface EventParts {
   object: Shape
   at: number
-  /** The status that the object had before, on events that say what changed. */
+  /** The previous status of the object, if the event contains it. */
   before: string | undefined
 }
 
@@ -39,7 +39,7 @@ const paidInvoice: Reader = ({ object, at }) => readPaidInvoice(object, at)
 
 const disconnected = 'account.application.deauthorized'
 
-/** Every type of event that says something here; all others are acknowledged and ignored. */
+/** All types of events that are used. Others are acknowledged and ignored. */
 const readers: Readonly<Record<string, Reader>> = {
   'checkout.session.completed': ({ object, at }) =>
     readCheckout(object, wordIn(object, 'payment_status', checkoutPaid), at),
@@ -61,18 +61,18 @@ const readers: Readonly<Record<string, Reader>> = {
   'invoice_payment.paid': ({ object }) => readInvoicePayment(object),
   'invoice.payment_failed': ({ object, at }) => readFailedInvoice(object, at),
   'customer.subscription.deleted': ({ object, at }) => readEndedSubscription(object, at),
-  // Read by itself: it is of the merchant, not of a purchase.
+  // It is about a merchant, not a purchase, so `readEvent` handles it.
   [disconnected]: () => undefined,
 }
 
-/** The types that the platform's endpoint needs, and to ask Stripe's own list of events for. */
+/** The types to subscribe the platform's endpoint to, and to list. */
 export const usedEventTypes = Object.keys(readers)
 
 export function isUsed(type: string): boolean {
   return Object.hasOwn(readers, type)
 }
 
-/** Releases of one line, such as `endive`, are compatible with one another. */
+/** Stripe's releases of one line, such as `endive`, are compatible. */
 const line = lineOf(Stripe.API_VERSION)
 
 function lineOf(version: string): string {
@@ -80,9 +80,9 @@ function lineOf(version: string): string {
 }
 
 /**
- * What an event says.
+ * Reads an event.
  *
- * @throws NotUnderstood where it matters, and is of another API version or shape than the one that is read here
+ * @throws NotUnderstood if its type is used, but its API version or shape is not the expected one
  */
 export function readEvent(body: Uint8Array): Reading {
   const event = shapeOf(parsed(body), 'the event')

@@ -3,26 +3,26 @@ import { firstCharacters } from '@licensing/proto/text'
 import { Stripe } from 'stripe'
 
 /**
- * What a call that failed came to. `absent`: there is no such thing. `account`: the connected account is none, or not
- * connected. `rights`: the platform's own key is refused, which says nothing about what was sent. `refused`: what was
- * sent, as it will be each time. `unavailable`: there was no answer, or none for now.
+ * Why a call failed. `absent`: there is no such object. `account`: there is no such connected account. `rights`: Stripe
+ * refuses the platform's key, so the answer does not depend on the request. `refused`: Stripe refuses the request, and
+ * would refuse it again. `unavailable`: no answer, or a failure that may pass.
  */
 type Failure = 'absent' | 'account' | 'rights' | 'refused' | 'unavailable'
 
-// 408: too slow; 409: another request with the same key is under way; 429: too many.
+// 408: too slow; 409: another request with the same key is running; 429: too many.
 const passing = new Set([408, 409, 425, 429])
 
 export function failureOf(error: Stripe.errors.StripeError): Failure {
   const { statusCode: status = 0, code } = error
   if (error instanceof Stripe.errors.StripeInvalidClientError) return 'rights'
-  // Stripe's answer for accounts of others and for none: 403, formerly 401, with this code.
+  // Stripe's answer if the account does not exist or belongs to another platform: 403 or 401 with this code.
   if (code === 'account_invalid') return 'account'
   if (status === 404 || (status === 400 && code === 'resource_missing')) return 'absent'
   if (status === 401 || status === 403) return 'rights'
   return status >= 400 && status < 500 && !passing.has(status) ? 'refused' : 'unavailable'
 }
 
-/** Runs a look-up; undefined where Stripe says that there is no such thing. A refusal does not say so. */
+/** Runs a look-up. @returns undefined if Stripe says that there is no such object; a refusal throws */
 export async function lookUp<T>(call: () => Promise<T>): Promise<T | undefined> {
   try {
     return await call()
@@ -32,11 +32,7 @@ export async function lookUp<T>(call: () => Promise<T>): Promise<T | undefined> 
   }
 }
 
-/**
- * A failed call as its caller is answered.
- *
- * @param refusal the answer if what was sent is refused
- */
+/** The error to answer after a failed call. @param refusal the error if Stripe refuses the request */
 export function answerTo(
   error: unknown,
   refusal: (error: Stripe.errors.StripeError, failure: Failure) => ServiceError,
@@ -61,7 +57,7 @@ export function messageOf({ message }: Stripe.errors.StripeError): string {
   return firstCharacters(message, mostCharacters)
 }
 
-/** What is wrong with the plan's price, in the words of the vendor who has to mend it, by Stripe's code. */
+/** What is wrong with the plan's price, for the vendor who has to change it, by Stripe's code. */
 const priceProblems: Readonly<Record<string, string>> = {
   amount_too_small: 'the price is below the least amount that the payment processor charges in its currency',
   amount_too_large: 'the price is above the most that the payment processor charges in its currency',
@@ -70,7 +66,7 @@ const priceProblems: Readonly<Record<string, string>> = {
   resource_missing: 'the payment processor does not know the price that this plan is mapped to',
 }
 
-/** What a refused checkout means to the vendor who asked for it. */
+/** The error for the vendor whose checkout could not be opened. */
 export function checkoutRefusal(error: unknown): unknown {
   return answerTo(error, (refused, failure) => {
     const problem = priceProblem(refused)
@@ -87,7 +83,7 @@ export function checkoutRefusal(error: unknown): unknown {
   })
 }
 
-/** Where the vendor's request has what Stripe names; all else follows from the plan. */
+/** The field of the vendor's request for a parameter of Stripe. All other parameters follow from the plan. */
 const pointers: Readonly<Record<string, string>> = {
   success_url: '/success_url',
   cancel_url: '/cancel_url',

@@ -7,8 +7,8 @@ import { metadataKeys } from './read.ts'
 const options = { timeout: 5_000 }
 
 /**
- * The application fee of a charge. Application fees are the platform's own objects, so without a connected account. A
- * refund in the vendor's dashboard does not give them back by itself.
+ * The application fee of a charge. It belongs to the platform, so the calls name no connected account. If a vendor
+ * refunds a charge in Stripe's dashboard, Stripe does not refund the fee.
  */
 export async function findFee(stripe: Stripe, chargeRef: string): Promise<ChargedFee | undefined> {
   const { data } = await stripe.applicationFees.list({ charge: chargeRef }, options)
@@ -27,7 +27,7 @@ export async function findFee(stripe: Stripe, chargeRef: string): Promise<Charge
   }
 }
 
-/** @param stripe a client that repeats no request by itself */
+/** @param stripe a client that does not repeat requests */
 export async function refundFee(
   stripe: Stripe,
   feeRef: string,
@@ -35,7 +35,7 @@ export async function refundFee(
   entryId: string,
 ): Promise<void> {
   const refund = { amount: Number(amountMinor), metadata: { [metadataKeys.feeEntryId]: entryId } }
-  // Absent: the fee's charge was removed, so that there is nothing to give back.
+  // If there is no such fee, its charge was removed, and there is nothing to refund.
   await lookUp(() =>
     stripe.applicationFees.createRefund(feeRef, refund, { ...options, idempotencyKey: entryId }),
   )

@@ -28,13 +28,13 @@ function on(merchant: string): Stripe.RequestOptions {
   return { stripeAccount: connectedAccountOf(merchant), timeout: timeoutMs }
 }
 
-/** The charge that paid. @throws where the payment has none yet */
+/** The charge that paid. @throws if the payment has no charge yet */
 export async function findCharge(
   stripe: Stripe,
   merchant: string,
   paymentRef: string,
 ): Promise<ChargeFact | undefined> {
-  // A charge that was made without a payment intent stands for itself.
+  // A charge without a payment intent is named instead of the payment.
   const chargeRef = paymentRef.startsWith('pi_')
     ? await latestCharge(stripe, merchant, paymentRef)
     : paymentRef
@@ -85,7 +85,7 @@ export async function allOf<Item>(list: AsyncIterable<Item>): Promise<Item[]> {
   return items
 }
 
-/** A paid invoice with all its lines and its subscription's present items, and the payment that paid it. */
+/** A paid invoice with all its lines and the current items of its subscription, and the payment that paid it. */
 export async function findInvoice(
   stripe: Stripe,
   merchant: string,
@@ -102,7 +102,7 @@ export async function findInvoice(
   return [...(fact ? [fact] : []), ...paid.slice(0, 1).map((payment) => ({ ...payment, invoiceRef }))]
 }
 
-/** An invoice holds the first ten of its lines, and a subscription the first ten of its items. */
+/** An invoice contains only its first ten lines, and a subscription its first ten items. */
 async function wholeInvoice(
   stripe: Stripe,
   merchant: string,
@@ -142,7 +142,7 @@ export async function findSubscription(
 // Stripe's limit.
 const mostTypes = 20
 
-/** Stripe's own list of a connected account's events, in pages. @throws if a page of it could not be read */
+/** Lists the events of a connected account in pages. @throws if a page could not be read */
 export async function* listEvents(
   stripe: Stripe,
   merchant: string,

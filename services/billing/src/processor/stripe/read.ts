@@ -27,9 +27,9 @@ import {
 } from './shape.ts'
 import type { Shape } from './shape.ts'
 
-// Stripe's objects read into our words, from events and from API calls alike.
+// Converts Stripe's objects into facts, from events and from API calls.
 
-/** What a checkout, its payment, its subscription and the refunds of its fee carry of ours. */
+/** Metadata that billing adds to checkouts, payments, subscriptions and fee refunds. */
 export const metadataKeys = {
   sessionId: 'licensing_session_id',
   applicationId: 'application_id',
@@ -63,7 +63,9 @@ export function readCheckout(object: Shape, state: CheckoutFact['state'], at: nu
 /** `unpaid`: a delayed method, whose outcome is reported later. */
 export const checkoutPaid = { paid: 'paid', no_payment_required: 'paid', unpaid: 'unpaid' } as const
 
-/** Undefined for a charge that did not succeed: a payment may have such charges beside the one that paid it. */
+/**
+ * @returns undefined for a charge that did not succeed: a payment can have failed charges besides the one that paid it
+ */
 export function readCharge(object: Shape, reportedAt: number): ChargeFact | undefined {
   if (!wordIn(object, 'status', { succeeded: true, pending: false, failed: false })) return undefined
   return {
@@ -85,7 +87,7 @@ const refundStatuses = {
   canceled: 'canceled',
   pending: 'pending',
   requires_action: 'pending',
-  // A refund may have none yet.
+  // A new refund may have no status.
   '': 'pending',
 } as const
 
@@ -155,18 +157,18 @@ const billingReasons = {
   upcoming: 'cycle',
 } as const
 
-/** What an invoice says of its subscription; undefined for one of none. */
+/** @returns undefined if the invoice is not for a subscription */
 function subscriptionOf(
   invoice: Shape,
 ): { subscriptionRef: string; sessionId: string | undefined } | undefined {
-  // Versions before basil have it elsewhere.
+  // API versions before basil have it in another field.
   if (invoice['parent'] === undefined) throw new NotUnderstood('parent is missing')
   const details = optionalShape(optionalShape(invoice['parent'])?.['subscription_details'])
   const subscriptionRef = details && idIn(details, 'subscription')
   return subscriptionRef === undefined ? undefined : { subscriptionRef, sessionId: sessionIdIn(details) }
 }
 
-/** @param items the subscription's, as the processor has them now */
+/** @param items the current items of the subscription */
 export function readPaidInvoice(
   object: Shape,
   at: number,
@@ -192,8 +194,8 @@ export function readPaidInvoice(
 type ReadLine = ItemLine & { begins: number; isProration: boolean }
 
 /**
- * What an invoice charges for each item of the subscription. Invoice items are none of the subscription's, though they
- * have a period and a price. Credits are for a time that the item no longer runs on.
+ * What an invoice charges for each item of the subscription. Lines of invoice items are left out: they belong to no
+ * item of the subscription. Credits are left out: they are for a time that the item no longer pays for.
  */
 function itemLines(lines: Shape[]): ItemLine[] {
   const read = lines.flatMap((line): ReadLine[] => {
@@ -222,14 +224,17 @@ function isCredit(line: Shape, details: Shape): boolean {
   return wholeIn(line, 'amount') < 0 || optionalShape(credited) !== undefined
 }
 
-/** Whether an item goes on with this line after the other: with a period after prorations, and with the latest of them. */
+/**
+ * Whether an item continues with this line rather than the other: with the later period, with a regular line rather
+ * than a proration, with the later start.
+ */
 function goesOn(line: ReadLine, other: ReadLine): boolean {
   if (line.periodEnd !== other.periodEnd) return line.periodEnd > other.periodEnd
   if (line.isProration !== other.isProration) return other.isProration
   return line.begins > other.begins
 }
 
-/** Undefined for a first invoice: nothing has been sold yet that could be suspended. */
+/** @returns undefined for a first invoice: nothing was sold yet */
 export function readFailedInvoice(object: Shape, at: number): InvoiceFailedFact | undefined {
   const subscription = subscriptionOf(object)
   if (!subscription || wordIn(object, 'billing_reason', billingReasons) === 'first') return undefined
@@ -242,7 +247,7 @@ export function readFailedInvoice(object: Shape, at: number): InvoiceFailedFact 
   }
 }
 
-/** Undefined where it is not paid, or was paid outside of the processor. */
+/** @returns undefined if it is not paid, or was paid outside of Stripe */
 export function readInvoicePayment(object: Shape): InvoicePaymentFact | undefined {
   if (!wordIn(object, 'status', { paid: true, open: false, canceled: false })) return undefined
   const payment = shapeOf(object['payment'], 'payment')

@@ -1,8 +1,8 @@
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import { NotUnderstood } from '../processor.ts'
 
-// What is read of an event is checked: a field that is missing or of another kind means another shape than the one
-// that this was written for. Where Stripe says that a field may be null, absent or an id instead of an object, it may.
+// Every field that is read is checked. A field that is missing or has another type means that the event has an unknown
+// shape. If Stripe documents that a field may be null, absent or an id instead of an object, that is accepted.
 
 export type Shape = Record<string, unknown>
 
@@ -15,7 +15,7 @@ export function optionalShape(value: unknown): Shape | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Shape) : undefined
 }
 
-/** An id or a word: a text that can be stored and indexed. */
+/** An id or an enumeration value, which can be stored and indexed. */
 export function textIn(object: Shape, field: string): string {
   const value = object[field]
   if (typeof value !== 'string') throw new NotUnderstood(`${field} is not a text`)
@@ -24,14 +24,14 @@ export function textIn(object: Shape, field: string): string {
   throw new NotUnderstood(`${field} ${problem}`)
 }
 
-/** An id, or the object that it is of. */
+/** The id in a field that contains an id or the object. */
 export function idIn(object: Shape, field: string): string | undefined {
   const value = object[field]
   if (value === null || value === undefined) return undefined
   return typeof value === 'string' ? textIn(object, field) : textIn(shapeOf(value, field), 'id')
 }
 
-/** Minor units and counts. */
+/** An amount in minor units, or a count. */
 export function wholeIn(object: Shape, field: string): number {
   const value = object[field]
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value
@@ -42,7 +42,7 @@ export function optionalWhole(object: Shape, field: string): number | undefined 
   return object[field] === null || object[field] === undefined ? undefined : wholeIn(object, field)
 }
 
-// A date with grace and months added still has a year of four digits, as texts of dates and PostgreSQL read it.
+// After grace and months are added, a date must still have a year of four digits.
 const latestTime = Date.UTC(3000, 0)
 
 /** Unix seconds as milliseconds. */
@@ -56,7 +56,7 @@ export function optionalTime(object: Shape, field: string): number | undefined {
   return object[field] === null || object[field] === undefined ? undefined : timeIn(object, field)
 }
 
-/** A word of an enumeration; one that is not in the table is not guessed at. */
+/** The meaning of an enumeration value. @throws NotUnderstood if the value is unknown */
 export function wordIn<Meaning>(
   object: Shape,
   field: string,
@@ -67,7 +67,7 @@ export function wordIn<Meaning>(
   throw new NotUnderstood(`${field} is ${JSON.stringify(object[field])}, which is not known here`)
 }
 
-/** The data of a list, whether or not there are more pages of it. */
+/** The items of a list, or of its first page. */
 export function listIn(object: Shape, field: string): Shape[] {
   const list = optionalShape(object[field])
   if (!list) return []
@@ -75,7 +75,7 @@ export function listIn(object: Shape, field: string): Shape[] {
   return list['data'].map((item) => shapeOf(item, field))
 }
 
-/** Whether a list goes on after the page that an object holds. */
+/** Whether a list has more pages. */
 export function hasMore(object: Shape, field: string): boolean {
   return optionalShape(object[field])?.['has_more'] === true
 }

@@ -10,7 +10,7 @@ import { findFee, refundFee } from './fees.ts'
 import { listEvents, chargeRecords, findCharge, findInvoice, findSubscription } from './look-ups.ts'
 import { verifySignature, createWebhook, webhookNeeds } from './webhooks.ts'
 
-/** Stripe behind the processor's port: nothing outside this folder knows its words. */
+/** Implements the payment processor with Stripe. Only this folder knows Stripe's objects. */
 export function stripeProcessor(settings: StripeSettings): PaymentProcessor {
   const clients = { usual: newStripeClient(settings), once: newStripeClient(settings, { once: true }) }
   const connected = (kind: keyof typeof clients = 'usual'): Stripe => {

@@ -4,14 +4,14 @@ import { Stripe } from 'stripe'
 import { usedEventTypes } from './events.ts'
 import { answerTo, messageOf } from './failures.ts'
 
-/** Longest time between signing and now, either way, in seconds (decisions 7). */
+/** The longest time between the signature and now, in both directions, in seconds (decisions 7). */
 const toleranceSeconds = 300
 
 /**
- * Checks a webhook's signature with Stripe's library, with each secret in turn, and its age, which the library checks
- * towards the past only.
+ * Checks the signature of a webhook with each secret, and its age in both directions: Stripe's library only refuses
+ * signatures that are too old.
  *
- * @throws ServiceError `bad_request` for whatever is wrong with it
+ * @throws ServiceError `bad_request` if anything is wrong with it
  */
 export function verifySignature(
   body: Uint8Array,
@@ -33,7 +33,7 @@ export function verifySignature(
   return event
 }
 
-// Signed is not well-formed: what cannot be stored, or found again, is refused here.
+// A signed event may still contain ids that cannot be stored.
 function isEvent({ id, type, account }: { id: unknown; type: unknown; account?: unknown }): boolean {
   return isName(id) && isName(type) && (account === undefined || account === null || isName(account))
 }
@@ -59,24 +59,24 @@ function firstVerified(
         nowMs,
       )
     } catch {
-      // Whatever it is, malformed headers and bodies that are no JSON included: not verified.
+      // Any error means that it is not verified, also malformed headers and bodies that are not JSON.
     }
   }
   return undefined
 }
 
-// The last `t`, as the library takes it; NaN, which is out of every range, where there is none.
+// The last `t`, which the library uses too. NaN, which is never in range, if there is none.
 function signedAt(header: string): number {
   const times = header.split(',').filter((part) => part.startsWith('t='))
   return Number(times.at(-1)?.slice(2))
 }
 
-/** What the platform's endpoint at Stripe has to be set to. */
+/** The settings of the platform's webhook endpoint at Stripe. */
 export function webhookNeeds(): { apiVersion: string; eventTypes: string[] } {
   return { apiVersion: Stripe.API_VERSION, eventTypes: usedEventTypes }
 }
 
-/** An endpoint for the events of all connected accounts. */
+/** Creates an endpoint for the events of all connected accounts. */
 export async function createWebhook(stripe: Stripe, url: string): Promise<{ id: string; secret: string }> {
   try {
     const endpoint = await stripe.webhookEndpoints.create({

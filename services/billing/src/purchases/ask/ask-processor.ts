@@ -9,14 +9,14 @@ import type { AnsweredQuestion } from '../decide/decision-queries.ts'
 import type { QuestionKind } from '../decide/decision.ts'
 import { lease, listOwners, queues } from '../queue-queries.ts'
 import type { DueQuestion } from '../queue-queries.ts'
-import { ShareOut } from '../queue-rounds.ts'
+import { Shares } from '../queue-rounds.ts'
 import { markDue } from '../record/fact-queries.ts'
 import type { NewFact } from '../record/fact-queries.ts'
 import { recordFacts } from '../record/record-facts.ts'
-import { mostSilences, pauseAfter, timing } from '../timing.ts'
+import { mostUnanswered, pauseAfter, timing } from '../timing.ts'
 
 const mostTogether = 32
-// A merchant whose questions are slow has the others' places never all.
+// Slow questions of one account must not take all places.
 const mostOfAccount = 8
 
 interface Answer {
@@ -26,12 +26,12 @@ interface Answer {
   events: NewInboxEvent[]
 }
 
-/** Asks the processor what its events did not say: many questions at a time, shared out by account. */
+/** Asks the processor what its events did not say: many questions at a time, in equal shares by account. */
 export class ProcessorAsker {
   readonly #deps: BillingDependencies
-  readonly #share = new ShareOut(mostTogether, mostTogether)
+  readonly #shares = new Shares(mostTogether, mostTogether)
   readonly #asking = new Map<string, number>()
-  readonly #inHand = new Set<Promise<void>>()
+  readonly #running = new Set<Promise<void>>()
   #answers: Answer[] = []
   #writing: Promise<void> | undefined
 
@@ -39,15 +39,15 @@ export class ProcessorAsker {
     this.#deps = deps
   }
 
-  /** A round; it answers how many it asked. */
+  /** @returns how many questions it asked */
   async round(): Promise<number> {
-    const free = mostTogether - this.#inHand.size
+    const free = mostTogether - this.#running.size
     if (free <= 0) return 0
     const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
     const { sql } = this.#deps
     const list = (after: string, most: number) =>
       listOwners(sql, queues.questions, after, most, { without: busy })
-    const { owners } = await this.#share.next(list, free)
+    const { owners } = await this.#shares.next(list, free)
     if (owners.length === 0) return 0
     const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
     const questions = await lease(sql, queues.questions, owners, each)
@@ -55,9 +55,9 @@ export class ProcessorAsker {
     return questions.length
   }
 
-  /** Resolves when all that were asked are answered. */
+  /** Resolves when all running questions are answered. */
   async stop(): Promise<void> {
-    while (this.#inHand.size > 0) await Promise.all(this.#inHand)
+    while (this.#running.size > 0) await Promise.all(this.#running)
   }
 
   #begin(question: DueQuestion): void {
@@ -66,19 +66,19 @@ export class ProcessorAsker {
     const work = this.#ask(question)
       .then((answer) => this.#write(answer))
       .catch((error: unknown) =>
-        this.#deps.log.warn({ err: error, question }, 'answer not recorded: asked again'),
+        this.#deps.log.warn({ err: error, question }, 'answer not recorded: the question is repeated'),
       )
       .finally(() => {
         const left = this.#asking.get(accountId)! - 1
         if (left > 0) this.#asking.set(accountId, left)
         else this.#asking.delete(accountId)
-        this.#inHand.delete(work)
+        this.#running.delete(work)
         this.#deps.wake('ask')
       })
-    this.#inHand.add(work)
+    this.#running.add(work)
   }
 
-  /** Answers that come together are written together. */
+  /** Answers that arrive while others are being written are written together. */
   #write(answer: Answer): Promise<void> {
     this.#answers.push(answer)
     const before = this.#writing
@@ -118,7 +118,7 @@ export class ProcessorAsker {
       const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
       return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
     } catch (error) {
-      const level = attempts === mostSilences ? 'warn' : 'debug'
+      const level = attempts === mostUnanswered ? 'warn' : 'debug'
       this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
       const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
       return { answered: { ...about, found: null, next_at: again }, facts: [], events: [] }
@@ -126,7 +126,7 @@ export class ProcessorAsker {
   }
 }
 
-/** Undefined where there is no such thing. */
+/** @returns undefined if the processor has no such object */
 async function factsFor(
   processor: PaymentProcessor,
   kind: Exclude<QuestionKind, 'events'>,
@@ -141,7 +141,7 @@ async function factsFor(
     case 'subscription':
       return alone(await processor.findSubscription(merchant, ref))
     case 'records': {
-      // What was known when it was asked follows the charge's id.
+      // The reference is the charge's id and what was known when the question was asked.
       const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
       return records && [records.charge, ...records.refunds, ...records.disputes]
     }
@@ -152,7 +152,7 @@ function alone(fact: Fact | undefined): Fact[] | undefined {
   return fact && [fact]
 }
 
-/** The same record read again adds nothing. */
+/** The same for the same answer, so that a repetition adds no fact. */
 function sourceKeyOf(fact: Fact): string {
   switch (fact.kind) {
     case 'charge':

@@ -43,7 +43,7 @@ const feesAt = async (charge: string) => {
 }
 
 describe('a charge', () => {
-  test('that may not be read at first is not taken for absent: it is known as soon as it may be', async () => {
+  test('that the processor refuses to show at first is not taken for absent: it is known as soon as the processor shows it', async () => {
     await checkoutEventsOnly()
     const vendor = await harness.givenVendor()
     const session = await openCheckout(harness, vendor)
@@ -67,7 +67,7 @@ describe('a charge', () => {
     )
   })
 
-  test('that is captured asynchronously has its fee given back when the fee comes to be', async () => {
+  test('that is captured asynchronously has its fee refunded as soon as the processor has added the fee', async () => {
     const vendor = await harness.givenVendor()
     const account = vendor.connectedAccount
     await harness.simulator.control('settings', { account, capture: 'asynchronous' })
@@ -89,7 +89,7 @@ describe('a charge', () => {
     await eventually(async () => expect(await feesAt(charge)).toMatchObject([{ amount_refunded: 245 }]))
   })
 
-  test('with more than ten refunds has them all, though none of their events arrived', async () => {
+  test('with more than ten refunds has all of them, although none of their events arrived', async () => {
     const vendor = await harness.givenVendor()
     const { charge, licenceId } = await givenSold(harness, vendor)
     const types = ['refund.created', 'refund.updated', 'charge.refund.updated', 'charge.refunded']
@@ -112,7 +112,7 @@ describe('a price', () => {
   const setPrice = (vendor: Vendor, price: object) =>
     harness.simulator.control('set-price', { id: vendor.priceId, account: vendor.connectedAccount, ...price })
 
-  test('that is another at the processor is what is charged, in its amount and currency, and so is the fee', async () => {
+  test('that differs at the processor determines amount, currency and fee', async () => {
     const vendor = await harness.givenVendor()
     await setPrice(vendor, { unit_amount: 9900, currency: 'eur' })
     const session = await openCheckout(harness, vendor)
@@ -129,7 +129,7 @@ describe('a price', () => {
     expect(await statusOf(harness, vendor, session.id)).toBe('provisioned')
   })
 
-  test('below what the processor charges at least, or inactive there, is refused in words about the price', async () => {
+  test('below the processor’s minimum, or inactive there, is refused with an error about the price', async () => {
     const vendor = await harness.givenVendor({ price: { amount: 10n } })
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({
       code: 'validation_failed',
@@ -144,7 +144,7 @@ describe('a price', () => {
   })
 })
 
-test('a merchant whose questions hang delays no other’s sale', async () => {
+test('a merchant whose questions hang does not delay sales of others', async () => {
   await checkoutEventsOnly()
   const slow = await harness.givenVendor()
   const sessions = await Promise.all(
@@ -169,7 +169,7 @@ test('a merchant whose questions hang delays no other’s sale', async () => {
   expect((await paymentsOf(harness, vendor))[0]!.chargeRef).toEqual(expect.stringMatching(/^ch_/))
 })
 
-test('refunds take effect among many fresh sales', async () => {
+test('refunds take effect among many new sales', async () => {
   const vendor = await harness.givenVendor()
   const { charge, licenceId } = await givenSold(harness, vendor, { externalRef: 'refunded' })
   const sessions = await Promise.all(

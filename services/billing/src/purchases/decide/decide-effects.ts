@@ -2,7 +2,7 @@ import { addMonths } from '../../calendar.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
 import { refundEffect } from '../../refunds/decide-refunds.ts'
-import type { ReversedPayment } from '../../refunds/decide-refunds.ts'
+import type { PaymentWithRefunds } from '../../refunds/decide-refunds.ts'
 import { ask, hasCome } from './decision.ts'
 import type { History, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
@@ -10,45 +10,47 @@ import type { Invoice } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 import { timing } from '../timing.ts'
 
-/** What licensing is sent, in the order of the processor's clock. */
-export function decideEffects(subject: Subject, payments: ReversedPayment[]): void {
+/** Decides what is sent to licensing, in the order of the processor's clock. */
+export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {
   const { history, decision } = subject
   const { session, effects: known } = history
   const main = payments[0]!.payment
   const orderedAt = main.charged_at ?? main.paid_at
-  const first = known.has('landed') ? reordered(history, orderedAt) : landed(subject, main, orderedAt)
-  if (!first && !known.has('landed')) return
-  const unsettled = new Set<Consequence>()
-  const reversals = payments.flatMap((view) => {
-    const own = ofReversals(subject, view)
-    if (!view.settled) for (const each of own) unsettled.add(each)
+  const first = known.has('paid') ? orderCorrected(history, orderedAt) : paid(subject, main, orderedAt)
+  if (!first && !known.has('paid')) return
+  const incomplete = new Set<DraftEffect>()
+  const refunds = payments.flatMap((each) => {
+    const own = ofRefunds(subject, each)
+    if (!each.isComplete) for (const effect of own) incomplete.add(effect)
     return own
   })
-  const consequences = [...renewals(subject), ...failures(subject), ...reversals, ...end(subject)]
+  const later = [...renewals(subject), ...failures(subject), ...refunds, ...end(subject)]
     .filter((effect) => !known.has(effect.effect_key))
-    // Within a second they stand in the order in which they can follow one another, which is the one they are in.
+    // The sort is stable: effects of the same time stay in this order, in which one can follow another.
     .sort((a, b) => a.at.getTime() - b.at.getTime())
-  // What waits stops what came after it, or a refund and an end would lead to other events for the vendor than in their order.
-  const waits = (each: Consequence) =>
-    unsettled.has(each) || (each.kind === 'given_back' && !mayRevoke(subject, each))
-  const firstWaiting = consequences.findIndex(waits)
-  if (firstWaiting >= 0) consequences.splice(firstWaiting)
-  decision.effects = [...(first ? [first] : []), ...consequences].map((effect) => ({
+  // An effect that waits stops later ones. Otherwise the vendor would get other events for a refund and an end.
+  const waits = (effect: DraftEffect) =>
+    incomplete.has(effect) || (isRevocation(effect) && !mayRevoke(subject, effect))
+  const firstWaiting = later.findIndex(waits)
+  if (firstWaiting >= 0) later.splice(firstWaiting)
+  decision.effects = [...(first ? [first] : []), ...later].map((effect) => ({
     ...effect,
     ordered_at: orderedAt,
     state: session.status === 'provision_failed' ? 'refused' : 'waiting',
   }))
 }
 
-type Consequence = Omit<NewEffect, 'ordered_at' | 'state'>
+const isRevocation = ({ kind }: DraftEffect) => kind === 'refunded' || kind === 'charged_back'
+
+type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
 
 function effect(
   kind: NewEffect['kind'],
   effectKey: string,
   cause: string,
   atMs: number,
-  more: Partial<Consequence> = {},
-): Consequence {
+  more: Partial<DraftEffect> = {},
+): DraftEffect {
   return {
     effect_key: effectKey,
     kind,
@@ -57,32 +59,31 @@ function effect(
     plan_id: null,
     external_ref: null,
     ends_at: null,
-    charged_back: false,
     refund_id: null,
     ...more,
   }
 }
 
-/** Its first charge turned out to be of another time than licensing was last given. */
-function reordered({ orderedAt: before, session }: History, orderedAt: Date): Consequence | undefined {
+/** If the time of the first charge turns out to differ from what licensing was last sent, that is corrected. */
+function orderCorrected({ orderedAt: before, session }: History, orderedAt: Date): DraftEffect | undefined {
   const at = orderedAt.getTime()
   return before && before.getTime() !== at
-    ? effect('reordered', `reordered:${at}`, session.id, at)
+    ? effect('order_corrected', `order_corrected:${at}`, session.id, at)
     : undefined
 }
 
-function landed(subject: Subject, main: PaymentRow, orderedAt: Date): Consequence | undefined {
+function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
   const { history, checkout, paidAt } = subject
   const { id, plan_id, external_ref } = history.session
-  const waitsUntil = checkout.recordedMs + timing.chargeBeforeLanding
+  const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
   if (main.charge_state === 'pending' && !hasCome(subject, waitsUntil)) return undefined
   const ends_at = endOfFirst(subject)
   if (ends_at === 'unknown') return undefined
   const at = Math.max(paidAt, orderedAt.getTime())
-  return effect('landed', 'landed', id, at, { plan_id, external_ref, ends_at })
+  return effect('paid', 'paid', id, at, { plan_id, external_ref, ends_at })
 }
 
-/** Without its period's end a subscription would stand forever: it waits for what reports it first. */
+/** A subscription is not sent before the end of its period is known: without it the licence would never end. */
 function endOfFirst(subject: Subject): Date | null | 'unknown' {
   const { history, invoices, checkout, paidAt, rules } = subject
   const { session } = history
@@ -97,12 +98,12 @@ function endOfFirst(subject: Subject): Date | null | 'unknown' {
   return 'unknown'
 }
 
-// The processor's clock counts seconds. Within a second, effects stand in the order of the paid cycles that they are of, so
-// that a refund of one cycle comes before the payment of the next: each cycle is a millisecond later. An end comes last.
+// The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
+// refund of one cycle comes before the payment of the next: each cycle adds a millisecond. The end comes last.
 const mostCycles = 998
 const endOfSecond = 999
 
-/** How many paid cycles of a subscription there were with this invoice; null: the first, which the checkout pays. */
+/** The number of paid cycles up to this invoice. Null stands for the first invoice, which the checkout pays. */
 function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
   const earlier = invoices.filter((each) => {
     if (invoice === null || each.reason !== 'cycle') return false
@@ -119,10 +120,10 @@ function soldItemOf({ history: { facts, session, planOfPrice } }: Subject): Subs
 }
 
 /**
- * Every invoice that is paid later: a renewal moves the end, and the plan follows the price. If it is not known which
- * line is for the purchase, the renewal waits for the processor's answer, however long that takes.
+ * Each invoice after the first moves the end, and the plan follows the price. If it is not known which line of the invoice
+ * is for the purchase, the renewal waits for the processor's answer, however long that takes.
  */
-function renewals(subject: Subject): Consequence[] {
+function renewals(subject: Subject): DraftEffect[] {
   const { history, invoices, rules } = subject
   return invoices.flatMap((invoice) => {
     const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
@@ -136,20 +137,20 @@ function renewals(subject: Subject): Consequence[] {
   })
 }
 
-function failures(subject: Subject): Consequence[] {
+function failures(subject: Subject): DraftEffect[] {
   const { history, invoices, rules } = subject
   const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
   if (!streak) return []
   const at = streak.at + cyclesWith(subject, invoices.at(-1) ?? null)
-  return [effect('payments_failed', `failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
+  return [effect('payment_failed', `payment_failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
 }
 
 /**
- * A revocation is permanent. Before it, events that come together with it have a moment to arrive, and those that the
- * processor lists and that have not arrived are read: one may be of a purchase that keeps the licence. A processor that
- * does not answer delays it by a second.
+ * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. It waits
+ * for `othersArrive`, and until events that the processor lists and that did not arrive were read. If the processor does
+ * not answer, it waits until `lookAtEvents`.
  */
-function mayRevoke(subject: Subject, { cause }: Consequence): boolean {
+function mayRevoke(subject: Subject, { cause }: DraftEffect): boolean {
   const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
   const { waiting } = ask(subject, 'events', cause, knownMs)
   const haveArrived = hasCome(subject, knownMs + timing.othersArrive)
@@ -157,24 +158,23 @@ function mayRevoke(subject: Subject, { cause }: Consequence): boolean {
 }
 
 /** Refunds, chargebacks and inquiries of one payment. */
-function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
-  const { refunds, parts, disputes } = view
-  const cycle = cyclesWith(subject, view.invoice)
+function ofRefunds(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
+  const { refunds, parts, disputes } = paidBy
+  const cycle = cyclesWith(subject, paidBy.invoice)
   const inquiries = disputes
-    .filter((dispute) => dispute.inquiry && runsOn(subject, view, dispute.openedAt))
-    .map((each) => effect('inquiry_opened', `inquiry:${each.ref}`, each.ref, each.openedAt + cycle))
-  const given = refunds.map((refund) => {
+    .filter((dispute) => dispute.inquiry && runsOn(subject, paidBy, dispute.openedAt))
+    .map((each) => effect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
+  const refunded = refunds.map((refund) => {
     const { id, ref } = refund
     const { lane, at } = parts.get(id)!
-    const kind = lane === 'full_refund' ? 'given_back' : 'partly_refunded'
-    const isCurrent = runsOn(subject, view, at)
+    const kind = lane === 'full_refund' ? 'refunded' : 'partially_refunded'
+    const isCurrent = runsOn(subject, paidBy, at)
     return effect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
   })
   const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
     if (id === undefined || chargebackAt === undefined) return []
-    const kind = runsOn(subject, view, chargebackAt) ? 'given_back' : null
-    const more = { refund_id: id, charged_back: true }
-    return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, more)]
+    const kind = runsOn(subject, paidBy, chargebackAt) ? 'charged_back' : null
+    return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
   })
   const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
     inquiryClosedAt === undefined
@@ -182,13 +182,13 @@ function ofReversals(subject: Subject, view: ReversedPayment): Consequence[] {
       : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
   )
   const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
-  return [...inquiries, ...given, ...chargedBack, ...closed].filter(
+  return [...inquiries, ...refunded, ...chargedBack, ...closed].filter(
     ({ refund_id: id }) => id === null || !processed.has(id),
   )
 }
 
-/** Whether the purchase ran on this payment at that time: it was its latest paid cycle, and is no proration. */
-function runsOn({ invoices }: Subject, { invoice }: ReversedPayment, at: number): boolean {
+/** Whether this payment paid for the purchase's current cycle at that time. A proration never does. */
+function runsOn({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
   if (invoice?.reason === 'proration') return false
   return !invoices.some(
     (other) =>
@@ -196,12 +196,12 @@ function runsOn({ invoices }: Subject, { invoice }: ReversedPayment, at: number)
   )
 }
 
-function end(subject: Subject): Consequence[] {
+function end(subject: Subject): DraftEffect[] {
   const { history, checkout } = subject
   const [ended] = ofKind(history.facts, 'subscription_ended')
-  if (!ended || history.effects.has('cancelled')) return []
+  if (!ended || history.effects.has('canceled')) return []
   const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
   if (paymentsFailed && !hasCome(subject, recordedMs + timing.othersArrive)) return []
   const at = endedAt + endOfSecond
-  return [effect('cancelled', 'cancelled', checkout.subscriptionRef ?? subscriptionRef, at)]
+  return [effect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
 }

@@ -8,11 +8,11 @@ import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decisi
 import { batchRounds } from '../queue-rounds.ts'
 import { pauseAfter, timing } from '../timing.ts'
 import { queues } from '../queue-queries.ts'
-import type { DueFulfilment } from '../queue-queries.ts'
+import type { DuePurchase } from '../queue-queries.ts'
 
 const perRound = 200
 
-/** From histories to what follows. @returns a round; it answers how many purchases it decided about */
+/** @returns a round, which decides due purchases and returns how many it took */
 export function decideRounds(deps: BillingDependencies): () => Promise<number> {
   return batchRounds(
     deps,
@@ -27,8 +27,8 @@ export function decideRounds(deps: BillingDependencies): () => Promise<number> {
   )
 }
 
-/** Ledger entries come last: others of the account wait for its cap. */
-async function decideAll(deps: BillingDependencies, tx: Transaction, due: DueFulfilment[]): Promise<void> {
+/** Ledger entries come last: they lock the caps of the accounts, for which other transactions wait. */
+async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePurchase[]): Promise<void> {
   const now = new Date()
   const rules = { failuresBeforeSuspend: deps.failuresBeforeSuspend, graceMs: deps.subscriptionGraceMs }
   const histories = await loadHistories(tx, due)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Fact } from '../../processor/facts.ts'
 import { decide } from './decide.ts'
-import type { EffectKind, Question } from './decision.ts'
+import type { Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
 import {
   charged,
@@ -39,7 +39,7 @@ describe('the ledger', () => {
     }
   })
 
-  test('has the same where all of that happened within one second of the processor’s clock', () => {
+  test('has the same entries if all of that happened within one second of the processor’s clock', () => {
     const at = start + day
     const facts = [
       charged,
@@ -59,7 +59,7 @@ describe('the ledger', () => {
     }
   })
 
-  test('never has more credits than reversals and one, whatever is known when', () => {
+  test('never has more than one credit more than reversals, in whatever order facts become known', () => {
     const facts = [
       charged,
       refund('re_1', start + day, { amount: 1900 }),
@@ -73,7 +73,7 @@ describe('the ledger', () => {
     }
   })
 
-  test('credits in the month of the charge entry, though the charge is learned later to be of another', () => {
+  test('credits in the month of the charge’s entry, even if the charge turns out to be of another month', () => {
     const history = givenHistory()
     const late = { ...charged, chargedAt: Date.UTC(2026, 8, 30, 23, 59) }
     // The processor knows nothing of the payment, until it does.
@@ -86,7 +86,7 @@ describe('the ledger', () => {
     ])
   })
 
-  test('has the fee of what was charged, in its currency, where the price was mapped to something else', () => {
+  test('has the fee on the charged amount and currency if the price was mapped to another amount', () => {
     const facts = [
       { ...paid, amount: 9900, currency: 'eur' },
       { ...charged, amount: 9900, currency: 'eur' },
@@ -98,7 +98,7 @@ describe('the ledger', () => {
     }
   })
 
-  test('gives nothing back at the processor of a credit that is reversed at once, and cancels what is pending', () => {
+  test('refunds no fee at the processor for a credit that is reversed at once, and cancels pending fee refunds', () => {
     const gone = record(givenHistory(), [paid, charged, failure('re_1', start + day, start + 2 * day)])
     expect(gone.decisions.flatMap((decision) => decision.feeRefunds)).toEqual([])
     const facts = [paid, charged, refund('re_1', start + day), failure('re_1', start + day, start + 2 * day)]
@@ -108,12 +108,12 @@ describe('the ledger', () => {
     expect(recorded.decisions.flatMap((decision) => decision.canceledFeeRefunds)).toEqual([paymentId])
   })
 
-  test('waits for the charge’s month while the processor may still say it', () => {
+  test('waits for the charge’s month while the processor may still report it', () => {
     const history = { ...givenHistory(), facts: [recorded(paid, start)] }
     const decision = decide(history, new Date(start + second), rules)
     expect(decision.entries).toEqual([])
     expect(decision.questions).toMatchObject([{ kind: 'charge', ref: 'pi_1' }])
-    expect(decision.effects).toMatchObject([{ kind: 'landed' }])
+    expect(decision.effects).toMatchObject([{ kind: 'paid' }])
   })
 })
 
@@ -124,12 +124,10 @@ describe('a purchase', () => {
   const paidBy = (invoiceRef: string, paymentRef: string) =>
     ({ kind: 'invoice_payment', invoiceRef, paymentRef }) as const
 
-  test('of a subscription stands for its period and the grace after it', () => {
+  test('of a subscription is valid for its period and the grace after it', () => {
     const { decisions } = record(givenHistory(subscribed), [first, began, charged])
-    const landed = decisions
-      .flatMap((decision) => decision.effects)
-      .find((effect) => effect.kind === 'landed')
-    expect(landed?.ends_at).toEqual(new Date(start + 44 * day))
+    const effect = decisions.flatMap((decision) => decision.effects).find((effect) => effect.kind === 'paid')
+    expect(effect?.ends_at).toEqual(new Date(start + 44 * day))
   })
 
   test('follows the price of a paid invoice to the plan that it is mapped to', () => {
@@ -168,7 +166,7 @@ describe('a purchase', () => {
       effectsOf(record(givenHistory(subscribed), [...facts, ...refunds] as typeof facts, { together: true }))
     expect(recorded(of('1', 'pi_1'))).toContain('nothing re_1')
     expect(recorded(of('3', 'pi_3'))).toContain('nothing re_3')
-    expect(recorded(of('2', 'pi_2'))).toContain('given_back re_2')
+    expect(recorded(of('2', 'pi_2'))).toContain('refunded re_2')
     const chargeback = dispute('du_1', start + 40 * day)
     expect(recorded(chargeback)).toContain('nothing du_1')
   })
@@ -176,14 +174,14 @@ describe('a purchase', () => {
   const invoiceFailed = (invoiceRef: string, at: number) =>
     ({ kind: 'invoice_failed', invoiceRef, subscriptionRef: 'sub_1', attempt: 1, at }) as const
   // Licensing's order of what has the same time.
-  const rankOf = ({ kind }: { kind: EffectKind | null }) =>
-    ['renewed', 'payments_failed', 'partly_refunded'].indexOf(kind ?? '')
+  const rankOf = ({ kind }: { kind: string | null }) =>
+    ['renewed', 'payment_failed', 'partially_refunded'].indexOf(kind ?? '')
 
-  test('is suspended by three failures in a row and goes on when it is paid, each once', () => {
+  test('is suspended by three failures in a row and renewed when it is paid, once each', () => {
     const failed = (attempt: number, at: number) => ({ ...invoiceFailed('in_2', at), attempt })
     const facts = [began, first, charged, failed(1, start + 30 * day), failed(3, start + 35 * day)]
     const recorded = record(givenHistory(subscribed), [...facts, failed(3, start + 35 * day)])
-    expect(effectsOf(recorded)).toEqual(['landed', 'payments_failed in_2'])
+    expect(effectsOf(recorded)).toEqual(['paid', 'payment_failed in_2'])
   })
 
   test('within one second, a refund of one cycle comes before the payment of the next, and a failure before its payment', () => {
@@ -202,18 +200,23 @@ describe('a purchase', () => {
       const { decisions } = record(givenHistory(subscribed), known)
       const sent = decisions
         .flatMap((decision) => decision.effects)
-        .filter(({ kind }) => kind !== null && kind !== 'landed')
+        .filter(({ kind }) => kind !== null && kind !== 'paid')
         .toSorted((one, other) => one.at.getTime() - other.at.getTime() || rankOf(one) - rankOf(other))
         .map(({ kind, cause }) => `${kind} ${cause}`)
-      const order = ['payments_failed in_2', 'partly_refunded re_1', 'renewed in_2', 'partly_refunded re_2']
-      expect([...order, 'cancelled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
-      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partly_refunded re_2', 'cancelled sub_1'])
+      const order = [
+        'payment_failed in_2',
+        'partially_refunded re_1',
+        'renewed in_2',
+        'partially_refunded re_2',
+      ]
+      expect([...order, 'canceled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
+      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partially_refunded re_2', 'canceled sub_1'])
     }
   })
 
-  test('whose charge is learned to be earlier is put in its order', () => {
+  test('whose charge turns out to be earlier has its order corrected', () => {
     const recorded = record(givenHistory(), [paid, { ...charged, chargedAt: start - 5 * second }])
-    expect(effectsOf(recorded)).toEqual(['landed', 'reordered cs_1'])
+    expect(effectsOf(recorded)).toEqual(['paid', 'order_corrected cs_1'])
   })
 
   test('is not closed by a checkout that was replaced by another', () => {
@@ -223,13 +226,13 @@ describe('a purchase', () => {
     expect(record(givenHistory(), [own]).history.session.status).toBe('expired')
   })
 
-  test('parts that add up to everything end as a full refund, whichever is known first', () => {
+  test('parts that add up to the amount end with a full refund, whichever becomes known first', () => {
     const parts = [
       refund('re_1', start + day, { amount: 1900 }),
       refund('re_2', start + 2 * day, { amount: 3000 }),
     ]
     const together = record(givenHistory(), [paid, charged, ...parts], { together: true })
-    expect(effectsOf(together)).toEqual(['landed', 'partly_refunded re_1', 'given_back re_2'])
+    expect(effectsOf(together)).toEqual(['paid', 'partially_refunded re_1', 'refunded re_2'])
     const reversed = record(givenHistory(), [paid, charged, ...parts.toReversed()], { together: true })
     expect(effectsOf(reversed)).toEqual(effectsOf(together))
   })
@@ -264,7 +267,7 @@ describe('a purchase', () => {
     }
   })
 
-  test('whose refunds of one amount were inferred has a row for each when they are reported, alone or together', () => {
+  test('whose refunds of one amount were inferred has one row for each after they are reported, alone or together', () => {
     const totals = [1000, 2000].map((refunded, at) => ({
       ...charged,
       refunded,
@@ -288,27 +291,27 @@ describe('a purchase', () => {
     }
   })
 
-  test('of which a refund was reported waits for others that may have come before', () => {
+  test('with a reported refund waits for others that may have come before', () => {
     const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
     const history = { ...givenHistory(), facts: known }
     const at = (seconds: number, questions: Question[] = []) =>
       decide({ ...history, questions }, new Date(start + seconds * second), rules)
     const soon = at(1)
-    expect(soon.effects.map((effect) => effect.kind)).toEqual(['landed'])
+    expect(soon.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(soon.next).toEqual(new Date(start + 2 * second))
     expect(soon.questions).toMatchObject([{ kind: 'records' }])
     // A revocation waits for a look at the processor's events too, and not for long.
     const waiting = at(2)
-    expect(waiting.effects.map((effect) => effect.kind)).toEqual(['landed'])
+    expect(waiting.effects.map((effect) => effect.kind)).toEqual(['paid'])
     expect(waiting.next).toEqual(new Date(start + 3 * second))
     expect(waiting.questions).toMatchObject([{ kind: 'records' }, { kind: 'events', ref: 're_1' }])
     const looked: Question = { kind: 'events', ref: 're_1', attempts: 1, found: true }
     for (const later of [at(2, [looked]), at(3)]) {
-      expect(later.effects.map((effect) => effect.kind)).toEqual(['landed', 'given_back'])
+      expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'refunded'])
     }
   })
 
-  test('of which everything is known waits for its revocation alone', () => {
+  test('of which everything is known waits only with its revocation', () => {
     const known = [charged, { ...charged, refunded: 4900 }]
     const facts = [paid, ...known, refund('re_1', start)].map((fact) => recorded(fact, start))
     const kindsAt = (facts: RecordedFact[], seconds: number) => {
@@ -322,14 +325,14 @@ describe('a purchase', () => {
       )
       return effects.map((effect) => effect.kind)
     }
-    expect(kindsAt(facts, 1)).toEqual(['landed'])
-    expect(kindsAt([...facts, recorded(dispute('du_1', start), start)], 1)).toEqual(['landed'])
+    expect(kindsAt(facts, 1)).toEqual(['paid'])
+    expect(kindsAt([...facts, recorded(dispute('du_1', start), start)], 1)).toEqual(['paid'])
     const partial = recorded(refund('re_1', start, { amount: 100 }), start)
     const part = [...facts.slice(0, 2), recorded({ ...charged, refunded: 100 }, start), partial]
-    expect(kindsAt(part, 1)).toEqual(['landed', 'partly_refunded'])
+    expect(kindsAt(part, 1)).toEqual(['paid', 'partially_refunded'])
   })
 
-  test('is decided once: the same history again adds nothing', () => {
+  test('is decided once: the same history adds nothing', () => {
     const facts = [paid, charged, refund('re_1', start + day), dispute('du_1', start + 2 * day)]
     const { history } = record(givenHistory(), facts)
     const again = decide(history, new Date(start + 200 * day), rules)

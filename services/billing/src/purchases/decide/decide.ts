@@ -3,7 +3,7 @@ import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
 import { decideEffects } from './decide-effects.ts'
 import { decideFees } from '../../fees/decide-fees.ts'
 import { decidePayments } from '../../payments/decide-payments.ts'
-import { decideReversals } from '../../refunds/decide-refunds.ts'
+import { decideRefunds } from '../../refunds/decide-refunds.ts'
 import { nothingDecided } from './decision.ts'
 import type { Decision, History, Rules, Subject } from './decision.ts'
 import { foldCheckout, foldInvoices } from './merge-facts.ts'
@@ -11,8 +11,8 @@ import type { Checkout } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 
 /**
- * What follows from all that is known of a checkout and has not been decided yet. A pure function: the same facts lead
- * to the same decision, in the order of the processor's clock, however they came in.
+ * Decides what follows from all that is known of a checkout and was not decided before. It is a pure function: the same
+ * facts lead to the same decisions, in whatever order they became known.
  */
 export function decide(history: History, now: Date, rules: Rules): Decision {
   const decision = nothingDecided()
@@ -28,16 +28,16 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
   const invoices = foldInvoices(history.facts, checkout.invoiceRef, item)
   const subject: Subject = { history, checkout, paidAt: checkout.paidAt, invoices, now, rules, decision }
   const payments = decidePayments(subject)
-  const reversed = payments.map((payment) => decideReversals(subject, payment))
-  for (const each of reversed) decideFees(subject, each)
-  decideEffects(subject, reversed)
+  const withRefunds = payments.map((payment) => decideRefunds(subject, payment))
+  for (const each of withRefunds) decideFees(subject, each)
+  decideEffects(subject, withRefunds)
   return decision
 }
 
-/** A delayed payment that fails, and a checkout that nobody paid. */
+/** The status of a session whose checkout ended without a payment. */
 const closings = { unpaid: undefined, expired: 'expired', failed: 'canceled', paid: undefined } as const
 
-/** What is shown of the facts in the session's own row, as far as it is news. */
+/** Changes of the session's own row that follow from the facts. */
 function projection(session: SessionRow, checkout: Checkout): Partial<SessionRow> {
   const { state, paidAt } = checkout
   const change: Partial<SessionRow> = {}

@@ -6,10 +6,10 @@ import { findRefundsOfSessions } from '../../refunds/refund-queries.ts'
 import { insertRows, rowsOf } from '../../row-queries.ts'
 import type { Decision, History, LedgerEntry, Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
-import type { DueFulfilment, DueQuestion } from '../queue-queries.ts'
+import type { DuePurchase, DueQuestion } from '../queue-queries.ts'
 
-/** The histories of these purchases, each whole, in a handful of statements. */
-export async function loadHistories(tx: Transaction, due: DueFulfilment[]): Promise<History[]> {
+/** The complete histories of these purchases, in a few statements. */
+export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promise<History[]> {
   const ids = due.map((each) => each.purchase_ref)
   const [sessions, facts, payments, refunds, ledger, effects, questions] = await Promise.all([
     findSessionsById(tx, ids),
@@ -66,7 +66,7 @@ async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Questio
     where purchase_ref = any(${ids})`
 }
 
-/** Plans that the prices of subscriptions' items are mapped to, by application. */
+/** Plans that the prices of subscription items are mapped to, by application. */
 async function findPlansOfPrices(
   sql: Sql,
   sessions: SessionRow[],
@@ -89,7 +89,7 @@ export interface Decided {
   decision: Decision
 }
 
-/** Writes what was decided but for ledger entries. Payments before refunds, which refer to them. */
+/** Writes decisions, except ledger entries. Payments come before the refunds that refer to them. */
 export async function writeDecided(tx: Transaction, decided: Decided[]): Promise<void> {
   const payments = decided.flatMap(({ decision }) =>
     decision.payments.map((payment) => ({
@@ -106,7 +106,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
     payments,
     tx`on conflict (id) do update set amount = excluded.amount, currency = excluded.currency,
       fee_minor = excluded.fee_minor, payment_ref = excluded.payment_ref, charge_ref = excluded.charge_ref,
-      charged_at = excluded.charged_at, charge_state = excluded.charge_state, period_end = excluded.period_end`,
+      charged_at = excluded.charged_at, charge_state = excluded.charge_state`,
   )
   const refunds = decided.flatMap(({ history: { session }, decision }) =>
     decision.refunds.map((refund) => ({ ...refund, ...ownerOf(session), merchant: session.merchant })),
@@ -133,7 +133,7 @@ export async function writeDecided(tx: Transaction, decided: Decided[]): Promise
     insertRows(tx, 'purchase_effects', effects, tx`on conflict (purchase_ref, effect_key) do nothing`),
     insertRows(tx, 'processor_questions', questions, tx`on conflict (purchase_ref, kind, ref) do nothing`),
     updateSessions(tx, decided),
-    updateFulfilments(tx, decided),
+    updatePurchases(tx, decided),
   ])
 }
 
@@ -155,34 +155,34 @@ async function updateSessions(tx: Transaction, decided: Decided[]): Promise<void
     from ${rowsOf(tx, 'checkout_sessions', rows)} r where s.id = r.id`
 }
 
-/** When each is looked at again, and at once by who carries out effects, where it has any. */
-async function updateFulfilments(tx: Transaction, decided: Decided[]): Promise<void> {
+/** Sets when each purchase is decided again. If it has new effects, they are sent now. */
+async function updatePurchases(tx: Transaction, decided: Decided[]): Promise<void> {
   const rows = decided.map(({ history, decision }) => ({
     purchase_ref: history.session.id,
-    due_at: decision.next ?? null,
+    decide_at: decision.next ?? null,
     ordered_at: decision.effects.at(-1)?.ordered_at ?? null,
   }))
-  const carrying = decided
+  const sending = decided
     .filter(({ decision }) => decision.effects.some((effect) => effect.state === 'waiting'))
     .map(({ history }) => history.session.id)
   await tx`
-    update fulfilments f set due_at = r.due_at, attempts = 0, ordered_at = coalesce(r.ordered_at, f.ordered_at),
-      carry_at = case when f.purchase_ref = any(${carrying}) then least(f.carry_at, clock_timestamp())
-        else f.carry_at end
-    from ${rowsOf(tx, 'fulfilments', rows)} r where f.purchase_ref = r.purchase_ref`
+    update purchases p set decide_at = r.decide_at, attempts = 0, ordered_at = coalesce(r.ordered_at, p.ordered_at),
+      send_at = case when p.purchase_ref = any(${sending}) then least(p.send_at, clock_timestamp())
+        else p.send_at end
+    from ${rowsOf(tx, 'purchases', rows)} r where p.purchase_ref = r.purchase_ref`
 }
 
 export async function postponeDecision(sql: Sql, purchaseRef: string, delayMs: number): Promise<void> {
   await sql`
-    update fulfilments set attempts = attempts + 1,
-      due_at = clock_timestamp() + ${delayMs}::int * interval '1 millisecond'
+    update purchases set attempts = attempts + 1,
+      decide_at = clock_timestamp() + ${delayMs}::int * interval '1 millisecond'
     where purchase_ref = ${purchaseRef}`
 }
 
 export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'kind' | 'ref'> {
-  /** Null: there was no answer. */
+  /** Null without an answer. */
   found: boolean | null
-  /** When to ask again; null: it was answered. */
+  /** When to ask again; null when it is answered. */
   next_at: Date | null
 }
 

@@ -1,3 +1,4 @@
+import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { VendorAlert } from '../../alerts/alert-vendor.ts'
 import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
 import type { NewFeeRefund } from '../../fees/fee-refund-queries.ts'
@@ -5,21 +6,21 @@ import type { NewFeeEntry } from '../../fees/ledger-queries.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { RefundRow } from '../../refunds/refund-queries.ts'
 import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
-import { mostSilences, timing } from '../timing.ts'
+import { mostUnanswered, timing } from '../timing.ts'
 
-/** All that is known of one checkout and what came of it, and all that has been decided about it so far. */
+/** All that is known of one checkout session, and all that has been decided about it so far. */
 export interface History {
   session: SessionRow
   facts: RecordedFact[]
   payments: PaymentRow[]
   refunds: RefundRow[]
   ledger: LedgerEntry[]
-  /** Keys of the effects that have been decided. */
+  /** Keys of the effects that were decided before. */
   effects: ReadonlySet<string>
   questions: Question[]
   /** Plans of the application, by the price that they are mapped to. */
   planOfPrice: ReadonlyMap<string, string>
-  /** The time of the first charge that licensing was last given. */
+  /** The time of the first charge, as it was last sent to licensing. */
   orderedAt: Date | undefined
 }
 
@@ -33,32 +34,32 @@ export interface Question {
   kind: QuestionKind
   ref: string
   attempts: number
-  /** Null while it is not answered. */
+  /** Whether the processor has such an object; null without an answer. */
   found: boolean | null
 }
 
-/** What follows from a history and has not been decided before. */
+/** What follows from a history and was not decided before. */
 export interface Decision {
   session: Partial<SessionRow>
   /** New ones and changed ones. */
   payments: PaymentRow[]
   refunds: RefundRow[]
   entries: LedgerEntry[]
-  /** Fees to give back at the processor. */
+  /** Fees to refund at the processor. */
   feeRefunds: NewFeeRefund[]
   /** Payments whose pending fee refunds are no longer owed. */
   canceledFeeRefunds: string[]
   effects: NewEffect[]
   alerts: VendorAlert[]
   questions: { kind: QuestionKind; ref: string; next_at: Date }[]
-  /** When to look again although nothing has happened. */
+  /** When to decide again although nothing has happened. */
   next: Date | undefined
 }
 
-/** What happened to a purchase, as licensing is sent it. */
+/** What happened to a purchase, as it is sent to licensing. */
 export interface Effect {
-  /** Null: nothing that changes a licence. */
-  kind: EffectKind | null
+  /** Null if no licence changes and only the vendor is notified. */
+  kind: PurchaseEffectKind | null
   /** Business key of the invoice, refund, dispute or subscription. */
   cause: string
   at: Date
@@ -66,22 +67,10 @@ export interface Effect {
   plan_id: string | null
   external_ref: string | null
   ends_at: Date | null
-  charged_back: boolean
   refund_id: string | null
 }
 
-export type EffectKind =
-  | 'landed'
-  | 'renewed'
-  | 'payments_failed'
-  | 'inquiry_opened'
-  | 'inquiry_closed'
-  | 'partly_refunded'
-  | 'given_back'
-  | 'cancelled'
-  | 'reordered'
-
-/** `refused`: it waits for a replay, as all later ones of its purchase do. */
+/** `refused`: the effect, and all later effects of its purchase, wait for a replay. */
 export const effectStates = ['waiting', 'refused', 'done'] as const
 
 export type EffectState = (typeof effectStates)[number]
@@ -109,11 +98,11 @@ export function nothingDecided(): Decision {
 export interface Rules {
   /** Failed payments of a subscription in a row that suspend its licence. */
   failuresBeforeSuspend: number
-  /** How long after its period's end a subscription that is not cancelled still stands. */
+  /** How long after the end of its period a subscription that is not canceled remains valid. */
   graceMs: number
 }
 
-/** A paid checkout that is being decided about, and what has been decided so far. */
+/** A paid checkout, and what this decision contains so far. */
 export interface Subject {
   history: History
   checkout: Checkout
@@ -124,7 +113,7 @@ export interface Subject {
   decision: Decision
 }
 
-/** Whether it is this time; before, the purchase is looked at again then, although nothing happens. */
+/** Whether this time has come. If not, the purchase is decided again at that time. */
 export function hasCome({ decision, now }: Subject, atMs: number): boolean {
   if (now.getTime() >= atMs) return true
   if (decision.next === undefined || atMs < decision.next.getTime()) decision.next = new Date(atMs)
@@ -137,9 +126,9 @@ export function differ<Row extends object>(one: Row, other: Row, names: readonly
 }
 
 /**
- * Asks the processor, once an event has had the time to say it.
+ * Asks the processor, unless that was done before. It is asked after `eventBeforeQuestion`, because an event may say it.
  *
- * @returns whether its answer is still waited for
+ * @returns whether the answer is still expected, and whether the processor has such an object
  */
 export function ask(
   { history, decision, now }: Subject,
@@ -149,7 +138,7 @@ export function ask(
 ): { waiting: boolean; found: boolean } {
   const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
   if (asked) {
-    const waiting = asked.found === null && asked.attempts < mostSilences
+    const waiting = asked.found === null && asked.attempts < mostUnanswered
     return { waiting, found: asked.found === true }
   }
   const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))

@@ -2,24 +2,24 @@ import type { RefundStatus } from '@licensing/proto/closed-sets'
 import type { CheckoutFact, DisputeFact, Fact, Links } from '../../processor/facts.ts'
 import type { PurchasedItem } from './purchased-item.ts'
 
-// Facts merged so that neither their order nor their repetition matters.
+// Merges facts so that neither their order nor a repetition matters.
 
 export interface RecordedFact {
   fact: Fact
   recorded_at: Date
 }
 
-/** A fact, and when we first recorded it. */
+/** A fact with the time at which it was recorded first. */
 type Known<Kind extends Fact['kind']> = Extract<Fact, { kind: Kind }> & { recordedMs: number }
 
 export type Charge = Known<'charge'>
 
-/** An invoice as far as it is of the purchase. */
+/** An invoice with the line that is for the purchase. */
 export interface Invoice extends Known<'invoice_paid'> {
-  /** Whether it is known which of its lines, if any, is for the purchase. */
+  /** Whether it is known which line, if any, is for the purchase. */
   isRead: boolean
   periodEnd: number | undefined
-  /** The price that the purchase renews at. */
+  /** The price at which the purchase renews. */
   priceRef: string | undefined
 }
 
@@ -36,10 +36,10 @@ export interface FoldedRefund extends Pick<
   'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
 > {
   ref: string
-  /** When it succeeded, whatever became of it; undefined where it never did. */
+  /** When it succeeded, even if it failed later; undefined if it never did. */
   succeededAt: number | undefined
   failedAt: number | undefined
-  /** An event has reported all that it came to. */
+  /** Whether events have reported each status that it had. */
   explained: boolean
 }
 
@@ -63,7 +63,7 @@ export function ofKind<Kind extends Fact['kind']>(facts: RecordedFact[], kind: K
   )
 }
 
-/** In the order of the first of these that differs. */
+/** Sorts by the first of these keys that differs. */
 export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
   return items.toSorted((a, b) => {
     const key = keys.find((each) => a[each] !== b[each])
@@ -73,9 +73,9 @@ export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
 
 const states: CheckoutFact['state'][] = ['unpaid', 'expired', 'failed', 'paid']
 
-/** States only move up; the time of payment is the first that was reported. */
+/** The highest state counts, and the earliest time of payment. */
 export function foldCheckout(facts: RecordedFact[], checkoutRef: string | null): Checkout {
-  // One that was replaced by another expires.
+  // A checkout that was replaced by another one expires.
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
   )
@@ -95,7 +95,10 @@ export function foldCheckout(facts: RecordedFact[], checkoutRef: string | null):
   }
 }
 
-/** The payment that something names, or that its charge is of; a charge without a payment stands for itself. */
+/**
+ * Finds the payment of an object by its own reference or by that of its charge. A charge without a payment counts as
+ * the payment.
+ */
 function paymentNamed(facts: RecordedFact[]): (links: Links) => string | undefined {
   const payments = new Map(
     known(facts, ({ fact: { chargeRef, paymentRef } }) =>
@@ -105,7 +108,7 @@ function paymentNamed(facts: RecordedFact[]): (links: Links) => string | undefin
   return ({ paymentRef, chargeRef }) => paymentRef ?? payments.get(chargeRef ?? '') ?? chargeRef
 }
 
-/** The charge of a payment, though nothing is known of it but what names it: a refund or a dispute does. */
+/** Finds the charge of a payment of which nothing is known except that a refund or a dispute contains both ids. */
 export function chargeNamed(facts: RecordedFact[], paymentRef: string): string | undefined {
   return known(facts, ({ fact }) => (fact.paymentRef === paymentRef ? fact.chargeRef : undefined)).at(0)
 }
@@ -182,7 +185,7 @@ export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedD
 /**
  * Paid invoices in the order in which they were paid.
  *
- * @param item what the purchase is for
+ * @param item follows the item that the purchase is for
  */
 export function foldInvoices(
   facts: RecordedFact[],
@@ -205,7 +208,7 @@ export function foldInvoices(
     const line = item.next(invoice)
     return {
       ...invoice,
-      // An invoice for other items alone is no cycle of the purchase.
+      // An invoice only for other items is no cycle of the purchase.
       reason: line === null && invoice.reason === 'cycle' ? ('proration' as const) : invoice.reason,
       isRead: line !== undefined,
       periodEnd: line?.periodEnd,
@@ -215,11 +218,11 @@ export function foldInvoices(
 }
 
 /**
- * Failed payments of the subscription in a row, where they come to `most`: since the last invoice that was paid, each
- * invoice counts as often as it was tried. A repeated event, or a try by hand, repeats a count and adds nothing; a
- * higher count shows those between that were missed.
+ * Finds the streak of failed payments that reached `most` since the last paid invoice. Each invoice counts as often as
+ * it was tried. A repeated event or a manual attempt repeats a count and adds nothing. If a count is missing, the next
+ * higher one includes it.
  *
- * @returns the invoice by which it came to `most`, which names the streak, and when it did
+ * @returns the invoice with which the streak reached `most`, which names the streak, and when
  */
 export function failureStreak(
   facts: RecordedFact[],

@@ -19,9 +19,9 @@ export class PurchasedItem {
   }
 
   /**
-   * The item's line on the next invoice; null if the invoice is for other items alone.
+   * The item's line on the next invoice; null if the invoice is only for other items.
    *
-   * @returns undefined where that is not known before the processor is asked for the invoice
+   * @returns undefined if the processor must be asked for the invoice first
    */
   next({ reason, lines, items }: InvoicePaidFact): ItemLine | null | undefined {
     if (!lines) return undefined
@@ -34,7 +34,7 @@ export class PurchasedItem {
     return line ? this.#follow(line) : null
   }
 
-  /** The item that the checkout sold, at another price if the customer chose so there. */
+  /** The item that the checkout sold, perhaps at another price that the customer chose there. */
   soldAmong<Item extends ItemLine>(items: Item[]): Item | undefined {
     return this.#own(items) ?? items.find(({ priceRef }) => this.#isMapped(priceRef)) ?? items[0]
   }
@@ -46,7 +46,7 @@ export class PurchasedItem {
     )
   }
 
-  /** Of several items that a plan is mapped to, the newest: the others were there before. */
+  /** The newest item that a plan is mapped to: the others existed before. */
   #replacementAmong(items: SubscriptionItem[]): SubscriptionItem | undefined {
     const mapped = items.filter(({ priceRef }) => this.#isMapped(priceRef))
     const newest = mapped.toSorted((a, b) => b.createdAt - a.createdAt).at(0)

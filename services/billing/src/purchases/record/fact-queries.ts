@@ -4,12 +4,12 @@ import { insertRows, rowsOf } from '../../row-queries.ts'
 
 export interface NewFact {
   merchant: string
-  /** The event's id, or what the processor's records said. */
+  /** The event's id, or a key made of what the processor answered. */
   sourceKey: string
   fact: Fact
 }
 
-/** One recorder of a merchant's facts at a time, so that of two facts that are linked the later finds the earlier. */
+/** Serializes the recording of a merchant's facts, so that of two linked facts the later one finds the earlier one. */
 export async function lockMerchants(tx: Transaction, merchants: string[]): Promise<void> {
   const sorted = [...new Set(merchants)].sort()
   await tx`
@@ -32,7 +32,7 @@ export async function findLinks(sql: Sql, refs: { merchant: string; ref: string 
     )`
 }
 
-/** Which of these sessions there are. A session is found by its own merchant alone. */
+/** Which of these sessions exist, each with this merchant. */
 export async function findSessionsOf(
   sql: Sql,
   named: { merchant: string; id: string }[],
@@ -50,7 +50,7 @@ export interface WaitingFact {
   refs: string[]
 }
 
-/** Facts of no known purchase that name any of these ids: a look into the index for each. */
+/** Facts without a known purchase that contain any of these ids. It reads the index once for each id. */
 export async function findWaitingFacts(sql: Sql, refs: string[]): Promise<WaitingFact[]> {
   return sql<WaitingFact[]>`
     select distinct on (f.position) f.position, f.merchant, f.refs
@@ -86,12 +86,12 @@ export async function linkWaitingFacts(
     where f.position = l.position`
 }
 
-/** Something happened to these purchases. */
+/** Has these purchases decided: something happened to them. */
 export async function markDue(tx: Transaction, sessionIds: string[]): Promise<void> {
   const sorted = [...new Set(sessionIds)].sort()
   if (sorted.length === 0) return
   await tx`
-    insert into fulfilments as f (purchase_ref, account_id, due_at)
+    insert into purchases as p (purchase_ref, account_id, decide_at)
     select id, account_id, clock_timestamp() from checkout_sessions where id = any(${sorted}) order by id
-    on conflict (purchase_ref) do update set due_at = least(f.due_at, excluded.due_at)`
+    on conflict (purchase_ref) do update set decide_at = least(p.decide_at, excluded.decide_at)`
 }

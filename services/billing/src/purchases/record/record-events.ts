@@ -13,10 +13,10 @@ import type { NewFact } from './fact-queries.ts'
 import { recordFacts } from './record-facts.ts'
 
 const perRound = 500
-// An event that cannot be stored, however often it is tried, needs a person.
+// An event that could not be stored so many times needs an operator.
 const parkAfter = 40
 
-/** From the inbox to facts. @returns a round; it answers how many events it took */
+/** @returns a round, which records events of the inbox and returns how many it took */
 export function recordRounds(deps: BillingDependencies): () => Promise<number> {
   return batchRounds(
     deps,
@@ -39,7 +39,7 @@ async function recordingFailed(deps: BillingDependencies, event: InboxEvent, err
   await deps.outbox.transaction((tx) => park(tx, [{ event, reason }]))
 }
 
-/** Each event is read by itself; one that is not understood is parked, and stops none of the others. */
+/** Reads each event by itself. An event that is not understood is parked and stops no other. */
 async function recordEvents(deps: BillingDependencies, tx: Transaction, events: InboxEvent[]): Promise<void> {
   const facts: NewFact[] = []
   const disconnections: { merchant: string; at: Date }[] = []

@@ -13,8 +13,8 @@ import {
 import type { Link, NewFact, WaitingFact } from './fact-queries.ts'
 
 /**
- * Adds facts, each to its purchase as far as that is known: by the session that it names, or by any id of the
- * processor's that another fact of the purchase names too, whichever came first. The purchases are due.
+ * Inserts facts and marks their purchases as due. A fact belongs to the purchase of the session that it contains, or of
+ * any id that another fact of the purchase contains too. It does not matter which fact came first.
  */
 export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<void> {
   if (facts.length === 0) return
@@ -33,7 +33,7 @@ export async function recordFacts(tx: Transaction, facts: NewFact[]): Promise<vo
   await markDue(tx, purchasesOf([...own, ...adopted]))
 }
 
-/** A checkout has been opened: what its events said before that was committed is found. */
+/** Links facts about a checkout that arrived before the checkout was committed. */
 export async function linkCheckout(
   tx: Transaction,
   merchant: string,
@@ -52,8 +52,8 @@ function purchasesOf(facts: Linkable[]): string[] {
 }
 
 /**
- * Finds the purchases of these, and of facts that came before it was known whose they are. Those may name further ids, of
- * which others wait.
+ * Finds the purchases of these facts, and of waiting facts that share an id with them. Those may contain further ids
+ * that other facts wait for.
  *
  * @returns facts that had waited
  */
@@ -75,7 +75,7 @@ async function link(tx: Transaction, links: Links, own: Linkable[]): Promise<Lin
   return adopted
 }
 
-/** Which of the processor's ids are of which session. */
+/** Knows which session the processor's ids belong to. */
 class Links {
   readonly added: Link[] = []
   readonly #known = new Map<string, string>()
@@ -88,7 +88,9 @@ class Links {
     this.#known.set(`${merchant} ${ref}`, sessionId)
   }
 
-  /** Each fact that names something known makes all else that it names known. */
+  /**
+   * If an id of a fact is known, all its other ids belong to the same session. Repeats until nothing new is learned.
+   */
   spread(facts: Linkable[]): void {
     for (let changed = true; changed;) {
       changed = false

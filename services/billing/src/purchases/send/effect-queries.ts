@@ -4,7 +4,7 @@ import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '../../row-queries.ts'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
 import type { Effect } from '../decide/decision.ts'
-import { mostHolds, pauseAfter, timing } from '../timing.ts'
+import { mostPostponements, pauseAfter, timing } from '../timing.ts'
 
 export interface EffectRow extends Effect {
   position: bigint
@@ -13,50 +13,50 @@ export interface EffectRow extends Effect {
   application_id: string
 }
 
-/** In the order of each purchase; those that land come before what happens to others. */
+/** In the order of each purchase. New purchases come before effects on others. */
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
-      ends_at, charged_back, refund_id
+      ends_at, refund_id
     from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
-    order by kind is distinct from 'landed', purchase_ref, position`
+    order by kind is distinct from 'paid', purchase_ref, position`
 }
 
 /**
- * Positions of revocations that what is known may prevent: an event of the merchant that had arrived when the revocation
- * was decided and is not recorded, or a purchase of the same customer that was paid, or about which something is to be
- * decided, and that has not landed.
+ * Positions of revocations that must wait, because something may turn out to prevent them: an event of the merchant that
+ * had arrived when the revocation was decided and is not recorded, or another purchase of the customer that is paid or
+ * still to be decided, and has no licence yet.
  */
-export async function findHeldRevocations(sql: Sql, purchaseRefs: string[]): Promise<Set<bigint>> {
+export async function findPostponedRevocations(sql: Sql, purchaseRefs: string[]): Promise<Set<bigint>> {
   const rows = await sql<{ position: bigint }[]>`
     select e.position
     from purchase_effects e
-    join fulfilments f on f.purchase_ref = e.purchase_ref and f.attempts < ${mostHolds}
+    join purchases f on f.purchase_ref = e.purchase_ref and f.attempts < ${mostPostponements}
     join checkout_sessions s on s.id = e.purchase_ref
-    where e.purchase_ref = any(${purchaseRefs}) and e.kind = 'given_back' and e.state = 'waiting' and (
+    where e.purchase_ref = any(${purchaseRefs}) and e.kind in ('refunded', 'charged_back') and e.state = 'waiting' and (
       exists (
         select 1 from processor_events i
         where i.merchant = s.merchant and i.handled_at is null and not i.parked and i.attempts = 0
           and i.received_at <= e.decided_at
       )
       or exists (
-        select 1 from checkout_sessions o left join fulfilments w on w.purchase_ref = o.id
+        select 1 from checkout_sessions o left join purchases w on w.purchase_ref = o.id
         where o.application_id = s.application_id and o.external_ref = s.external_ref and o.id <> s.id
-          and o.status = 'open' and (o.payment_state = ${paymentStates.paid} or w.due_at is not null)
+          and o.status = 'open' and (o.payment_state = ${paymentStates.paid} or w.decide_at is not null)
       )
       or exists (
         select 1 from purchase_effects l
         where l.application_id = s.application_id and l.external_ref = s.external_ref
-          and l.kind = 'landed' and l.state = 'waiting' and l.purchase_ref <> s.id
+          and l.kind = 'paid' and l.state = 'waiting' and l.purchase_ref <> s.id
       )
     )`
   return new Set(rows.map((row) => row.position))
 }
 
-/** Locks purchases in their order, before anything of them is written. */
-export async function lockFulfilments(tx: Transaction, purchaseRefs: string[]): Promise<void> {
+/** Locks purchases in the order of their references, so that two transactions cannot deadlock. */
+export async function lockPurchases(tx: Transaction, purchaseRefs: string[]): Promise<void> {
   await tx`
-    select purchase_ref from fulfilments where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
+    select purchase_ref from purchases where purchase_ref = any(${purchaseRefs}) order by purchase_ref for update`
 }
 
 export async function finishEffects(tx: Transaction, positions: bigint[]): Promise<void> {
@@ -67,53 +67,53 @@ export async function finishEffects(tx: Transaction, positions: bigint[]): Promi
 
 export type LostRenewal = Pick<EffectRow, 'purchase_ref' | 'account_id' | 'application_id' | 'cause'>
 
-/** Renewals that were carried out before it was known that the purchase had been given back earlier. */
-export async function findOvertakenRenewals(tx: Transaction, givenBack: bigint): Promise<LostRenewal[]> {
+/** Renewals that were applied before it became known that the purchase had been refunded or charged back earlier. */
+export async function findOvertakenRenewals(tx: Transaction, revocation: bigint): Promise<LostRenewal[]> {
   return tx<LostRenewal[]>`
     select r.purchase_ref, r.account_id, r.application_id, r.cause
     from purchase_effects g join purchase_effects r on r.purchase_ref = g.purchase_ref
-    where g.position = ${givenBack}
+    where g.position = ${revocation}
       and r.kind = 'renewed' and r.state = 'done' and r.position < g.position and r.at > g.at
       and not exists (
         select 1 from purchase_effects first
-        where first.purchase_ref = g.purchase_ref and first.kind = 'given_back' and first.state = 'done'
+        where first.purchase_ref = g.purchase_ref and first.kind in ('refunded', 'charged_back') and first.state = 'done'
           and first.position < g.position
       )`
 }
 
-/** Nothing more of these purchases is carried out until they are replayed. */
+/** Stops all waiting effects of these purchases until they are replayed. */
 export async function refuseEffects(tx: Transaction, purchaseRefs: string[]): Promise<void> {
   await tx`
     update purchase_effects set state = 'refused'
     where purchase_ref = any(${purchaseRefs}) and state = 'waiting'`
 }
 
-/** What was refused is tried once more, by the caller. @returns false where nothing was */
+/** Makes refused effects wait again, for the caller to send. @returns false if none was refused */
 export async function retryRefused(tx: Transaction, purchaseRef: string): Promise<boolean> {
   const retried = await tx`
     update purchase_effects set state = 'waiting' where purchase_ref = ${purchaseRef} and state = 'refused'`
   if (retried.count === 0) return false
-  await takeFulfilment(tx, purchaseRef)
+  await leaseSending(tx, purchaseRef)
   return true
 }
 
-const claimEnds = (sql: Sql) => sql`clock_timestamp() + ${timing.claim}::int * interval '1 millisecond'`
+const leaseEnds = (sql: Sql) => sql`clock_timestamp() + ${timing.lease}::int * interval '1 millisecond'`
 
-/** The caller itself carries out what waits of the purchase. */
-export async function takeFulfilment(sql: Sql, purchaseRef: string): Promise<void> {
+/** Keeps other replicas from sending the purchase's effects while the caller does. */
+export async function leaseSending(sql: Sql, purchaseRef: string): Promise<void> {
   await sql`
-    update fulfilments set carry_at = ${claimEnds(sql)} where purchase_ref = ${purchaseRef}`
+    update purchases set send_at = ${leaseEnds(sql)} where purchase_ref = ${purchaseRef}`
 }
 
-/** When each is tried again: not at all where nothing waits, later where it failed, else at once. */
-export async function writeCarried(
+/** Writes when each purchase is sent again: never if no effect waits, later if it failed, else at once. */
+export async function writeSent(
   tx: Transaction,
   tried: { purchase_ref: string; attempts: number }[],
 ): Promise<void> {
   const pauses = tried.map(({ attempts }) => (attempts === 0 ? 0 : pauseAfter(timing.retryEffect, attempts)))
   await tx`
-    update fulfilments f set attempts = t.attempts,
-      carry_at = case when exists (
+    update purchases f set attempts = t.attempts,
+      send_at = case when exists (
         select 1 from purchase_effects e where e.purchase_ref = f.purchase_ref and e.state = 'waiting'
       ) then clock_timestamp() + t.pause_ms * interval '1 millisecond' end
     from unnest(${tried.map((each) => each.purchase_ref)}::text[],
@@ -140,7 +140,7 @@ export interface PurchaseRow {
 const saleColumns = (sql: Sql) => sql`
   s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason, s.amount, s.currency`
 
-/** With what was paid, where it is not what was asked. */
+/** With the amount that was paid, if it is known. */
 const sessionColumns = (sql: Sql) => sql`
   s.id, s.account_id, s.application_id, s.plan_id, s.licence_id, s.failure_reason,
   coalesce(s.paid_amount, s.amount) as amount, coalesce(nullif(s.paid_currency, ''), s.currency) as currency`
@@ -214,10 +214,10 @@ export async function markRefundsProcessed(tx: Transaction, ids: string[]): Prom
       coalesce(p.charge_ref, p.payment_ref, p.id) as charge_ref`
 }
 
-// Licensing names a purchase in at most 255 characters.
+// Licensing takes references of at most 255 characters.
 const longestSaleId = 255 - 'sale:'.length
 
-/** The name that licensing has always known a sale by, as far as it fits. */
+/** The reference by which licensing knows a sale: the shop's own id, if it is short enough. */
 function nameOf({ id, sale_id: saleId }: SalePurchase): string {
   return characters(saleId) <= longestSaleId ? `sale:${saleId}` : id
 }
@@ -233,19 +233,19 @@ export interface SalePurchase {
   sale_id: string
 }
 
-/** A sale as a purchase, which the caller carries out itself: it has landed, by its own time. */
-export async function landSale(tx: Transaction, sale: SalePurchase): Promise<void> {
+/** Adds a sale as a purchase that was paid at its own time. The caller sends it. */
+export async function insertSalePurchase(tx: Transaction, sale: SalePurchase): Promise<void> {
   const { id, account_id, application_id, plan_id, external_ref, occurred_at, expires_on } = sale
   await tx`
-    insert into fulfilments (purchase_ref, account_id, carry_at, ordered_at)
-    values (${id}, ${account_id}, ${claimEnds(tx)}, ${occurred_at})
+    insert into purchases (purchase_ref, account_id, send_at, ordered_at)
+    values (${id}, ${account_id}, ${leaseEnds(tx)}, ${occurred_at})
     on conflict do nothing`
-  const landed: Partial<EffectRow> & { effect_key: string } = {
+  const paid: Partial<EffectRow> & { effect_key: string } = {
     purchase_ref: id,
-    effect_key: 'landed',
+    effect_key: 'paid',
     account_id,
     application_id,
-    kind: 'landed',
+    kind: 'paid',
     cause: nameOf(sale),
     at: occurred_at,
     ordered_at: occurred_at,
@@ -253,5 +253,5 @@ export async function landSale(tx: Transaction, sale: SalePurchase): Promise<voi
     external_ref,
     ends_at: expires_on,
   }
-  await insertRows(tx, 'purchase_effects', [landed], tx`on conflict do nothing`)
+  await insertRows(tx, 'purchase_effects', [paid], tx`on conflict do nothing`)
 }

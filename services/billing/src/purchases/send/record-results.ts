@@ -9,71 +9,72 @@ import {
   findOvertakenRenewals,
   finishEffects,
   isSale,
-  lockFulfilments,
+  lockPurchases,
   markRefundsProcessed,
   provisionSales,
   provisionSessions,
   refuseEffects,
-  writeCarried,
+  writeSent,
 } from './effect-queries.ts'
 import type { EffectRow, LostRenewal } from './effect-queries.ts'
-import { mostHolds } from '../timing.ts'
-import type { DueFulfilment } from '../queue-queries.ts'
+import { mostPostponements } from '../timing.ts'
+import type { DuePurchase } from '../queue-queries.ts'
 
-/** A purchase that is being carried out. */
-export type Claimed = Pick<DueFulfilment, 'purchase_ref' | 'attempts'>
+/** A purchase whose effects are being sent. */
+export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts'>
 
 /** What became of an effect. */
 export type Outcome =
   | { applied: { licenceId: string | undefined; status: string | undefined } }
   | { refused: ServiceError }
   | { failed: unknown }
-  | { held: true }
+  | { postponed: true }
 
-export interface CarriedEffect {
+export interface SentEffect {
   effect: EffectRow
   outcome: Outcome
 }
 
 /**
- * Records what came of effects, and notifies the vendors, in one transaction. Repeated, it changes nothing.
+ * Records what became of effects, and notifies the vendors, in one transaction. A repetition changes nothing.
  *
- * @param quietly a refusal is reported by the caller
+ * @param quietly the caller reports a refusal
  */
 export async function recordResults(
   tx: Transaction,
-  claimed: Claimed[],
-  carried: CarriedEffect[],
+  leased: LeasedPurchase[],
+  sent: SentEffect[],
   quietly: boolean,
 ): Promise<void> {
-  const refs = claimed.map((each) => each.purchase_ref)
-  await lockFulfilments(tx, refs)
-  const applied = carried.filter(({ outcome }) => 'applied' in outcome)
+  const refs = leased.map((each) => each.purchase_ref)
+  await lockPurchases(tx, refs)
+  const applied = sent.filter(({ outcome }) => 'applied' in outcome)
   const finished = applied.map(({ effect }) => effect.position)
   await finishEffects(tx, finished)
   const succeeded = await provisioned(tx, applied)
-  const failures = await provisionsFailed(tx, carried)
+  const failures = await provisionsFailed(tx, sent)
   const refunded = await refundsProcessed(tx, applied)
   await append(tx, ...succeeded, ...(quietly ? [] : failures), ...refunded)
   await alertLostRenewals(tx, applied)
-  const purchasesOf = (outcome: 'failed' | 'held') =>
-    new Set(carried.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
-  const [failed, held] = [purchasesOf('failed'), purchasesOf('held')]
-  const tried = claimed.map(({ purchase_ref, attempts }) => {
-    // While licensing is unavailable, holds are not used up: when it is back, what is known must still count.
-    if (failed.has(purchase_ref)) return { purchase_ref, attempts: Math.min(attempts, mostHolds / 2) + 1 }
-    return { purchase_ref, attempts: held.has(purchase_ref) ? attempts + 1 : 0 }
+  const purchasesOf = (outcome: 'failed' | 'postponed') =>
+    new Set(sent.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
+  const [failed, postponed] = [purchasesOf('failed'), purchasesOf('postponed')]
+  const tried = leased.map(({ purchase_ref, attempts }) => {
+    // While licensing is unavailable, postponements are not used up: what is known must still count when it is back.
+    if (failed.has(purchase_ref))
+      return { purchase_ref, attempts: Math.min(attempts, mostPostponements / 2) + 1 }
+    return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
   })
-  await writeCarried(tx, tried)
+  await writeSent(tx, tried)
 }
 
-async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
+async function provisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const licences = applied.flatMap(({ effect, outcome }) =>
-    effect.kind === 'landed' && 'applied' in outcome && outcome.applied.licenceId !== undefined
+    effect.kind === 'paid' && 'applied' in outcome && outcome.applied.licenceId !== undefined
       ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
       : [],
   )
-  const { sales = [], sessions = [] } = Object.groupBy(licences, whatItIs)
+  const { sales = [], sessions = [] } = Object.groupBy(licences, tableOf)
   await provisionSales(tx, sales)
   return (await provisionSessions(tx, sessions)).map((row) =>
     eventOf(row, {
@@ -83,7 +84,7 @@ async function provisioned(tx: Transaction, applied: CarriedEffect[]): Promise<N
   )
 }
 
-const whatItIs = ({ id }: { id: string }) => (isSale(id) ? 'sales' : 'sessions')
+const tableOf = ({ id }: { id: string }) => (isSale(id) ? 'sales' : 'sessions')
 
 function eventOf(
   row: { account_id: string; application_id: string },
@@ -92,15 +93,15 @@ function eventOf(
   return { accountId: row.account_id, applicationId: row.application_id, payload }
 }
 
-/** What is refused for good waits for a replay, and all that follows it. */
-async function provisionsFailed(tx: Transaction, carried: CarriedEffect[]): Promise<NewEvent[]> {
-  const refused = carried.flatMap(({ effect, outcome }) =>
+/** A refused purchase waits for a replay, with all its effects. */
+async function provisionsFailed(tx: Transaction, sent: SentEffect[]): Promise<NewEvent[]> {
+  const refused = sent.flatMap(({ effect, outcome }) =>
     'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
   )
   if (refused.length === 0) return []
   const refs = refused.map((each) => each.id)
   await refuseEffects(tx, refs)
-  const { sales = [], sessions = [] } = Object.groupBy(refused, whatItIs)
+  const { sales = [], sessions = [] } = Object.groupBy(refused, tableOf)
   const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
   return failed.map(({ id: sessionId, plan_id: planId, amount, currency, failure_reason, ...row }) =>
     eventOf(row, {
@@ -110,8 +111,8 @@ async function provisionsFailed(tx: Transaction, carried: CarriedEffect[]): Prom
   )
 }
 
-/** The refunds' own events; the licences' come from licensing. */
-async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Promise<NewEvent[]> {
+/** Events of the refunds themselves. Licensing appends those of their licences. */
+async function refundsProcessed(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
   const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
   if (ids.length === 0) return []
   return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, lane, ...row }) =>
@@ -123,10 +124,10 @@ async function refundsProcessed(tx: Transaction, applied: CarriedEffect[]): Prom
 }
 
 /**
- * The customer goes on paying for a licence that stays revoked or retired: by a renewal that comes after its end, or that
- * had come before its end was known.
+ * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by
+ * one that was applied before its end became known.
  */
-async function alertLostRenewals(tx: Transaction, applied: CarriedEffect[]): Promise<void> {
+async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
   for (const { effect, outcome } of applied) {
     if (!('applied' in outcome)) continue
     const { licenceId = '', status } = outcome.applied
@@ -144,5 +145,6 @@ async function alertLostRenewals(tx: Transaction, applied: CarriedEffect[]): Pro
 
 async function lostRenewals(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
   if (effect.kind === 'renewed') return [effect]
-  return effect.kind === 'given_back' ? findOvertakenRenewals(tx, effect.position) : []
+  const isRevocation = effect.kind === 'refunded' || effect.kind === 'charged_back'
+  return isRevocation ? findOvertakenRenewals(tx, effect.position) : []
 }

@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf'
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
 import { isErrorCode } from '@licensing/proto/errors'
@@ -7,139 +6,145 @@ import type { ErrorCode } from '@licensing/proto/errors'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
 import type { BillingDependencies } from '../../dependencies.ts'
-import type { EffectKind } from '../decide/decision.ts'
+import { Shares } from '../queue-rounds.ts'
+import { lease, listOwners, queues } from '../queue-queries.ts'
 import {
-  findHeldRevocations,
+  findPostponedRevocations,
   findWaitingEffects,
   isSale,
-  lockFulfilments,
+  leaseSending,
+  lockPurchases,
   retryRefused,
-  takeFulfilment,
 } from './effect-queries.ts'
 import type { EffectRow } from './effect-queries.ts'
 import { recordResults } from './record-results.ts'
-import type { CarriedEffect, Claimed, Outcome } from './record-results.ts'
-import { ShareOut } from '../queue-rounds.ts'
-import { lease, listOwners, queues } from '../queue-queries.ts'
+import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
 
 const perRound = 200
-// Of the RPC.
+// The limit of the RPC.
 const mostEffects = 200
 
-/** Effects of many purchases in one call, with no transaction open. @returns a round; it answers how many it took */
-export function carryOutRounds(deps: BillingDependencies): () => Promise<number> {
-  const share = new ShareOut(perRound, 100)
+/** @returns a round, which sends the effects of many purchases and returns how many purchases it took */
+export function sendRounds(deps: BillingDependencies): () => Promise<number> {
+  const shares = new Shares(perRound, 100)
   return async () => {
     const list = (after: string, most: number) => listOwners(deps.sql, queues.effects, after, most)
-    const { owners, each } = await share.next(list)
+    const { owners, each } = await shares.next(list)
     if (owners.length === 0) return 0
-    const claimed = await lease(deps.sql, queues.effects, owners, each)
-    if (claimed.length > 0) await carryOut(deps, claimed)
-    return claimed.length
+    const leased = await lease(deps.sql, queues.effects, owners, each)
+    if (leased.length > 0) await sendEffects(deps, leased)
+    return leased.length
   }
 }
 
-/** Carries out what waits of these purchases, which the caller has taken. */
-async function carryOut(
+/**
+ * Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results.
+ *
+ * @param quietly the caller reports a refusal
+ */
+async function sendEffects(
   deps: BillingDependencies,
-  claimed: Claimed[],
+  leased: LeasedPurchase[],
   quietly = false,
-): Promise<CarriedEffect[]> {
-  const refs = claimed.map((each) => each.purchase_ref)
+): Promise<SentEffect[]> {
+  const refs = leased.map((each) => each.purchase_ref)
   const waiting = await findWaitingEffects(deps.sql, refs)
-  const held = await heldBack(deps, refs, waiting)
-  const effects = waiting.filter((effect) => !held.includes(effect))
-  const carried: CarriedEffect[] = held.map((effect) => ({ effect, outcome: { held: true } }))
-  // An effect that did not take stops later ones of its own purchase, and no others.
+  const postponed = await postponedAmong(deps, refs, waiting)
+  const effects = waiting.filter((effect) => !postponed.includes(effect))
+  const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
+  // An effect that was not applied stops later effects of its own purchase, and no others.
   const stopped = new Set<string>()
   for (let from = 0; from < effects.length; from += mostEffects) {
     const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
-    const sent = batch.filter((effect) => effect.kind !== null)
-    const outcomes = await apply(deps, sent)
+    const outcomes = await apply(
+      deps,
+      batch.filter((effect) => effect.kind !== null),
+    )
     for (const effect of batch) {
       if (stopped.has(effect.purchase_ref)) continue
       const outcome = effect.kind === null ? nothingChanged : outcomes.get(effect)!
       if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
-      carried.push({ effect, outcome })
+      sent.push({ effect, outcome })
     }
   }
-  await record(deps, claimed, carried, quietly)
-  return carried
+  await record(deps, leased, sent, quietly)
+  return sent
 }
 
 /**
- * Revocations that must not be sent yet, and what follows them. This is checked right before they are sent, so that
+ * Revocations that must not be sent yet, with the effects that follow them. This is checked right before sending, so that
  * neither an outage nor a restart makes billing forget what it knows.
  */
-async function heldBack(
+async function postponedAmong(
   { sql }: BillingDependencies,
   refs: string[],
   effects: EffectRow[],
 ): Promise<EffectRow[]> {
-  if (!effects.some((effect) => effect.kind === 'given_back')) return []
-  const revocations = await findHeldRevocations(sql, refs)
-  const heldFrom = new Map<string, bigint>()
+  if (!effects.some(({ kind }) => kind === 'refunded' || kind === 'charged_back')) return []
+  const revocations = await findPostponedRevocations(sql, refs)
+  const postponedFrom = new Map<string, bigint>()
   for (const { purchase_ref: ref, position } of effects) {
-    if (revocations.has(position) && !heldFrom.has(ref)) heldFrom.set(ref, position)
+    if (revocations.has(position) && !postponedFrom.has(ref)) postponedFrom.set(ref, position)
   }
-  return effects.filter(({ purchase_ref: ref, position }) => position >= (heldFrom.get(ref) ?? Infinity))
+  return effects.filter(({ purchase_ref: ref, position }) => position >= (postponedFrom.get(ref) ?? Infinity))
 }
 
-/** A batch that cannot be recorded is recorded one by one. */
+/** If the results of a batch cannot be recorded together, they are recorded purchase by purchase. */
 async function record(
   deps: BillingDependencies,
-  claimed: Claimed[],
-  carried: CarriedEffect[],
+  leased: LeasedPurchase[],
+  sent: SentEffect[],
   quietly: boolean,
 ): Promise<void> {
   try {
-    await deps.outbox.transaction((tx) => recordResults(tx, claimed, carried, quietly))
+    await deps.outbox.transaction((tx) => recordResults(tx, leased, sent, quietly))
   } catch (error) {
-    if (claimed.length === 1) throw error
-    deps.log.warn({ err: error, purchases: claimed.length }, 'effects not recorded together: one by one')
-    for (const one of claimed) {
-      const own = carried.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
+    if (leased.length === 1) throw error
+    deps.log.warn({ err: error, purchases: leased.length }, 'results not recorded together: one by one')
+    for (const one of leased) {
+      const own = sent.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
       await record(deps, [one], own, quietly).catch((alone: unknown) =>
-        deps.log.error({ err: alone, purchase: one.purchase_ref }, 'effects not recorded'),
+        deps.log.error({ err: alone, purchase: one.purchase_ref }, 'results not recorded'),
       )
     }
   }
 }
 
 /**
- * Provisions a purchase whose provisioning was refused, at once, and with it all that has happened since.
+ * Sends at once a purchase that licensing refused, with all its effects since.
  *
- * @returns false where nothing of it was refused
- * @throws ServiceError why it is refused again, or `unavailable`: then it is tried in the background
+ * @returns false if nothing of it was refused
+ * @throws ServiceError why it is refused again; `unavailable` if it is tried again in the background
  */
 export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
   const isRetried = await deps.outbox.transaction(async (tx) => {
-    await lockFulfilments(tx, [purchaseRef])
+    await lockPurchases(tx, [purchaseRef])
     return retryRefused(tx, purchaseRef)
   })
   if (isRetried) await provisionNow(deps, purchaseRef, true)
   return isRetried
 }
 
-/** What somebody else is carrying out is done by the caller too: licensing does it once. */
-export async function takeOver(deps: BillingDependencies, purchaseRef: string): Promise<void> {
-  await takeFulfilment(deps.sql, purchaseRef)
+/** Sends a purchase at once, even if a replica is just sending it: licensing applies each effect once. */
+export async function provisionAgain(deps: BillingDependencies, purchaseRef: string): Promise<void> {
+  await leaseSending(deps.sql, purchaseRef)
   await provisionNow(deps, purchaseRef)
 }
 
 /**
- * Carries out what waits of a purchase for a caller who waits for it, and has taken it.
+ * Sends the waiting effects of a purchase that the caller has leased, for a request that waits for the licence.
  *
- * @param quietly a refusal is reported by the caller
+ * @param quietly the caller reports a refusal
+ * @throws ServiceError if no licence was provisioned
  */
 export async function provisionNow(
   deps: BillingDependencies,
   purchaseRef: string,
   quietly = false,
 ): Promise<void> {
-  const carried = await carryOut(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
-  for (const { effect, outcome } of carried) {
-    if (effect.kind !== 'landed' || 'applied' in outcome || 'held' in outcome) continue
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
+  for (const { effect, outcome } of sent) {
+    if (effect.kind !== 'paid' || 'applied' in outcome || 'postponed' in outcome) continue
     if ('refused' in outcome) throw outcome.refused
     throw outcome.failed instanceof ServiceError
       ? outcome.failed
@@ -147,7 +152,7 @@ export async function provisionNow(
   }
 }
 
-/** Sends effects to licensing. Where the call as a whole fails and licensing is there, it is made purchase by purchase. */
+/** If the call as a whole fails although licensing is available, it is repeated purchase by purchase. */
 async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
   if (effects.length === 0) return new Map()
   try {
@@ -177,8 +182,8 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
       const { code, detail } = result.outcome.value
       const known = isErrorCode(code) ? code : 'internal'
       if (isPassing(known)) return { failed: new ServiceError(known, detail) }
-      // A licence that is gone can have no consequences: that must not stop the rest.
-      return effect.kind === 'landed' ? { refused: new ServiceError(known, detail) } : nothingChanged
+      // If the licence no longer exists, the effect changes nothing and must not stop later ones.
+      return effect.kind === 'paid' ? { refused: new ServiceError(known, detail) } : nothingChanged
     }
     default:
       return { failed: new Error('licensing gave no result') }
@@ -187,48 +192,23 @@ function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined):
 
 const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
 
-/** What passes by itself is tried again; what does not needs the vendor. */
+/** Whether a retry may succeed without the vendor doing anything. */
 export function isPassing(code: ErrorCode): boolean {
   return passing.has(code)
 }
 
-/** An effect as licensing is sent it. */
 function messageOf(row: EffectRow): PurchaseEffect {
   return create(PurchaseEffectSchema, {
     accountId: row.account_id,
     applicationId: row.application_id,
-    // A sale goes by the shop's own id, as it always has.
+    // Licensing knows a sale event by the shop's own id.
     purchaseRef: isSale(row.purchase_ref) ? row.cause : row.purchase_ref,
+    kind: row.kind!,
     cause: row.cause,
     at: timestampFromDate(row.at),
     orderedAt: timestampFromDate(row.ordered_at),
-    kind: kindOf(row),
+    ...(row.plan_id !== null && { planId: row.plan_id }),
+    ...(row.external_ref !== null && { externalRef: row.external_ref }),
+    ...(row.ends_at !== null && { endsAt: timestampFromDate(row.ends_at) }),
   })
-}
-
-type Kind = NonNullable<MessageInitShape<typeof PurchaseEffectSchema>['kind']>
-
-const plainKinds = {
-  payments_failed: 'paymentsFailed',
-  inquiry_opened: 'inquiryOpened',
-  inquiry_closed: 'inquiryClosed',
-  partly_refunded: 'partlyRefunded',
-  cancelled: 'cancelled',
-  reordered: 'reordered',
-} as const satisfies Record<Exclude<EffectKind, 'landed' | 'renewed' | 'given_back'>, Kind['case']>
-
-function kindOf(row: EffectRow): Kind {
-  const endsAt = row.ends_at ? { endsAt: timestampFromDate(row.ends_at) } : {}
-  switch (row.kind) {
-    case 'landed':
-      return { case: 'landed', value: { planId: row.plan_id!, externalRef: row.external_ref!, ...endsAt } }
-    case 'renewed':
-      return { case: 'renewed', value: { ...endsAt, ...(row.plan_id !== null && { planId: row.plan_id }) } }
-    case 'given_back':
-      return { case: 'givenBack', value: { chargedBack: row.charged_back } }
-    case null:
-      throw new Error('an effect that changes no licence is not sent')
-    default:
-      return { case: plainKinds[row.kind], value: {} }
-  }
 }

@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-test('a payment of a new customer mints a licence; the same payment again answers with it', async () => {
+test('a payment of a new customer creates a licence; the same payment again returns it', async () => {
   const plan = await givenPlan(harness)
   const payment = {
     planId: plan.id,
@@ -49,7 +49,7 @@ test('a payment of a new customer mints a licence; the same payment again answer
   })
 })
 
-test('a payment of a customer who holds a licence takes it to the plan, with its snapshot and expiry', async () => {
+test('a payment of a customer who holds a licence moves it to the plan, with its snapshot and expiry', async () => {
   const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
   const small = await givenPlan(harness, { entitlements: entitlements('1') })
   const large = await givenPlan(harness, { entitlements: entitlements('9') })
@@ -79,7 +79,7 @@ test('a payment of a customer who holds a licence takes it to the plan, with its
   expect([await activeOn(harness, small), await activeOn(harness, large)]).toEqual([0n, 1n])
 })
 
-test('a repeat purchase of the same plan is a plan change, too', async () => {
+test('another purchase of the same plan is reported as a plan change, too', async () => {
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const { licence } = await provision(harness, { planId: plan.id, externalRef })
@@ -91,7 +91,7 @@ test('a repeat purchase of the same plan is a plan change, too', async () => {
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('the licence that a payment lands on may have been issued or imported', async () => {
+test('a payment also changes a licence that was issued or imported', async () => {
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const licence = await givenLicence(harness, { planId: plan.id, externalRef })
@@ -101,7 +101,7 @@ test('the licence that a payment lands on may have been issued or imported', asy
   })
 })
 
-test('of several licences the newest that is not revoked or retired takes the payment', async () => {
+test('if a customer has several licences, a payment changes the newest that is not revoked or retired', async () => {
   const plan = await givenPlan(harness)
   const externalRef = unique('buyer')
   const ids: string[] = []
@@ -117,7 +117,7 @@ test('of several licences the newest that is not revoked or retired takes the pa
   expect(await provision(harness, { planId: plan.id, externalRef })).toMatchObject({ created: true })
 })
 
-test('a licence that stays suspended leaves the counters alone, whichever plan it is taken to', async () => {
+test('a plan change of a suspended licence does not change the counters', async () => {
   const plan = await givenPlan(harness)
   const next = await givenPlan(harness)
   const externalRef = unique('buyer')
@@ -128,7 +128,7 @@ test('a licence that stays suspended leaves the counters alone, whichever plan i
   expect([await activeOn(harness, plan), await activeOn(harness, next)]).toEqual([0n, 0n])
 })
 
-test('a payment on a retired or unknown plan is refused, leaves no trace, and provisions once the cause is fixed', async () => {
+test('a payment for a retired or unknown plan is refused without a trace, and provisions after the cause was removed', async () => {
   const plan = await givenPlan(harness)
   await archive(harness, plan)
   const payment = { planId: plan.id, externalRef: unique('buyer'), paymentRef: unique('cs') }
@@ -140,7 +140,7 @@ test('a payment on a retired or unknown plan is refused, leaves no trace, and pr
   expect(await provision(harness, payment)).toMatchObject({ created: true })
 })
 
-test('a plan of which no copy has come yet is fetched; with catalog unavailable the payment can be tried again', async () => {
+test('a plan without a copy is fetched; while catalog is unavailable the payment can be tried again', async () => {
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)
   const payment = { planId: plan.id, externalRef: unique('buyer'), paymentRef: unique('cs') }
