@@ -7,9 +7,9 @@ import { stepsOf } from '../refunds/refund-steps.ts'
 import type { CountedRefund } from '../refunds/refund-steps.ts'
 
 /** Posts the fee of a payment, and credits and reversals that follow from its refunds. */
-export function decideFees(subject: Subject, view: PaymentWithRefunds): void {
+export function decideFees(subject: Subject, refunded: PaymentWithRefunds): void {
   const { history, decision, now } = subject
-  const { payment } = view
+  const { payment } = refunded
   if (payment.fee_minor === 0n) return
   const posted = history.ledger.filter((entry) => entry.payment_id === payment.id)
   const chargedAt = payment.charged_at ?? payment.paid_at
@@ -26,9 +26,9 @@ export function decideFees(subject: Subject, view: PaymentWithRefunds): void {
     ...change,
   })
   if (!charge) decision.entries.push(entry({ kind: 'charge', cause: '', occurred_at: chargedAt }))
-  if (!view.isComplete) return
+  if (!refunded.isComplete) return
   const before = posted.flatMap(({ kind, cause }) => (kind === 'charge' ? [] : [{ kind, cause }]))
-  const wanted = feeChanges(view.refunds, view.total, chargedAt.getTime())
+  const wanted = feeChanges(refunded.refunds, refunded.total, chargedAt.getTime())
   const changes = missingChanges(wanted, before, now.getTime()).map(({ kind, cause, at }) =>
     entry({ kind, cause, occurred_at: new Date(at) }),
   )

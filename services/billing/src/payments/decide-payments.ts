@@ -3,7 +3,7 @@ import { feeOf } from '../fees/fee.ts'
 import type { PaymentRow } from './payment-queries.ts'
 import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
 import type { Subject } from '../purchases/decide/decision.ts'
-import { chargeNamed, foldCharge, ofKind } from '../purchases/decide/merge-facts.ts'
+import { chargeNamed, mergeCharge, ofKind } from '../purchases/decide/merge-facts.ts'
 import type { Charge, Invoice } from '../purchases/decide/merge-facts.ts'
 import { timing } from '../purchases/timing.ts'
 
@@ -13,7 +13,7 @@ const changing = [
   ...(['charged_at', 'charge_state'] as const),
 ]
 
-export interface PaymentView {
+export interface ChargedPayment {
   payment: PaymentRow
   /** Null for the payment of the checkout itself. */
   invoice: Invoice | null
@@ -21,16 +21,16 @@ export interface PaymentView {
 }
 
 /** All payments of the purchase: the payment of the checkout, and that of each later invoice. */
-export function decidePayments(subject: Subject): PaymentView[] {
+export function decidePayments(subject: Subject): ChargedPayment[] {
   const later = subject.invoices.filter((invoice) => invoice.reason !== 'first')
   return [null, ...later].map((invoice) => decidePayment(subject, invoice))
 }
 
-function decidePayment(subject: Subject, invoice: Invoice | null): PaymentView {
+function decidePayment(subject: Subject, invoice: Invoice | null): ChargedPayment {
   const { history, decision } = subject
   const known = history.payments.find((payment) => payment.invoice_ref === (invoice?.invoiceRef ?? null))
   const found = paidBy(subject, invoice, known)
-  const charge = found.paymentRef === null ? undefined : foldCharge(history.facts, found.paymentRef)
+  const charge = found.paymentRef === null ? undefined : mergeCharge(history.facts, found.paymentRef)
   const payment = described(subject, invoice, known, found.paymentRef, charge)
   payment.charge_state = chargeState(subject, payment, charge, found.invoiceRef, invoice)
   const learned = known?.charge_state === 'absent' && known.payment_ref !== payment.payment_ref

@@ -4,16 +4,16 @@ import type { RefundLane } from '@licensing/proto/closed-sets'
 import type { VendorAlert } from '../alerts/alert-vendor.ts'
 import type { PaymentRow } from '../payments/payment-queries.ts'
 import type { RefundRow } from './refund-queries.ts'
-import type { PaymentView } from '../payments/decide-payments.ts'
+import type { ChargedPayment } from '../payments/decide-payments.ts'
 import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
 import type { Subject } from '../purchases/decide/decision.ts'
-import { foldDisputes, foldRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
-import type { Charge, FoldedDispute, FoldedRefund } from '../purchases/decide/merge-facts.ts'
+import { mergeDisputes, mergeRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
+import type { Charge, MergedDispute, MergedRefund } from '../purchases/decide/merge-facts.ts'
 import { partsOf } from './refund-steps.ts'
 import type { CountedRefund, Part } from './refund-steps.ts'
 import { timing } from '../purchases/timing.ts'
 
-export interface PaymentWithRefunds extends PaymentView {
+export interface PaymentWithRefunds extends ChargedPayment {
   /** The charged amount. A tax or a discount makes it differ from the price. */
   total: number
   /** Refunds that count, in the order in which they succeeded. */
@@ -21,22 +21,22 @@ export interface PaymentWithRefunds extends PaymentView {
   /** What each refund is, by the id of its row. */
   parts: Map<string, Part>
   /** Only a chargeback has a row. */
-  disputes: (FoldedDispute & { id: string | undefined })[]
+  disputes: (MergedDispute & { id: string | undefined })[]
   /** Whether no refund or dispute of the payment is still to be reported. Until then none of them has an effect. */
   isComplete: boolean
 }
 
 /** Lists the refunds and disputes of a payment as they are now, whether or not they have an effect. */
-export function decideRefunds(subject: Subject, view: PaymentView): PaymentWithRefunds {
+export function decideRefunds(subject: Subject, charged: ChargedPayment): PaymentWithRefunds {
   const { facts, refunds: allRows } = subject.history
-  const { payment, charge } = view
+  const { payment, charge } = charged
   const { id: paymentId, payment_ref: paymentRef, currency } = payment
   const rows = allRows.filter((row) => row.payment_id === paymentId)
-  const reported = paymentRef === null ? [] : foldRefunds(facts, paymentRef)
-  const disputes = paymentRef === null ? [] : foldDisputes(facts, paymentRef)
-  const { isComplete, silent } = compareWithRecords(subject, view, reported, disputes)
+  const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
+  const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
+  const { isComplete, silent } = compareWithRecords(subject, charged, reported, disputes)
   const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
-  const at = (refund: FoldedRefund) => refund.succeededAt ?? refund.createdAt
+  const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
   const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
   const own = rowsOf(inOrder, rows)
   const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
@@ -47,7 +47,7 @@ export function decideRefunds(subject: Subject, view: PaymentView): PaymentWithR
   const total = charge?.amount ?? Number(payment.amount)
   const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
   const result: PaymentWithRefunds = {
-    ...view,
+    ...charged,
     total,
     refunds: counted,
     parts: partsOf(counted, total, new Map(decided)),
@@ -78,9 +78,9 @@ export function refundEffect(id: string): string {
  */
 function compareWithRecords(
   subject: Subject,
-  { charge, payment }: PaymentView,
-  refunds: FoldedRefund[],
-  disputes: FoldedDispute[],
+  { charge, payment }: ChargedPayment,
+  refunds: MergedRefund[],
+  disputes: MergedDispute[],
 ): { isComplete: boolean; silent: boolean } {
   const all = [...refunds, ...disputes]
   const refunded = charge?.refunded ?? 0
@@ -113,17 +113,17 @@ function isInferred({ ref }: { ref: string }): boolean {
 function withInferred(
   subject: Subject,
   charge: Charge,
-  reported: FoldedRefund[],
+  reported: MergedRefund[],
   rows: RefundRow[],
   silent: boolean,
-): FoldedRefund[] {
+): MergedRefund[] {
   const { currency } = charge
   const own = rowsOf(reported, rows)
   const taken = new Set(own.values())
   const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
   // What inferred refunds can cover of reported refunds without a row.
   let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
-  const isCovered = ({ ref, amount }: FoldedRefund) => {
+  const isCovered = ({ ref, amount }: MergedRefund) => {
     if (own.has(ref) || amount > coveredLeft) return false
     coveredLeft -= amount
     return true
@@ -153,7 +153,7 @@ function withInferred(
   return known
 }
 
-function inferred(ref: string, amount: number, currency: string, at: number): FoldedRefund {
+function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {
   return {
     ref,
     amount,
@@ -167,12 +167,12 @@ function inferred(ref: string, amount: number, currency: string, at: number): Fo
   }
 }
 
-function sumOf(refunds: FoldedRefund[]): number {
+function sumOf(refunds: MergedRefund[]): number {
   return refunds.reduce((sum, refund) => sum + refund.amount, 0)
 }
 
 /** The row of each refund, by its reference. The row of an inferred refund becomes that of a reported one. */
-function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
+function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
   const listed = new Map(rows.map((row) => [row.ref, row]))
   const found = new Map<string, RefundRow>()
   for (const { ref } of refunds) {
@@ -191,17 +191,17 @@ function rowsOf(refunds: FoldedRefund[], rows: RefundRow[]): Map<string, RefundR
 
 function listRefund(
   subject: Subject,
-  view: PaymentWithRefunds,
-  refund: FoldedRefund & { id: string },
+  refunded: PaymentWithRefunds,
+  refund: MergedRefund & { id: string },
   rows: RefundRow[],
 ): void {
-  const { payment } = view
+  const { payment } = refunded
   const row = rows.find((each) => each.id === refund.id)
   const isOtherCurrency = refund.currency !== payment.currency
   const alerted = isOtherCurrency || refund.status === 'failed'
   if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
   const occurred_at = new Date(refund.createdAt)
-  const lane = view.parts.get(refund.id)?.lane ?? laneOfUncounted(view, refund)
+  const lane = refunded.parts.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
   list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
 }
 
@@ -209,7 +209,7 @@ function listRefund(
 function listChargeback(
   subject: Subject,
   payment: PaymentRow,
-  dispute: FoldedDispute,
+  dispute: MergedDispute,
   rows: RefundRow[],
 ): string | undefined {
   if (dispute.chargebackAt === undefined) return undefined
@@ -224,7 +224,7 @@ function listChargeback(
 function list(
   subject: Subject,
   payment: PaymentRow,
-  { ref, amount, currency, status }: FoldedRefund | FoldedDispute,
+  { ref, amount, currency, status }: MergedRefund | MergedDispute,
   row: RefundRow | undefined,
   now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
 ): void {
@@ -246,7 +246,7 @@ function list(
  * The lane of a refund that does not count: as if it had succeeded after all others if it is pending, and at the time when
  * it was created if it failed.
  */
-function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: FoldedRefund): RefundLane {
+function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: MergedRefund): RefundLane {
   const at = refund.status === 'pending' ? Infinity : refund.createdAt
   const earlier = refunds.filter(
     ({ status, failedAt, succeededAt }) =>
@@ -255,7 +255,7 @@ function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: FoldedR
   return sumOf(earlier) + refund.amount >= total ? 'full_refund' : 'partial_refund'
 }
 
-function alertOf(payment: PaymentRow, refund: FoldedRefund, isOtherCurrency: boolean): VendorAlert {
+function alertOf(payment: PaymentRow, refund: MergedRefund, isOtherCurrency: boolean): VendorAlert {
   const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
   const what = `Refund ${refund.ref} of ${amountText(refund.amount, refund.currency)} on charge ${charge}`
   const licence = payment.licence_id ?? '(none)'

@@ -1,8 +1,8 @@
 import type { RefundLane } from '@licensing/proto/closed-sets'
-import type { FoldedRefund } from '../purchases/decide/merge-facts.ts'
+import type { MergedRefund } from '../purchases/decide/merge-facts.ts'
 
 /** A refund that succeeded, with the id of its row. */
-export type CountedRefund = FoldedRefund & { id: string; succeededAt: number }
+export type CountedRefund = MergedRefund & { id: string; succeededAt: number }
 
 interface Step {
   refund: CountedRefund

@@ -12,12 +12,12 @@ import { isHeld } from './purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
 /** What happened, and what the licence rested on before and after it. */
-export interface News {
+export interface BasisChange {
   /** `ended`: the end of a purchase has passed. */
   kind: EffectKind | 'ended'
   purchase?: Purchase
   /** What the licence rested on when it was last written. */
-  rested: Purchase | undefined
+  restedOn: Purchase | undefined
   before: Basis
   after: Basis
 }
@@ -28,10 +28,10 @@ export function alignLicence(
   purchased: PurchasedLicence,
   plans: ReadonlyMap<string, PlanRow>,
   by: By,
-  news: News,
+  change: BasisChange,
 ): void {
   const { licence } = purchased
-  const { current, decisive, isValid } = news.after
+  const { current, decisive, isValid } = change.after
   if (licence.rests_on !== current.purchase_ref) {
     licence.rests_on = current.purchase_ref
     changes.licences.set(licence.id, licence)
@@ -42,29 +42,29 @@ export function alignLicence(
     snapshot_id: current.snapshot_id,
     expires_on: current.ends_at,
   }
-  const isPast = hasPassed(news)
-  const isReplaced = news.rested !== current || isPast
-  const isRenewal = news.kind === 'renewed' && news.purchase === current
+  const isPast = hasPassed(change)
+  const isReplaced = change.restedOn !== current || isPast
+  const isRenewal = change.kind === 'renewed' && change.purchase === current
   const circumstances: Circumstances = {
     plan: plans.get(current.plan_id)!.status,
     planDiffers: licence.plan_id !== given.plan_id,
     endMoves: licence.expires_on?.getTime() !== given.expires_on?.getTime(),
     stands: isValid,
-    clears: decisive === 'paid' && (isReplaced || isRenewal || news.before.decisive !== 'paid'),
-    overtaken: isOvertaken(news, licence),
-    lifts: (isPast || news.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
+    clears: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
+    overtaken: isOvertaken(change, licence),
+    lifts: (isPast || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
   }
-  const causes = causesOf(news, isReplaced)
+  const causes = causesOf(change, isReplaced)
   if (causes.length > 0) changeLicence(changes, purchased, { causes, circumstances, by, given })
 }
 
 /** Whether the purchase had ended before it became known: for that time the licence rested on it. */
-function hasPassed({ kind, purchase, after: { current } }: News): boolean {
+function hasPassed({ kind, purchase, after: { current } }: BasisChange): boolean {
   return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
 }
 
 /** Whether the licence has the status that its purchases required before, and a late effect changed what they require. */
-function isOvertaken({ before, after }: News, { status, status_reason }: LockedLicence): boolean {
+function isOvertaken({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
   if (status === 'expired' && !before.isValid && after.isValid) return true
   const isAsBefore = resultOf(before.decisive) === (status === 'suspended' ? status_reason : status)
   return isAsBefore && before.decisive !== after.decisive
@@ -80,8 +80,8 @@ const replacing: Cause[] = ['purchase_replaced', 'moved_to_retired_plan', 'repla
 const renewing: Cause[] = ['renewed', 'price_changed', 'payment_recovered', 'moved_to_retired_plan']
 
 /** The causes that move the licence, in this order. */
-function causesOf(news: News, isReplaced: boolean): Cause[] {
-  const { kind, purchase, before, after } = news
+function causesOf(change: BasisChange, isReplaced: boolean): Cause[] {
+  const { kind, purchase, before, after } = change
   const isCurrent = purchase === after.current
   const isSame = before.decisive === after.decisive
   const preventing = after.decisive === 'paid' ? [] : [after.decisive]

@@ -49,7 +49,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
     purchased.purchases.push(issued)
     savePurchase(changes, issued)
   }
-  const [rested, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
   const purchase = newPurchase(effect, plan, licence.id)
   purchased.purchases.push(purchase)
   savePurchase(changes, purchase)
@@ -57,7 +57,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
   alignLicence(changes, purchased, plans, byProcessor(effect), {
     kind: 'paid',
     purchase,
-    rested,
+    restedOn,
     before,
     after,
   })
@@ -74,12 +74,12 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
     (known) => known.purchase_ref === purchase.purchase_ref && known.kind === kind && known.cause === cause,
   )
   if (isKnown) return
-  const [rested, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
   const recorded = record(purchased, purchase, effect, plan)
   changes.effects.push({ ...recorded, licence_id: purchased.licence.id })
   savePurchase(changes, purchase)
   const after = basisAt(purchased, changes.now)
-  alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, rested, before, after })
+  alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
 }
 
 const byProcessor = ({ cause }: Effect) => ({ actor: 'processor', cause })

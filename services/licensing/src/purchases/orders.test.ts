@@ -85,8 +85,8 @@ function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
   }
   const after = basisAt(purchased, now)
   if (after.isValid) {
-    const news = { kind: 'ended' as const, rested: restsOn(purchased), before: after, after }
-    alignLicence(changes, purchased, plans, { actor: 'sweep' }, news)
+    const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
+    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   } else Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
 }
 

@@ -43,17 +43,17 @@ async function replaceIn(
   const changes = noChanges(now ?? (await databaseTime(tx)))
   for (const purchased of licences.values()) {
     const { licence, purchases } = purchased
-    const rested = restsOn(purchased)
-    if (!rested) continue
+    const restedOn = restsOn(purchased)
+    if (!restedOn) continue
     const possible = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
     if (possible.some((planId) => !plans.has(planId))) {
       if (busy === 'skip') continue
       throw new Moved()
     }
     const after = basisAt(purchased, changes.now)
-    if (!after.isValid || after.current === rested) continue
-    const news = { kind: 'ended' as const, rested, before: after, after }
-    alignLicence(changes, purchased, plans, { actor: 'sweep' }, news)
+    if (!after.isValid || after.current === restedOn) continue
+    const change = { kind: 'ended' as const, restedOn, before: after, after }
+    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
   }
   await writeChanges(tx, changes)
   return changes.licences.size > 0

@@ -6,7 +6,7 @@ import { decidePayments } from '../../payments/decide-payments.ts'
 import { decideRefunds } from '../../refunds/decide-refunds.ts'
 import { nothingDecided } from './decision.ts'
 import type { Decision, History, Rules, Subject } from './decision.ts'
-import { foldCheckout, foldInvoices } from './merge-facts.ts'
+import { mergeCheckout, mergeInvoices } from './merge-facts.ts'
 import type { Checkout } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 
@@ -17,7 +17,7 @@ import { PurchasedItem } from './purchased-item.ts'
 export function decide(history: History, now: Date, rules: Rules): Decision {
   const decision = nothingDecided()
   const { session } = history
-  const checkout = foldCheckout(history.facts, session.checkout_ref)
+  const checkout = mergeCheckout(history.facts, session.checkout_ref)
   decision.session = projection(session, checkout)
   if (checkout.state !== 'paid' || checkout.paidAt === undefined) {
     const status = checkout.state && closings[checkout.state]
@@ -25,7 +25,7 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
     return decision
   }
   const item = new PurchasedItem(session.price_id, history.planOfPrice)
-  const invoices = foldInvoices(history.facts, checkout.invoiceRef, item)
+  const invoices = mergeInvoices(history.facts, checkout.invoiceRef, item)
   const subject: Subject = { history, checkout, paidAt: checkout.paidAt, invoices, now, rules, decision }
   const payments = decidePayments(subject)
   const withRefunds = payments.map((payment) => decideRefunds(subject, payment))

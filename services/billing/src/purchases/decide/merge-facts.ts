@@ -31,7 +31,7 @@ export interface Checkout extends Links {
   recordedMs: number
 }
 
-export interface FoldedRefund extends Pick<
+export interface MergedRefund extends Pick<
   Known<'refund'>,
   'amount' | 'currency' | 'createdAt' | 'status' | 'recordedMs'
 > {
@@ -43,7 +43,7 @@ export interface FoldedRefund extends Pick<
   explained: boolean
 }
 
-export interface FoldedDispute extends Pick<
+export interface MergedDispute extends Pick<
   Known<'dispute'>,
   'amount' | 'currency' | 'openedAt' | 'status' | 'recordedMs'
 > {
@@ -74,7 +74,7 @@ export function sortedBy<Item>(items: Item[], ...keys: (keyof Item)[]): Item[] {
 const states: CheckoutFact['state'][] = ['unpaid', 'expired', 'failed', 'paid']
 
 /** The highest state counts, and the earliest time of payment. */
-export function foldCheckout(facts: RecordedFact[], checkoutRef: string | null): Checkout {
+export function mergeCheckout(facts: RecordedFact[], checkoutRef: string | null): Checkout {
   // A checkout that was replaced by another one expires.
   const all = ofKind(facts, 'checkout').filter(
     (fact) => fact.state !== 'expired' || fact.checkoutRef === checkoutRef,
@@ -114,7 +114,7 @@ export function chargeNamed(facts: RecordedFact[], paymentRef: string): string |
 }
 
 /** The charge that paid, the latest of several. */
-export function foldCharge(facts: RecordedFact[], paymentRef: string): Charge | undefined {
+export function mergeCharge(facts: RecordedFact[], paymentRef: string): Charge | undefined {
   const paymentOf = paymentNamed(facts)
   const all = ofKind(facts, 'charge').filter(
     (fact) => paymentOf(fact) === paymentRef || fact.chargeRef === paymentRef,
@@ -126,7 +126,7 @@ export function foldCharge(facts: RecordedFact[], paymentRef: string): Charge | 
 
 const ended = new Set<RefundStatus>(['failed', 'canceled'])
 
-export function foldRefunds(facts: RecordedFact[], paymentRef: string): FoldedRefund[] {
+export function mergeRefunds(facts: RecordedFact[], paymentRef: string): MergedRefund[] {
   const paymentOf = paymentNamed(facts)
   const all = ofKind(facts, 'refund').filter((fact) => paymentOf(fact) === paymentRef)
   return groupsBy(all, (fact) => fact.refundRef).map((group) => {
@@ -153,10 +153,10 @@ export function foldRefunds(facts: RecordedFact[], paymentRef: string): FoldedRe
   })
 }
 
-export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedDispute[] {
+export function mergeDisputes(facts: RecordedFact[], paymentRef: string): MergedDispute[] {
   const paymentOf = paymentNamed(facts)
   const all = ofKind(facts, 'dispute').filter((fact) => paymentOf(fact) === paymentRef)
-  const disputes = groupsBy(all, (fact) => fact.disputeRef).map((group): FoldedDispute => {
+  const disputes = groupsBy(all, (fact) => fact.disputeRef).map((group): MergedDispute => {
     const [{ disputeRef, amount, currency, openedAt }] = group
     const at = (stage: DisputeFact['stage']) => {
       const passed = group.filter((fact) => fact.stage === stage)
@@ -187,7 +187,7 @@ export function foldDisputes(facts: RecordedFact[], paymentRef: string): FoldedD
  *
  * @param item follows the item that the purchase is for
  */
-export function foldInvoices(
+export function mergeInvoices(
   facts: RecordedFact[],
   firstRef: string | undefined,
   item: PurchasedItem,
