@@ -4,10 +4,8 @@ import { deliver, eventsAt } from '../testing/charge-story.ts'
 import { startHarness, subscriptionGraceMs } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import { quiet } from '../testing/outcome.ts'
-import type { Vendor } from '../testing/vendor.ts'
 import {
   checkoutRefOf,
-  givenSold,
   handled,
   ledgerOf,
   licenceOf,
@@ -15,10 +13,11 @@ import {
   pay,
   paymentsOf,
   refundsOf,
-  statusOf,
   sentTypes,
+  statusOf,
 } from '../testing/shop.ts'
-import type { Sold } from '../testing/shop.ts'
+import { act, alertsOf, endWithGrace, expiryOf, givenSubscribed, monthly } from '../testing/subscribed.ts'
+import { anotherPlan } from '../testing/vendor.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -26,41 +25,12 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-const monthly = { price: { amount: 2980n, currency: 'jpy', mode: 'subscription' } }
-
-type Subscribed = Sold & { vendor: Vendor; subscription: string }
-
-async function givenSubscribed(externalRef = 'cust-1001', vendor?: Vendor): Promise<Subscribed> {
-  const owner = vendor ?? (await harness.givenVendor(monthly))
-  const sold = await givenSold(harness, owner, { externalRef })
-  const [row] = await harness.sql<{ subscription_ref: string }[]>`
-    select subscription_ref from checkout_sessions where id = ${sold.session.id}`
-  return { ...sold, vendor: owner, subscription: row!.subscription_ref }
-}
-
-async function expiryOf({ vendor, licenceId }: Subscribed): Promise<number> {
-  const { expiresOn } = await licenceOf(harness, vendor, licenceId)
-  return Number(expiresOn!.seconds)
-}
-
-/** A licence lasts for the period and the grace after it. */
-async function endWithGrace(subscription: string, vendor: Vendor): Promise<number> {
-  const answer = await fetch(`${harness.simulator.url}/v1/subscriptions/${subscription}`, {
-    headers: { authorization: 'Bearer sk_test_simulated', 'stripe-account': vendor.connectedAccount },
-  })
-  const body = (await answer.json()) as { items: { data: { current_period_end: number }[] } }
-  return body.items.data[0]!.current_period_end + subscriptionGraceMs / 1000
-}
-
-const act = (name: string, subscription: string, how: object = {}) =>
-  harness.simulator.control(name, { subscription, ...how })
-
 describe('a subscription', () => {
   test('provisions one licence to its period’s end and grace, with one fee, though invoice and checkout both report it', async () => {
-    const subscribed = await givenSubscribed()
-    const { vendor, subscription } = subscribed
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
     await handled(harness)
-    expect(await expiryOf(subscribed)).toBe(await endWithGrace(subscription, vendor))
+    expect(await expiryOf(harness, subscribed)).toBe(await endWithGrace(harness, subscribed))
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 149'])
     expect(await paymentsOf(harness, vendor)).toMatchObject([
       {
@@ -78,12 +48,14 @@ describe('a subscription', () => {
   test.each(['the refund', 'the renewal'])(
     'is active after a partial refund of its first cycle in the second in which the next is paid; %s is known first',
     async (first) => {
-      const { vendor, subscription, licenceId, charge } = await givenSubscribed()
+      const vendor = await harness.givenVendor(monthly)
+      const subscribed = await givenSubscribed(harness, vendor)
+      const { licenceId, charge } = subscribed
       await handled(harness)
       const account = vendor.connectedAccount
       await harness.simulator.control('delivery-rules', { action: 'drop', account })
       const before = (await eventsAt(harness, vendor)).length
-      await act('renew', subscription)
+      await act(harness, subscribed, 'renew')
       const renewal = (await eventsAt(harness, vendor)).slice(before)
       const paid = renewal.find((event) => event.type === 'invoice.paid')!
       const { status_transitions: times } = paid.data.object as { status_transitions?: { paid_at: number } }
@@ -100,11 +72,11 @@ describe('a subscription', () => {
   )
 
   test('that renews moves the expiry, costs its fee and sends no event', async () => {
-    const subscribed = await givenSubscribed()
-    const { vendor, subscription } = subscribed
-    await act('renew', subscription)
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    await act(harness, subscribed, 'renew')
     await handled(harness)
-    expect(await expiryOf(subscribed)).toBe(await endWithGrace(subscription, vendor))
+    expect(await expiryOf(harness, subscribed)).toBe(await endWithGrace(harness, subscribed))
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
     const payments = await paymentsOf(harness, vendor)
     expect(new Set(payments.map((payment) => payment.chargeRef)).size).toBe(2)
@@ -113,25 +85,27 @@ describe('a subscription', () => {
   })
 
   test('whose payment fails three times in a row suspends, once, and is reactivated when it is paid', async () => {
-    const { vendor, subscription, licenceId } = await givenSubscribed()
-    await act('fail-invoice', subscription)
-    await act('fail-invoice', subscription)
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId } = subscribed
+    await act(harness, subscribed, 'fail-invoice')
+    await act(harness, subscribed, 'fail-invoice')
     await harness.simulator.control('delivery-rules', { action: 'duplicate', times: 3, next: 4 })
     // By hand: Stripe does not count it.
-    await act('fail-invoice', subscription, { manual: true })
+    await act(harness, subscribed, 'fail-invoice', { manual: true })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
-    await act('fail-invoice', subscription)
+    await act(harness, subscribed, 'fail-invoice')
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
       status: 'suspended',
       statusReason: 'payment_failed',
     })
-    await act('renew', subscription)
+    await act(harness, subscribed, 'renew')
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
-    await act('fail-invoice', subscription)
-    await act('fail-invoice', subscription)
+    await act(harness, subscribed, 'fail-invoice')
+    await act(harness, subscribed, 'fail-invoice')
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
     await eventually(() =>
@@ -145,12 +119,14 @@ describe('a subscription', () => {
   })
 
   test('booked to end, and that undone, stays; ended, it expires', async () => {
-    const { vendor, subscription, licenceId } = await givenSubscribed()
-    await act('cancel', subscription, { when: 'period_end' })
-    await act('cancel', subscription, { when: 'undo' })
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId } = subscribed
+    await act(harness, subscribed, 'cancel', { when: 'period_end' })
+    await act(harness, subscribed, 'cancel', { when: 'undo' })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
-    await act('cancel', subscription, { when: 'now' })
+    await act(harness, subscribed, 'cancel', { when: 'now' })
     await handled(harness)
     expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'expired' })
     await eventually(() =>
@@ -158,21 +134,11 @@ describe('a subscription', () => {
     )
   })
 
-  test('that ends after the customer went over to another leaves the licence alone', async () => {
-    const former = await givenSubscribed()
-    const later = await givenSubscribed('cust-1001', former.vendor)
-    expect(later.licenceId).toBe(former.licenceId)
-    await act('cancel', former.subscription, { when: 'now' })
-    await handled(harness)
-    expect(await licenceOf(harness, former.vendor, former.licenceId)).toMatchObject({ status: 'active' })
-    await act('cancel', later.subscription, { when: 'now' })
-    await handled(harness)
-    expect(await licenceOf(harness, former.vendor, former.licenceId)).toMatchObject({ status: 'expired' })
-  })
-
   test('refunded for its latest cycle is revoked; for an earlier one it is reported and keeps its licence', async () => {
-    const { vendor, subscription, licenceId, charge } = await givenSubscribed()
-    await act('renew', subscription)
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId, charge } = subscribed
+    await act(harness, subscribed, 'renew')
     await handled(harness)
     await harness.simulator.control('refund', { charge })
     await handled(harness)
@@ -194,5 +160,91 @@ describe('a subscription', () => {
     expect(await statusOf(harness, vendor, session.id)).toBe('open')
     await harness.simulator.control('pay', { session: checkoutRefOf(session) })
     await eventually(async () => expect(await statusOf(harness, vendor, session.id)).toBe('provisioned'))
+  })
+
+  test('that is paid three days after its period’s end is never interrupted', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId } = subscribed
+    const before = Number((await licenceOf(harness, vendor, licenceId)).expiresOn!.seconds)
+    await act(harness, subscribed, 'renew', { paid_after_seconds: 3 * 86_400 })
+    await handled(harness)
+    const renewal = (await paymentsOf(harness, vendor)).at(0)!
+    const paidAt = Number(renewal.occurredAt!.seconds)
+    // The licence stood until then, though its period was over.
+    expect(paidAt).toBeGreaterThan(before - subscriptionGraceMs / 1000)
+    expect(paidAt).toBeLessThan(before)
+    const after = Number((await licenceOf(harness, vendor, licenceId)).expiresOn!.seconds)
+    expect(after - before).toBeGreaterThan(27 * 86_400)
+    expect(sentTypes(harness, vendor)).toEqual(['licence.created', 'payment.succeeded'])
+  })
+
+  test('whose price changes moves the licence to the new price’s plan; a refund of the proration changes no licence', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const better = await anotherPlan(harness, vendor, {
+      amount: 9800n,
+      mode: 'subscription',
+      currency: 'jpy',
+    })
+    // The processor learns the better price from a checkout.
+    await givenSubscribed(harness, better, 'somebody-else')
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId } = subscribed
+    await act(harness, subscribed, 'change-price', { price: better.priceId, proration: 'always_invoice' })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
+      status: 'active',
+      planId: better.planId,
+    })
+    await eventually(() => expect(sentTypes(harness, vendor)).toContain('licence.plan_changed'))
+    const own = (await paymentsOf(harness, vendor)).filter((payment) => payment.licenceId === licenceId)
+    expect(own).toHaveLength(2)
+    const proration = own.find((payment) => payment.amount !== 2980n)!
+    await harness.simulator.control('refund', { charge: proration.chargeRef })
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({
+      status: 'active',
+      planId: better.planId,
+    })
+    expect(await refundsOf(harness, vendor)).toMatchObject([{ lane: 'full_refund' }])
+  })
+
+  test('that is paid although its licence was revoked raises an alert', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId } = subscribed
+    const { accountId } = vendor
+    await harness.licensing.revokeLicence({ accountId, licenceId, actor: 'key_test' })
+    await act(harness, subscribed, 'renew')
+    await handled(harness)
+    await eventually(() => expect(alertsOf(harness, vendor)).toEqual(['renewal_without_licence']))
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 149', 'charge 149'])
+  })
+
+  test('that is paid after a chargeback raises an alert, also if the renewal is reported first', async () => {
+    const vendor = await harness.givenVendor(monthly)
+    const subscribed = await givenSubscribed(harness, vendor)
+    const { licenceId, charge } = subscribed
+    const types = ['charge.dispute.created', 'charge.dispute.funds_withdrawn']
+    const account = vendor.connectedAccount
+    await harness.simulator.control('delivery-rules', { action: 'drop', types, account })
+    await harness.simulator.control('dispute', { charge })
+    await act(harness, subscribed, 'renew')
+    await act(harness, subscribed, 'renew')
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'active' })
+    const [disputed] = (await eventsAt(harness, vendor)).filter((event) => types.includes(event.type))
+    await deliver(harness, vendor, disputed!)
+    await eventually(async () =>
+      expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' }),
+    )
+    const lost = 'renewal_without_licence'
+    await eventually(() => expect(alertsOf(harness, vendor)).toEqual([lost, lost]))
+    // Given back twice, it is lost once.
+    await harness.simulator.control('refund', { charge, force: true, created: Math.ceil(Date.now() / 1000) })
+    await handled(harness)
+    await harness.events.caughtUp()
+    expect(alertsOf(harness, vendor)).toEqual([lost, lost])
   })
 })
