@@ -17,6 +17,8 @@ const written: Record<SetName, string> = {
     'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated changed activation_freed',
   importResult: 'created existing failed',
   searchMatch: 'id key legacy_key activation_id charge_ref session_id sale_id host external_ref',
+  purchaseEffect:
+    'paid renewed payment_failed inquiry_opened inquiry_closed partially_refunded refunded charged_back canceled order_corrected',
   processor: 'stripe',
   priceMode: 'payment subscription',
   checkoutStatus: 'open provisioned provision_failed expired canceled',

@@ -56,11 +56,33 @@ export const closedSets = {
     'external_ref',
   ],
 
+  // What billing reports to licensing about a purchase: a checkout session or a sale event.
+  purchaseEffect: [
+    // Its first payment, which provisions a licence. It comes before all other effects of the purchase.
+    'paid',
+    // Another invoice of its subscription was paid.
+    'renewed',
+    // Payments of its subscription failed as often as is tolerated.
+    'payment_failed',
+    'inquiry_opened',
+    'inquiry_closed',
+    // Part of the payment of the current period was refunded.
+    'partially_refunded',
+    // All of the payment of the current period was refunded.
+    'refunded',
+    'charged_back',
+    // Its subscription has ended.
+    'canceled',
+    // Nothing new happened: the time of its first charge was corrected.
+    'order_corrected',
+  ],
+
   // Billing.
   processor: ['stripe'],
   priceMode: ['payment', 'subscription'],
   checkoutStatus: ['open', 'provisioned', 'provision_failed', 'expired', 'canceled'],
   saleStatus: ['provisioned', 'provision_failed'],
+  // Whether a row of the refunds is a refund that completes the amount of its charge, another refund, or a chargeback.
   refundLane: ['full_refund', 'partial_refund', 'chargeback'],
   refundStatus: ['pending', 'succeeded', 'failed', 'canceled'],
   disputeStatus: ['open', 'won', 'lost', 'closed'],
@@ -97,6 +119,7 @@ export type LicenceVerb = Member<'licenceVerb'>
 export type HistoryType = Member<'historyType'>
 export type SearchMatch = Member<'searchMatch'>
 export type ImportOutcome = Member<'importResult'>
+export type PurchaseEffectKind = Member<'purchaseEffect'>
 export type PriceMode = Member<'priceMode'>
 export type CheckoutStatus = Member<'checkoutStatus'>
 export type SaleStatus = Member<'saleStatus'>

@@ -1,28 +1,53 @@
--- Lock order, everywhere: checkout_sessions or sale_events by id, spend_caps by account, cap_periods, fee_periods.
+-- The word `merchant` names the account at the payment processor that takes the money: the processor's name and the
+-- connected account, `stripe:acct_…`. Columns such as `payment_ref`, `charge_ref` and `invoice_ref` hold ids of the
+-- processor. They are unique only within a merchant, so they are always looked up together with it.
 --
--- `merchant` is who took the money at the processor: the processor's name and the connected account, `stripe:acct_…`.
--- `payment_ref`, `charge_ref`, `invoice_ref` and the like are the processor's ids; they mean something only together
--- with their merchant, and are never looked up without it.
+-- Lock order: processor_events, the advisory locks of merchants in order of their names, purchases by purchase_ref,
+-- checkout_sessions or sale_events by id, spend_caps by account_id, cap_periods, fee_periods.
+
+-- Connected accounts
 
 create table processor_connections (
   account_id text collate "C" not null,
   merchant text collate "C" not null,
-  -- The one that checkouts go to; former ones still tell of refunds of what was sold through them.
+  -- Checkouts use the current connection. Earlier ones are kept for refunds of what was sold through them.
   current boolean not null,
   connected_at timestamptz(3) not null default now(),
-  -- The vendor withdrew the platform's access at the processor.
+  -- When the vendor withdrew the platform's access at the processor.
   disconnected_at timestamptz(3),
+  -- Whether the account may connect it again; false after another account proved that it owns the merchant.
+  proven boolean not null default true,
+  released_at timestamptz(3),
   primary key (account_id, merchant)
 );
 create unique index processor_connections_current on processor_connections (account_id) where current;
 create index processor_connections_merchant on processor_connections (merchant);
+-- A merchant is connected to one account at a time.
+create unique index processor_connections_holder on processor_connections (merchant)
+  where current and disconnected_at is null;
 
--- How far the processor's own list of events has been compared with ours.
+-- A vendor on its way through the processor's consent page.
+create table processor_authorizations (
+  -- SHA-256 of the state. A stored hash cannot be used to confirm anything.
+  state_hash bytea primary key,
+  account_id text collate "C" not null,
+  expires_at timestamptz(3) not null,
+  -- Set when the state was used: the browser that returned with it, and the merchant that it may confirm.
+  browser_hash bytea,
+  merchant text collate "C",
+  confirmation_hash bytea unique
+);
+create index processor_authorizations_of on processor_authorizations (account_id, expires_at);
+create index processor_authorizations_ended on processor_authorizations (expires_at);
+
+-- Until when the processor's own list of events has been compared with `processor_events`.
 create table reconciliations (
   merchant text collate "C" primary key,
   reconciled_to timestamptz(3) not null,
   next_at timestamptz(3) not null default now()
 );
+
+-- Sales
 
 create table prices (
   plan_id text collate "C" primary key,
@@ -42,7 +67,7 @@ create table checkout_sessions (
   application_id text collate "C" not null,
   plan_id text collate "C" not null,
   external_ref text collate "C" not null,
-  -- What was asked, and on what terms: changes of the price or the fee do not reach an open session.
+  -- Price and fee when the session was created. Later changes do not affect an open session.
   price_id text collate "C" not null,
   mode text not null check (mode in ('payment', 'subscription')),
   period_months integer,
@@ -56,10 +81,11 @@ create table checkout_sessions (
   licence_id text collate "C",
   provisioned_at timestamptz,
   failure_reason text,
-  -- What the processor says. States only move up: none, unpaid, expired, failed, paid.
+  -- The processor's state of the checkout.
   merchant text collate "C" not null,
   checkout_ref text collate "C",
   url text not null default '',
+  -- 0 none, 1 unpaid, 2 expired, 3 failed, 4 paid. It only increases.
   payment_state smallint not null default 0,
   paid_amount bigint,
   paid_currency text collate "C",
@@ -67,18 +93,12 @@ create table checkout_sessions (
   payment_ref text collate "C",
   invoice_ref text collate "C",
   subscription_ref text collate "C",
-  -- End of the subscription's first period.
-  period_end timestamptz(3),
-  -- What has been drawn from the subscription's story so far.
-  suspended_streak text,
-  subscription_ended boolean not null default false,
   created_at timestamptz(3) not null default now()
 );
 create index checkout_sessions_ref on checkout_sessions (merchant, checkout_ref) where checkout_ref is not null;
-create index checkout_sessions_payment on checkout_sessions (merchant, payment_ref) where payment_ref is not null;
-create index checkout_sessions_licence on checkout_sessions (licence_id) where licence_id is not null;
-create index checkout_sessions_subscription on checkout_sessions (merchant, subscription_ref)
-  where subscription_ref is not null;
+create index checkout_sessions_newest on checkout_sessions (application_id, id, created_at);
+create index checkout_sessions_by_status on checkout_sessions (application_id, status, id);
+create index checkout_sessions_by_customer on checkout_sessions (application_id, external_ref, id);
 
 create table sale_events (
   id text collate "C" primary key,
@@ -96,11 +116,156 @@ create table sale_events (
   status text not null check (status in ('provisioned', 'provision_failed')),
   licence_id text collate "C",
   provisioned_at timestamptz,
+  -- Why the sale could not be provisioned; null if it could.
+  failure_reason text,
+  failed_at timestamptz(3),
   created_at timestamptz(3) not null default now(),
   constraint sale_events_sale unique (application_id, sale_id)
 );
+create index sale_events_newest on sale_events (application_id, id, occurred_at);
+create index sale_events_by_status on sale_events (application_id, status, id);
 
-create index sale_events_licence on sale_events (licence_id) where licence_id is not null;
+-- From a processor event to the licence: see src/purchases/README.md.
+
+-- The inbox: an event is stored before it is acknowledged, and its body is deleted when it has been handled.
+create table processor_events (
+  position bigint generated always as identity primary key,
+  processor text not null,
+  event_id text collate "C" not null,
+  merchant text collate "C" not null,
+  type text not null,
+  -- The exact bytes. They contain customers' data.
+  body bytea,
+  received_at timestamptz(3) not null default now(),
+  due_at timestamptz(3) not null default now(),
+  attempts integer not null default 0,
+  last_error text,
+  -- Not tried again until an operator or a restart asks for it.
+  parked boolean not null default false,
+  handled_at timestamptz(3),
+  constraint processor_events_once unique (processor, event_id)
+);
+create index processor_events_due on processor_events (merchant, position) where handled_at is null and not parked;
+create index processor_events_parked on processor_events (merchant) where parked;
+create index processor_events_handled on processor_events (handled_at) where handled_at is not null;
+
+-- What the processor reported. Only `session_id` is updated, when it becomes known which purchase the fact belongs to.
+create table facts (
+  position bigint generated always as identity primary key,
+  merchant text collate "C" not null,
+  -- The event's id, or a key made of what the processor answered.
+  source_key text collate "C" not null,
+  session_id text collate "C",
+  -- The processor's ids in the fact. If none of them belongs to a known purchase, the fact waits for one that does.
+  refs text[] not null,
+  body jsonb not null,
+  recorded_at timestamptz(3) not null default clock_timestamp(),
+  constraint facts_once unique (merchant, source_key)
+);
+create index facts_of_session on facts (session_id, position) where session_id is not null;
+-- Read far more often than written, and with fastupdate each read would scan the pending list.
+create index facts_waiting on facts using gin (refs) with (fastupdate = off) where session_id is null;
+create index facts_waiting_since on facts (recorded_at) where session_id is null;
+
+-- The processor's ids that are known to belong to a purchase.
+create table purchase_links (
+  merchant text collate "C" not null,
+  ref text collate "C" not null,
+  session_id text collate "C" not null,
+  primary key (merchant, ref)
+);
+
+-- The work to do for each purchase: a checkout session (cs_…) or a sale event (sale_…).
+create table purchases (
+  purchase_ref text collate "C" primary key,
+  account_id text collate "C" not null,
+  -- When to decide what follows from the facts; null if nothing happened since the last decision.
+  decide_at timestamptz(3),
+  -- When to send the waiting effects to licensing; null if none is waiting.
+  send_at timestamptz(3),
+  -- Failures in a row of either step.
+  attempts integer not null default 0,
+  -- The time of the first charge, as it was last sent to licensing.
+  ordered_at timestamptz(3)
+);
+create index purchases_to_decide on purchases (account_id, decide_at) where decide_at is not null;
+create index purchases_to_send on purchases (account_id, send_at) where send_at is not null;
+
+-- What is sent to licensing: once each, and in this order within a purchase.
+create table purchase_effects (
+  position bigint generated always as identity primary key,
+  purchase_ref text collate "C" not null,
+  -- What the effect follows from, such as `refund:rfd_…`.
+  effect_key text collate "C" not null,
+  account_id text collate "C" not null,
+  application_id text collate "C" not null,
+  -- Null if no licence changes and only the vendor is notified.
+  kind text check (kind in ('paid', 'renewed', 'payment_failed', 'inquiry_opened', 'inquiry_closed',
+    'partially_refunded', 'refunded', 'charged_back', 'canceled', 'order_corrected')),
+  cause text collate "C" not null,
+  at timestamptz(3) not null,
+  ordered_at timestamptz(3) not null,
+  plan_id text collate "C",
+  external_ref text collate "C",
+  ends_at timestamptz(3),
+  -- The refund or chargeback that the vendor is notified of when the effect has been applied.
+  refund_id text collate "C",
+  state text not null default 'waiting' check (state in ('waiting', 'refused', 'done')),
+  decided_at timestamptz(3) not null default now(),
+  done_at timestamptz(3),
+  constraint purchase_effects_once unique (purchase_ref, effect_key)
+);
+create index purchase_effects_waiting on purchase_effects (purchase_ref, position) where state <> 'done';
+create index purchase_effects_unsent on purchase_effects (application_id, external_ref)
+  where kind = 'paid' and state = 'waiting';
+
+-- Questions to the processor about what its events did not say.
+create table processor_questions (
+  purchase_ref text collate "C" not null,
+  -- `events`: whether the processor lists events that have not arrived.
+  kind text not null check (kind in ('charge', 'invoice', 'subscription', 'records', 'events')),
+  ref text collate "C" not null,
+  account_id text collate "C" not null,
+  merchant text collate "C" not null,
+  -- Null when the question has been answered.
+  next_at timestamptz(3),
+  attempts integer not null default 0,
+  -- Whether the processor has such an object.
+  found boolean,
+  answered_at timestamptz(3),
+  primary key (purchase_ref, kind, ref)
+);
+create index processor_questions_due on processor_questions (account_id, next_at) where next_at is not null;
+
+-- An alert is not repeated until its cause is gone.
+create table open_alerts (
+  account_id text collate "C" not null,
+  kind text not null,
+  opened_at timestamptz(3) not null default now(),
+  primary key (account_id, kind)
+);
+
+-- Payments and refunds
+
+-- The least id with a prefix at a time, as `idOf` of packages/database makes it. An id starts with the time at which its
+-- row was inserted, so lists of a period read a range of ids. The few rows whose id does not match their own time are in
+-- the indexes `…_ahead` (inserted before their time) and `…_late` (inserted more than an hour after it).
+create function least_id(prefix text, at timestamptz, plus_ms bigint) returns text
+language plpgsql immutable strict parallel safe as $$
+declare
+  ms bigint := greatest(0, floor(extract(epoch from at) * 1000)::bigint + plus_ms);
+  digits text := '';
+begin
+  for i in 1..10 loop
+    digits := substr('0123456789abcdefghjkmnpqrstvwxyz', 1 + (ms & 31)::int, 1) || digits;
+    ms := ms >> 5;
+  end loop;
+  return prefix || '_' || digits || 'e008000000000000';
+end
+$$;
+
+create index sale_events_ahead on sale_events (application_id, id) where id < least_id('sale', occurred_at, -300000);
+create index sale_events_late on sale_events (application_id, id) where id >= least_id('sale', occurred_at, 3600000);
 
 create table payments (
   id text collate "C" primary key,
@@ -121,118 +286,24 @@ create table payments (
   merchant text collate "C",
   payment_ref text collate "C",
   charge_ref text collate "C",
-  -- The charge's own time, once it is known.
+  -- The charge's own time, when it is known.
   charged_at timestamptz(3),
-  -- none: there is no charge; pending: not looked up yet; absent: the processor does not tell.
-  charge_state text not null check (charge_state in ('none', 'pending', 'known', 'absent')),
-  -- End of the period that an invoice paid for, and whether the licence follows it.
-  period_end timestamptz(3),
-  renewed boolean not null default false
+  -- none: there is no charge; pending: not known yet; absent: the processor has no such charge or does not answer.
+  charge_state text not null check (charge_state in ('none', 'pending', 'known', 'absent'))
 );
 create index payments_newest on payments (application_id, id);
 create index payments_by_session on payments (session_id) where session_id is not null;
-create index payments_by_ref on payments (merchant, payment_ref) where payment_ref is not null;
+create index payments_by_time on payments (application_id, (coalesce(charged_at, paid_at)));
+create index payments_by_licence on payments (licence_id, id) where licence_id is not null;
+-- The reference that lists and events show.
+create index payments_by_charge on payments (application_id, (coalesce(charge_ref, payment_ref, id)));
+create index payments_ahead on payments (application_id, id)
+  where id < least_id('pay', coalesce(charged_at, paid_at), -300000);
+create index payments_late on payments (application_id, id)
+  where id >= least_id('pay', coalesce(charged_at, paid_at), 3600000);
 
--- What the processor has told, each fact under its own key and merged so that order and repetition do not matter.
-create table charge_facts (
-  merchant text collate "C" not null,
-  charge_ref text collate "C" not null,
-  payment_ref text collate "C",
-  amount bigint,
-  currency text collate "C",
-  charged_at timestamptz(3),
-  -- Cumulative, as the processor counts it.
-  refunded bigint not null default 0,
-  primary key (merchant, charge_ref)
-);
-create index charge_facts_payment on charge_facts (merchant, payment_ref);
-
-create table refund_facts (
-  merchant text collate "C" not null,
-  refund_ref text collate "C" not null,
-  -- The charge's id where the charge was made without a payment.
-  payment_ref text collate "C" not null,
-  charge_ref text collate "C",
-  amount bigint not null,
-  currency text collate "C" not null,
-  created_at timestamptz(3) not null,
-  -- As the processor last had it; only moves on.
-  status text not null check (status in ('pending', 'succeeded', 'failed', 'canceled')),
-  -- Whether it ever succeeded; failing later does not take that back. When, as far as an event told it.
-  succeeded boolean not null,
-  succeeded_at timestamptz(3),
-  failed_at timestamptz(3),
-  -- Inferred from the charge's total, until the refund itself is told.
-  derived boolean not null default false,
-  -- Part of what had been inferred before it was told: it counts for nothing itself.
-  covered boolean not null default false,
-  -- When to act on it: at once if the processor's own records confirm that nothing earlier is missing, else when
-  -- nothing more has come of the payment for a moment.
-  ripe_at timestamptz(3) not null,
-  primary key (merchant, refund_ref)
-);
-create index refund_facts_payment on refund_facts (merchant, payment_ref);
-
-create table dispute_facts (
-  merchant text collate "C" not null,
-  dispute_ref text collate "C" not null,
-  payment_ref text collate "C" not null,
-  charge_ref text collate "C",
-  amount bigint not null,
-  currency text collate "C" not null,
-  opened_at timestamptz(3) not null,
-  status text not null check (status in ('open', 'won', 'lost', 'closed')),
-  -- The stages that it has passed, and when, as far as an event told it.
-  opening_told boolean not null,
-  inquiry boolean not null,
-  inquiry_closed boolean not null,
-  inquiry_closed_at timestamptz(3),
-  chargeback boolean not null,
-  chargeback_at timestamptz(3),
-  ripe_at timestamptz(3) not null,
-  -- What has been drawn from it; a chargeback is in `refunds`.
-  suspended boolean not null default false,
-  resumed boolean not null default false,
-  primary key (merchant, dispute_ref)
-);
-create index dispute_facts_payment on dispute_facts (merchant, payment_ref);
-
-create table invoice_facts (
-  merchant text collate "C" not null,
-  invoice_ref text collate "C" not null,
-  subscription_ref text collate "C" not null,
-  -- The subscription's first, which its checkout pays.
-  first boolean not null,
-  amount bigint not null,
-  currency text collate "C" not null,
-  period_end timestamptz(3),
-  paid_at timestamptz(3) not null,
-  -- What paid it, once that is known.
-  payment_ref text collate "C",
-  primary key (merchant, invoice_ref)
-);
-create index invoice_facts_subscription on invoice_facts (merchant, subscription_ref);
-create index invoice_facts_payment on invoice_facts (merchant, payment_ref) where payment_ref is not null;
-
-create table invoice_failures (
-  merchant text collate "C" not null,
-  invoice_ref text collate "C" not null,
-  attempt integer not null,
-  subscription_ref text collate "C" not null,
-  failed_at timestamptz(3) not null,
-  primary key (merchant, invoice_ref, attempt)
-);
-create index invoice_failures_subscription on invoice_failures (merchant, subscription_ref);
-
-create table subscription_ends (
-  merchant text collate "C" not null,
-  subscription_ref text collate "C" not null,
-  ended_at timestamptz(3) not null,
-  ripe_at timestamptz(3) not null,
-  primary key (merchant, subscription_ref)
-);
-
--- Refunds and chargebacks of our payments, as the vendor lists them.
+-- Refunds and chargebacks, as the vendor lists them. `lane` says which of the two it is, and whether a refund completes
+-- the amount of the charge.
 create table refunds (
   id text collate "C" primary key,
   account_id text collate "C" not null,
@@ -246,29 +317,34 @@ create table refunds (
   lane text not null check (lane in ('full_refund', 'partial_refund', 'chargeback')),
   status text not null,
   occurred_at timestamptz(3) not null,
-  -- Whether the licence and the vendor have been told.
+  -- Whether its effect was applied and the vendor was notified.
   processed boolean not null default false,
   alerted boolean not null default false,
   constraint refunds_ref unique (payment_id, ref)
 );
 create index refunds_newest on refunds (application_id, id);
-create index refunds_by_payment on refunds (payment_id);
-create index refunds_by_ref on refunds (merchant, ref);
+create index refunds_by_time on refunds (application_id, occurred_at);
+create index refunds_ahead on refunds (application_id, id) where id < least_id('rfd', occurred_at, -300000);
+create index refunds_late on refunds (application_id, id) where id >= least_id('rfd', occurred_at, 3600000);
 
--- The ledger: rows are added and never changed. `fee_periods` is its projection.
+-- Fees
+
+-- The ledger: rows are added and never changed. `fee_periods` is the sum of its rows by period.
 create table fee_entries (
   id text collate "C" primary key,
   account_id text collate "C" not null,
   application_id text collate "C" not null,
   payment_id text collate "C" not null references payments (id),
   kind text not null check (kind in ('charge', 'credit', 'reversal')),
+  -- The refund that a credit or a reversal follows from; empty for the charge.
+  cause text collate "C" not null default '',
   amount_minor bigint not null check (case kind when 'credit' then amount_minor < 0 else amount_minor > 0 end),
   currency text collate "C" not null,
   -- UTC month of the charge.
   period text collate "C" not null check (period ~ '^[0-9]{4}-[0-9]{2}$'),
   occurred_at timestamptz(3) not null,
   booked_at timestamptz(3) not null default now(),
-  constraint fee_entries_once unique (payment_id, kind)
+  constraint fee_entries_once unique (payment_id, kind, cause)
 );
 create index fee_entries_newest on fee_entries (account_id, id);
 create index fee_entries_by_application on fee_entries (account_id, application_id, id);
@@ -300,42 +376,120 @@ create table spend_caps (
 create table cap_periods (
   account_id text collate "C" not null,
   period text collate "C" not null,
-  -- Set once: the event goes out once in a period.
+  -- Written once, so that the event is sent once a period.
   reached_at timestamptz(3) not null default now(),
   paused boolean not null,
   primary key (account_id, period)
 );
 
--- Application fees to be given back at the processor, after the credit is committed.
+-- Application fees to refund at the processor, after their credit was committed.
 create table fee_refunds (
-  -- No foreign key: it would lock the entry, which needs the right to update the ledger.
+  -- No foreign key: it would lock the entry, and locking needs the right to update the ledger.
   fee_entry_id text collate "C" primary key,
   payment_id text collate "C" not null references payments (id),
   amount_minor bigint not null check (amount_minor > 0),
   attempts integer not null default 0,
   next_at timestamptz(3) not null default now(),
+  -- When the credit was reversed, so that the fee is owed again.
+  canceled_at timestamptz(3),
   done_at timestamptz(3)
 );
 create index fee_refunds_due on fee_refunds (next_at) where done_at is null;
 
--- The processor's events: stored before they are acknowledged, kept until they are handled.
-create table processor_events (
-  position bigint generated always as identity primary key,
-  processor text not null,
-  event_id text collate "C" not null,
-  merchant text collate "C" not null,
-  type text not null,
-  -- The exact bytes; dropped once handled, for they hold customers' data.
-  body bytea,
-  received_at timestamptz(3) not null default now(),
-  attempts integer not null default 0,
-  next_at timestamptz(3) not null default now(),
-  -- What it tells is stored, whether or not everything has been drawn from it.
-  recorded boolean not null default false,
-  last_error text,
-  parked boolean not null default false,
-  handled_at timestamptz(3),
-  constraint processor_events_once unique (processor, event_id)
+-- Money by UTC day and currency. Triggers add a row to `payment_day_changes` in the transaction of each change, and a
+-- background loop adds them up in one statement, so that a reader of both tables counts each change once.
+
+create table payment_days (
+  application_id text collate "C" not null,
+  account_id text collate "C" not null,
+  day date not null,
+  currency text collate "C" not null,
+  count bigint not null,
+  gross_minor bigint not null,
+  refunded_minor bigint not null,
+  fee_minor bigint not null,
+  primary key (application_id, day, currency)
 );
-create index processor_events_due on processor_events (next_at) where handled_at is null;
-create index processor_events_new on processor_events (merchant) where handled_at is null and not recorded;
+
+create table payment_day_changes (
+  application_id text collate "C" not null,
+  account_id text collate "C" not null,
+  day date not null,
+  currency text collate "C" not null,
+  count bigint not null default 0,
+  gross_minor bigint not null default 0,
+  refunded_minor bigint not null default 0,
+  fee_minor bigint not null default 0
+);
+create index payment_day_changes_of on payment_day_changes (application_id);
+
+create function payment_day(p payments) returns date language sql immutable
+return (coalesce(p.charged_at, p.paid_at) at time zone 'UTC')::date;
+
+-- A refund counts only while its status is succeeded. A chargeback counts from its opening, however it ends.
+create function refunded_minor(r refunds) returns bigint language sql immutable
+return case when r.lane = 'chargeback' or r.status = 'succeeded' then r.amount else 0 end;
+
+-- New payments and fees are noted by one statement for all rows of an insert: a third of the cost of a row trigger.
+create function note_payments() returns trigger language plpgsql as $$
+begin
+  insert into payment_day_changes (application_id, account_id, day, currency, count, gross_minor)
+  select application_id, account_id, (coalesce(charged_at, paid_at) at time zone 'UTC')::date, currency, count(*),
+    sum(amount)
+  from added group by 1, 2, 3, 4;
+  return null;
+end
+$$;
+
+create function note_fees() returns trigger language plpgsql as $$
+begin
+  insert into payment_day_changes (application_id, account_id, day, currency, fee_minor)
+  select p.application_id, p.account_id, payment_day(p), f.currency, sum(f.amount_minor)
+  from added f join payments p on p.id = f.payment_id group by 1, 2, 3, 4;
+  return null;
+end
+$$;
+
+-- When the time of a payment becomes known, its fees move to the new day with it.
+create function note_changed_payment() returns trigger language plpgsql as $$
+declare
+  fees bigint;
+begin
+  select coalesce(sum(amount_minor), 0) into fees from fee_entries where payment_id = old.id;
+  insert into payment_day_changes (application_id, account_id, day, currency, count, gross_minor, fee_minor)
+  values
+    (old.application_id, old.account_id, payment_day(old), old.currency, -1, -old.amount, -fees),
+    (new.application_id, new.account_id, payment_day(new), new.currency, 1, new.amount, fees);
+  return null;
+end
+$$;
+
+create function note_refund() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'UPDATE' and refunded_minor(old) <> 0 then
+    insert into payment_day_changes (application_id, account_id, day, currency, refunded_minor)
+    values (old.application_id, old.account_id, (old.occurred_at at time zone 'UTC')::date, old.currency,
+      -refunded_minor(old));
+  end if;
+  if refunded_minor(new) <> 0 then
+    insert into payment_day_changes (application_id, account_id, day, currency, refunded_minor)
+    values (new.application_id, new.account_id, (new.occurred_at at time zone 'UTC')::date, new.currency,
+      refunded_minor(new));
+  end if;
+  return null;
+end
+$$;
+
+create trigger note_payment after insert on payments referencing new table as added
+  for each statement execute function note_payments();
+create trigger note_changed_payment after update on payments for each row
+  when ((new.amount, new.currency, new.charged_at, new.paid_at)
+    is distinct from (old.amount, old.currency, old.charged_at, old.paid_at))
+  execute function note_changed_payment();
+create trigger note_refund after insert on refunds for each row execute function note_refund();
+create trigger note_changed_refund after update on refunds for each row
+  when ((new.amount, new.currency, new.lane, new.status, new.occurred_at)
+    is distinct from (old.amount, old.currency, old.lane, old.status, old.occurred_at))
+  execute function note_refund();
+create trigger note_fee after insert on fee_entries referencing new table as added
+  for each statement execute function note_fees();

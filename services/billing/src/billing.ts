@@ -8,12 +8,11 @@ import type { Logger } from '@licensing/process/log'
 import { quotaService } from '@licensing/quotas/quota-service'
 import type { BillingDependencies } from './dependencies.ts'
 import { startFeeRefunds } from './fees/fee-refunds.ts'
-import { startFulfilment } from './fulfilment/fulfilment.ts'
-import type { Fulfilment } from './fulfilment/fulfilment.ts'
-import { startAddingUp } from './payment-days/add-up.ts'
-import { billingOperationsService } from './processor-events/operations-service.ts'
-import { startReconciliation } from './processor-events/reconcile.ts'
-import { startResumedSales } from './sale-events/resume-sales.ts'
+import { startReconciliation } from './inbox/missed-events.ts'
+import { billingOperationsService } from './inbox/operations-service.ts'
+import { startAddingUp } from './payment-days/payment-days.ts'
+import { startStages } from './purchases/stages.ts'
+import type { Stages } from './purchases/stages.ts'
 import { billingService } from './service.ts'
 
 export interface BillingOptions {
@@ -26,7 +25,7 @@ export interface BillingOptions {
   processorClaim: BillingDependencies['processorClaim']
   failuresBeforeSuspend: number
   subscriptionGraceMs: number
-  /** Pause between two comparisons with the processor's list of events; none is made when absent. */
+  /** Pause between two comparisons with the processor's list of events; if absent, there is none. */
   reconcileIntervalMs?: number
   streamReplicas: number
   streamBytes?: number
@@ -38,7 +37,7 @@ export interface Billing {
   stop(): Promise<void>
 }
 
-/** Everything of billing but its connections and the server of its RPCs. Its database is migrated. */
+/** Starts all of billing except its connections and its gRPC server. The database is migrated. */
 export function startBilling(options: BillingOptions): Billing {
   const { sql, nats, log, streamReplicas } = options
   const relay = startRelay({
@@ -49,7 +48,7 @@ export function startBilling(options: BillingOptions): Billing {
     streamBytes: options.streamBytes,
     log,
   })
-  let fulfilment: Fulfilment | undefined
+  let stages: Stages | undefined
   const deps: BillingDependencies = {
     sql,
     change: createChange(sql, () => relay.wake()),
@@ -60,10 +59,10 @@ export function startBilling(options: BillingOptions): Billing {
     failuresBeforeSuspend: options.failuresBeforeSuspend,
     subscriptionGraceMs: options.subscriptionGraceMs,
     log,
-    wake: (stage) => fulfilment?.wake(stage),
+    wake: (stage) => stages?.wake(stage),
   }
-  fulfilment = startFulfilment(deps)
-  const rounds = [startFeeRefunds(deps), startResumedSales(deps), startAddingUp(deps), startPurge(deps)]
+  stages = startStages(deps)
+  const rounds = [startFeeRefunds(deps), startAddingUp(deps), startPurge(deps)]
   if (options.reconcileIntervalMs) rounds.push(startReconciliation(deps, options.reconcileIntervalMs))
   return {
     deps,
@@ -74,7 +73,7 @@ export function startBilling(options: BillingOptions): Billing {
     ],
     async stop() {
       await Promise.all(rounds.map((each) => each.stop()))
-      await fulfilment.stop()
+      await stages.stop()
       await relay.stop()
     },
   }

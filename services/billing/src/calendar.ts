@@ -1,7 +1,7 @@
 /** The last instant that a timestamp of the contracts can hold. */
 export const lastDate = new Date(Date.UTC(9999, 11, 31, 23, 59, 59, 999))
 
-/** The same time of day this many calendar months later, in UTC; on the last day of a month that is too short. */
+/** The same time of day after this many calendar months, in UTC. In a shorter month it is the last day. */
 export function addMonths(from: Date, months: number): Date {
   const to = new Date(from)
   to.setUTCDate(1)

@@ -1,7 +1,11 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
-import { processorClaims } from './connections/processor-claim.ts'
-import type { StripeSettings } from './stripe/client.ts'
+import type { StripeSettings } from './processor/stripe/client.ts'
+
+/** `authorize`: the vendor proves the account on the processor's consent page. `direct`: the vendor names any account. */
+const processorClaims = ['authorize', 'direct'] as const
+
+export type ProcessorClaim = (typeof processorClaims)[number]
 
 export const billingConfig = z.object({
   ...serviceConfig,
@@ -48,7 +52,7 @@ export const billingConfig = z.object({
 
 export type BillingConfig = z.output<typeof billingConfig>
 
-/** What the Stripe adapter takes of it. An endpoint's secret is never empty. */
+/** The settings of the Stripe adapter. Empty webhook secrets are left out. */
 export function stripeSettings(config: BillingConfig): StripeSettings {
   const secrets = (config.STRIPE_WEBHOOK_SECRET ?? '').split(',').map((secret) => secret.trim())
   return {

@@ -4,11 +4,11 @@ import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
 import type { PurchaseService } from '@licensing/proto/purchases'
-import type { ProcessorClaim } from './connections/processor-claim.ts'
-import type { PaymentProcessor } from './processors/processor.ts'
+import type { ProcessorClaim } from './config.ts'
+import type { PaymentProcessor } from './processor/processor.ts'
 
-/** From event to effect, in one direction. */
-export type Stage = 'record' | 'decide' | 'carry out' | 'ask'
+/** The stages from an event to its effect: purchases/README.md describes them. */
+export type Stage = 'record' | 'decide' | 'ask' | 'send'
 
 /** What the handlers need. */
 export interface BillingDependencies {
@@ -19,11 +19,11 @@ export interface BillingDependencies {
   processorClaim: ProcessorClaim
   catalog: Pick<ServiceClient<typeof CatalogService>, 'getAccount' | 'getPlanCopy' | 'listApplications'>
   purchases: Pick<ServiceClient<typeof PurchaseService>, 'applyPurchaseEffects'>
-  /** Failed payments of a subscription in a row that suspend its licence. */
+  /** How many failed payments of a subscription in a row suspend its licence. */
   failuresBeforeSuspend: number
-  /** How long after its period's end a subscription that is not cancelled still stands. */
+  /** How long after the end of its period a subscription that is not canceled remains valid. */
   subscriptionGraceMs: number
   log: Logger
-  /** There may be something to do. */
+  /** Runs a stage now: there may be work for it. */
   wake: (stage: Stage) => void
 }

@@ -13,7 +13,7 @@ import { PurchaseService } from '@licensing/proto/purchases'
 import { startBilling } from './billing.ts'
 import { billingConfig, stripeSettings } from './config.ts'
 import { billingMigrations } from './migrations.ts'
-import { stripeProcessor } from './stripe/stripe-processor.ts'
+import { stripeProcessor } from './processor/stripe/stripe-processor.ts'
 
 await runProcess(
   'billing',

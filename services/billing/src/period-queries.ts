@@ -1,17 +1,39 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { Sql, Statement } from '@licensing/database/connect'
-import type { IdPrefix } from '@licensing/database/ids'
 import { idOf } from '@licensing/database/ids'
-import type { Period } from './period.ts'
+import type { IdPrefix } from '@licensing/database/ids'
 
-// As the indexes of migration 0009 have them.
+/** A period by which a list is filtered. A side that is absent is open. */
+export interface Period {
+  /** Inclusive. */
+  since: Date | undefined
+  /** Exclusive. */
+  until: Date | undefined
+}
+
+export function requestedPeriod({
+  since,
+  until,
+}: {
+  since?: Timestamp | undefined
+  until?: Timestamp | undefined
+}): Period {
+  return { since: since && timestampDate(since), until: until && timestampDate(until) }
+}
+
+// The same values as in the indexes `…_ahead` and `…_late`.
 const aheadMs = -5 * 60_000
 const lateMs = 60 * 60_000
 
-/** That a row's time is in a period. */
+/** Condition: the row's time is in the period. */
 const inPeriod = (sql: Sql, time: Statement, { since, until }: Period) => sql`
   ${since ? sql`and ${time} >= ${since}` : sql``} ${until ? sql`and ${time} < ${until}` : sql``}`
 
-/** That a row was made in a period: its id begins with its `created_at`, but for what clocks differ by. */
+/**
+ * Condition: the row was inserted in the period. Its id starts with its `created_at`, except for differences between
+ * clocks.
+ */
 export function createdIn(sql: Sql, prefix: IdPrefix, { since, until }: Period): Statement {
   const from = since && idAt(prefix, since, aheadMs)
   const to = until && idAt(prefix, until, -aheadMs)
@@ -20,11 +42,11 @@ export function createdIn(sql: Sql, prefix: IdPrefix, { since, until }: Period):
 }
 
 /**
- * A list, in order of id, of what happened in a period. Nearly all of it was recorded within the hour after it
- * happened, and so has ids of that time; the rest has indexes of its own.
+ * A list of what happened in a period, in order of id. Nearly all rows were inserted within an hour after they
+ * happened, so their ids are in a known range. The others are in the indexes `…_ahead` and `…_late`.
  *
  * @param columns a row's id, and the time when it happened
- * @param select the list's statement, with a further condition
+ * @param select the statement of the list, with a further condition
  */
 export function happenedIn<Listed extends object>(
   sql: Sql,
@@ -39,7 +61,7 @@ export function happenedIn<Listed extends object>(
   const to = until && idAt(prefix, until, lateMs)
   const within = inPeriod(sql, time, { since, until })
   const usual = sql`${within} ${from ? sql`and ${id} >= ${from}` : sql``} ${to ? sql`and ${id} < ${to}` : sql``}`
-  // The literals are the indexes' own: a parameter would hide that they fit.
+  // Literals as in the indexes: with parameters PostgreSQL would not use them.
   const leastId = (plusMs: number) =>
     sql`least_id(${sql.unsafe(`'${prefix}'`)}, ${time}, ${sql.unsafe(String(plusMs))})`
   const ahead = from && sql`${within} and ${id} < ${from} and ${id} < ${leastId(aheadMs)}`

@@ -1,6 +1,6 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 
-/** Rows as one parameter of a statement, however many they are; each value has the type of the table's column. */
+/** Passes any number of rows as one parameter of a statement. Each value gets the type of the table's column. */
 export function rowsOf(sql: Sql, table: string, rows: readonly object[]): Statement {
   const text = JSON.stringify(rows, (_, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,
@@ -9,9 +9,9 @@ export function rowsOf(sql: Sql, table: string, rows: readonly object[]): Statem
 }
 
 /**
- * Adds rows, if there are any. Columns that they do not name keep their defaults.
+ * Inserts rows, if there are any. Columns that the rows do not have get their defaults.
  *
- * @param onConflict what to do with rows that are there already; without it they are an error
+ * @param onConflict what to do with rows that exist; without it they are an error
  */
 export async function insertRows(
   sql: Sql,

@@ -7,28 +7,25 @@ import {
   RecordSaleEventResponseSchema,
 } from '@licensing/proto/billing'
 import { createCheckoutSession } from './checkout-sessions/create-checkout-session.ts'
-import { getCheckoutSession } from './checkout-sessions/get-checkout-session.ts'
-import { listCheckoutSessions } from './checkout-sessions/list-checkout-sessions.ts'
 import { replayCheckoutSession } from './checkout-sessions/replay-checkout-session.ts'
-import { beginAuthorization } from './connections/begin-authorization.ts'
-import { confirmAuthorization } from './connections/confirm-authorization.ts'
-import { receiveAuthorization } from './connections/receive-authorization.ts'
-import { connectProcessor } from './connections/connect-processor.ts'
-import { getProcessor } from './connections/get-processor.ts'
+import { getCheckoutSession, listCheckoutSessions } from './checkout-sessions/sessions.ts'
+import {
+  beginAuthorization,
+  confirmAuthorization,
+  receiveAuthorization,
+} from './connected-accounts/authorize-account.ts'
+import { connectProcessor, getProcessor } from './connected-accounts/connect-account.ts'
 import type { BillingDependencies } from './dependencies.ts'
-import { getSpendCap } from './fees/get-spend-cap.ts'
 import { listFees } from './fees/list-fees.ts'
-import { setSpendCap } from './fees/set-spend-cap.ts'
-import { getPaymentDays } from './payment-days/get-payment-days.ts'
-import { receiveProcessorEvent } from './processor-events/receive-processor-event.ts'
+import { getSpendCap, setSpendCap } from './fees/spend-cap.ts'
+import { receiveProcessorEvent } from './inbox/receive-event.ts'
+import { getPaymentDays } from './payment-days/payment-days.ts'
+import { findLicencesOfSale } from './payments/find-licences-of-sale.ts'
 import { listPayments } from './payments/list-payments.ts'
-import { deletePrice } from './prices/delete-price.ts'
-import { getPrice } from './prices/get-price.ts'
-import { setPrice } from './prices/set-price.ts'
+import { deletePrice, getPrice, setPrice } from './prices/prices.ts'
 import { listRefunds } from './refunds/list-refunds.ts'
 import { listSaleEvents } from './sale-events/list-sale-events.ts'
 import { recordSaleEvent } from './sale-events/record-sale-event.ts'
-import { findLicencesOfSale } from './search/find-licences-of-sale.ts'
 
 /** Every RPC of the service. */
 export function billingService(deps: BillingDependencies) {

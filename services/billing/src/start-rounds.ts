@@ -4,7 +4,7 @@ import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 
 /**
- * Background work of this service: its failures are logged under a name.
+ * Starts a background loop that logs failures under its name.
  *
  * @param idleMs longest pause between rounds that find nothing; `everyMs` if absent
  */

@@ -27,8 +27,8 @@ import { rootKeyService } from './root-keys/service.ts'
 import { publishedKeys } from './root-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './products/signing-keys.ts'
 import { startUpkeep } from './products/upkeep.ts'
-import { purchaseService } from './purchases/service.ts'
-import { takeOver } from './purchases/take-over.ts'
+import { purchaseService } from './purchases/apply-purchase-effects.ts'
+import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService } from './service.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
 
@@ -87,7 +87,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     snapshots,
     tokens,
     callHome: callHomeRecorder(sql, change),
-    takeOver: (licenceId) => takeOver(change, [licenceId], { now: now(), busy: 'wait' }),
+    takeOver: (licenceId) => replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
     now,
   }
 

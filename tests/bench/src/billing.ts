@@ -1,11 +1,11 @@
 import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
-import { insertEvent } from '../../../services/billing/src/fulfilment/record-queries.ts'
-import { isUsed } from '../../../services/billing/src/stripe/events.ts'
+import { insertEvent } from '../../../services/billing/src/inbox/inbox-queries.ts'
+import { isUsed } from '../../../services/billing/src/processor/stripe/events.ts'
+import { scaled } from './bench-scale.ts'
 import { givenMixedLoad, givenPaidCheckouts } from './paid-checkouts.ts'
 import type { ProcessorEvent } from './paid-checkouts.ts'
-import { scaled } from './bench-scale.ts'
 import { beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
@@ -73,8 +73,8 @@ async function workedOff(sql: Database, events: ProcessorEvent[]): Promise<numbe
       // Not how many: looking must cost next to nothing.
       const [row] = await sql<{ waiting: boolean }[]>`
         select exists (select from processor_events where handled_at is null and not parked)
-          or exists (select from fulfilments where carry_at is not null)
-          or exists (select from fulfilments where due_at < clock_timestamp() + interval '1 hour')
+          or exists (select from purchases where send_at is not null)
+          or exists (select from purchases where decide_at < clock_timestamp() + interval '1 hour'')
           or exists (select from processor_questions where next_at < clock_timestamp() + interval '1 hour') as waiting`
       if (row!.waiting) throw new Error(`of ${events.length} events or their purchases some wait`)
     },

@@ -35,7 +35,7 @@ export type Processor = Message<"billing.v1.Processor"> & {
   connectedAt?: Timestamp | undefined;
 
   /**
-   * Whether money moves.
+   * Whether real money moves.
    *
    * @generated from field: bool livemode = 5;
    */
@@ -154,14 +154,14 @@ export type ReceiveProcessorAuthorizationRequest = Message<"billing.v1.ReceivePr
   state: string;
 
   /**
-   * Absent where the processor sent none.
+   * Absent if the processor sent no code.
    *
    * @generated from field: optional string code = 3;
    */
   code?: string | undefined;
 
   /**
-   * A secret that the browser alone has from here on.
+   * A secret that only this browser has.
    *
    * @generated from field: string browser = 4;
    */
@@ -195,7 +195,7 @@ export type ReceivedProcessorAuthorization = Message<"billing.v1.ReceivedProcess
   connectedAccount: string;
 
   /**
-   * What the confirmation names, once.
+   * The confirmation that ReceiveProcessorAuthorization returned; it can be used once.
    *
    * @generated from field: string confirmation = 4;
    */
@@ -280,7 +280,7 @@ export type ReceiveProcessorEventRequest = Message<"billing.v1.ReceiveProcessorE
   body: Uint8Array;
 
   /**
-   * Absent where the event came without one.
+   * Absent if the event has no signature.
    *
    * @generated from field: optional string signature = 3;
    */
@@ -779,7 +779,7 @@ export type RecordSaleEventResponse = Message<"billing.v1.RecordSaleEventRespons
   saleEvent?: SaleEvent | undefined;
 
   /**
-   * True the first time this sale_id was seen.
+   * Whether this is the first request with this sale_id.
    *
    * @generated from field: bool created = 2;
    */
@@ -960,7 +960,7 @@ export const FindLicencesOfSaleRequestSchema: GenMessage<FindLicencesOfSaleReque
   messageDesc(file_billing_v1_billing, 26);
 
 /**
- * The newest of each kind of match.
+ * The newest licences of each kind of match.
  *
  * @generated from message billing.v1.FindLicencesOfSaleResponse
  */
@@ -1041,7 +1041,7 @@ export const GetPaymentDaysRequestSchema: GenMessage<GetPaymentDaysRequest> = /*
  */
 export type GetPaymentDaysResponse = Message<"billing.v1.GetPaymentDaysResponse"> & {
   /**
-   * In order of day and currency; where nothing happened there is none.
+   * In order of day and currency. Days without payments, refunds and fees are left out.
    *
    * @generated from field: repeated billing.v1.PaymentDay days = 1;
    */
@@ -1082,14 +1082,14 @@ export type PaymentDay = Message<"billing.v1.PaymentDay"> & {
   grossMinor: bigint;
 
   /**
-   * Refunds and chargebacks of the day, whenever their payments were.
+   * Refunds and chargebacks of the day. Their payments may be of other days.
    *
    * @generated from field: int64 refunded_minor = 5;
    */
   refundedMinor: bigint;
 
   /**
-   * Fees of the day's payments, less what has been credited of them.
+   * Fees of the day's payments, without those that were credited.
    *
    * @generated from field: int64 fee_minor = 6;
    */
@@ -1285,7 +1285,7 @@ export type Refund = Message<"billing.v1.Refund"> & {
   lane: string;
 
   /**
-   * A member of refundStatus or, in the lane chargeback, of disputeStatus.
+   * A member of the closed set refundStatus; of disputeStatus if the lane is chargeback.
    *
    * @generated from field: string status = 7;
    */
@@ -1601,7 +1601,7 @@ export const BillingService: GenService<{
     output: typeof ProcessorSchema;
   },
   /**
-   * The first of three steps in which a vendor proves an account at the processor: what to open in a browser.
+   * The first of three steps in which a vendor proves that an account at the processor is its own. Returns a page to open.
    *
    * @generated from rpc billing.v1.BillingService.BeginProcessorAuthorization
    */
@@ -1611,7 +1611,7 @@ export const BillingService: GenService<{
     output: typeof ProcessorAuthorizationSchema;
   },
   /**
-   * The browser came back from the processor. Uses up the state.
+   * The browser returned from the processor. The state can be used once.
    *
    * @generated from rpc billing.v1.BillingService.ReceiveProcessorAuthorization
    */
@@ -1621,7 +1621,7 @@ export const BillingService: GenService<{
     output: typeof ReceivedProcessorAuthorizationSchema;
   },
   /**
-   * The person clicked: connects the account.
+   * The person confirmed: connects the account.
    *
    * @generated from rpc billing.v1.BillingService.ConfirmProcessorAuthorization
    */
@@ -1631,7 +1631,7 @@ export const BillingService: GenService<{
     output: typeof ConfirmedProcessorAuthorizationSchema;
   },
   /**
-   * Verifies, stores and answers; the work is done afterwards from the inbox.
+   * Verifies and stores the event, which is processed later.
    *
    * @generated from rpc billing.v1.BillingService.ReceiveProcessorEvent
    */
@@ -1713,7 +1713,7 @@ export const BillingService: GenService<{
     output: typeof ListSaleEventsResponseSchema;
   },
   /**
-   * For the gateway's search: the licences of a charge, a checkout session or a sale.
+   * For the search of the gateway: licences of a charge, a checkout session or a sale.
    *
    * @generated from rpc billing.v1.BillingService.FindLicencesOfSale
    */

@@ -77,7 +77,7 @@ export type ProcessorEvent = Message<"billing.v1.ProcessorEvent"> & {
   attempts: number;
 
   /**
-   * Not tried again by itself.
+   * Whether it is only tried again if an operator or a restart asks for it.
    *
    * @generated from field: bool parked = 6;
    */
@@ -218,7 +218,7 @@ export type CreateProcessorWebhookResponse = Message<"billing.v1.CreateProcessor
   id: string;
 
   /**
-   * Of the endpoint; the processor shows it here alone.
+   * The endpoint's secret. The processor returns it only here.
    *
    * @generated from field: string secret = 2;
    */
@@ -249,7 +249,7 @@ export const BillingOperationsService: GenService<{
     output: typeof ListProcessorEventsResponseSchema;
   },
   /**
-   * Reads an event again that was parked.
+   * Has a parked event read again.
    *
    * @generated from rpc billing.v1.BillingOperationsService.RetryProcessorEvent
    */
@@ -259,7 +259,7 @@ export const BillingOperationsService: GenService<{
     output: typeof RetryProcessorEventResponseSchema;
   },
   /**
-   * Drops an event: what it reports never has an effect.
+   * Drops an event: it never has an effect.
    *
    * @generated from rpc billing.v1.BillingOperationsService.DiscardProcessorEvent
    */

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/purchases.proto.
  */
 export const file_licensing_v1_purchases: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiTAobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QiwAgKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEg0KBWNhdXNlGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpvcmRlcmVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1CgZsYW5kZWQYCiABKAsyIy5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QuTGFuZGVkSAASNwoHcmVuZXdlZBgLIAEoCzIkLmxpY2Vuc2luZy52MS5QdXJjaGFzZUVmZmVjdC5SZW5ld2VkSAASRgoPcGF5bWVudHNfZmFpbGVkGAwgASgLMisubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0LlBheW1lbnRzRmFpbGVkSAASRAoOaW5xdWlyeV9vcGVuZWQYDSABKAsyKi5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QuSW5xdWlyeU9wZW5lZEgAEkQKDmlucXVpcnlfY2xvc2VkGA4gASgLMioubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0LklucXVpcnlDbG9zZWRIABJGCg9wYXJ0bHlfcmVmdW5kZWQYDyABKAsyKy5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QuUGFydGx5UmVmdW5kZWRIABI8CgpnaXZlbl9iYWNrGBAgASgLMiYubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0LkdpdmVuQmFja0gAEjsKCWNhbmNlbGxlZBgRIAEoCzImLmxpY2Vuc2luZy52MS5QdXJjaGFzZUVmZmVjdC5DYW5jZWxsZWRIABI7CglyZW9yZGVyZWQYEiABKAsyJi5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QuUmVvcmRlcmVkSAAaXAoGTGFuZGVkEg8KB3BsYW5faWQYASABKAkSFAoMZXh0ZXJuYWxfcmVmGAIgASgJEisKB2VuZHNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGlgKB1JlbmV3ZWQSKwoHZW5kc19hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoHcGxhbl9pZBgCIAEoCUgAiAEBQgoKCF9wbGFuX2lkGhAKDlBheW1lbnRzRmFpbGVkGg8KDUlucXVpcnlPcGVuZWQaDwoNSW5xdWlyeUNsb3NlZBoQCg5QYXJ0bHlSZWZ1bmRlZBohCglHaXZlbkJhY2sSFAoMY2hhcmdlZF9iYWNrGAEgASgIGgsKCUNhbmNlbGxlZBoLCglSZW9yZGVyZWRCBgoEa2luZCJTChxBcHBseVB1cmNoYXNlRWZmZWN0c1Jlc3BvbnNlEjMKB3Jlc3VsdHMYASADKAsyIi5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3RSZXN1bHQigQEKFFB1cmNoYXNlRWZmZWN0UmVzdWx0Ei4KB2FwcGxpZWQYASABKAsyGy5saWNlbnNpbmcudjEuQXBwbGllZEVmZmVjdEgAEi4KB3JlZnVzZWQYAiABKAsyGy5saWNlbnNpbmcudjEuUmVmdXNlZEVmZmVjdEgAQgkKB291dGNvbWUiSAoNQXBwbGllZEVmZmVjdBImCgdsaWNlbmNlGAEgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USDwoHY3JlYXRlZBgCIAEoCCItCg1SZWZ1c2VkRWZmZWN0EgwKBGNvZGUYASABKAkSDgoGZGV0YWlsGAIgASgJMoUBCg9QdXJjaGFzZVNlcnZpY2UScgoUQXBwbHlQdXJjaGFzZUVmZmVjdHMSKS5saWNlbnNpbmcudjEuQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0GioubGljZW5zaW5nLnYxLkFwcGx5UHVyY2hhc2VFZmZlY3RzUmVzcG9uc2UiA5ACAmIGcHJvdG8z", [file_google_protobuf_timestamp, file_licensing_v1_licensing]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiTAobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QiwgIKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEgwKBGtpbmQYBCABKAkSDQoFY2F1c2UYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm9yZGVyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKB3BsYW5faWQYCCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYCSABKAlIAYgBARIrCgdlbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIKCghfcGxhbl9pZEIPCg1fZXh0ZXJuYWxfcmVmIlMKHEFwcGx5UHVyY2hhc2VFZmZlY3RzUmVzcG9uc2USMwoHcmVzdWx0cxgBIAMoCzIiLmxpY2Vuc2luZy52MS5QdXJjaGFzZUVmZmVjdFJlc3VsdCKBAQoUUHVyY2hhc2VFZmZlY3RSZXN1bHQSLgoHYXBwbGllZBgBIAEoCzIbLmxpY2Vuc2luZy52MS5BcHBsaWVkRWZmZWN0SAASLgoHcmVmdXNlZBgCIAEoCzIbLmxpY2Vuc2luZy52MS5SZWZ1c2VkRWZmZWN0SABCCQoHb3V0Y29tZSJICg1BcHBsaWVkRWZmZWN0EiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIPCgdjcmVhdGVkGAIgASgIIi0KDVJlZnVzZWRFZmZlY3QSDAoEY29kZRgBIAEoCRIOCgZkZXRhaWwYAiABKAkyhQEKD1B1cmNoYXNlU2VydmljZRJyChRBcHBseVB1cmNoYXNlRWZmZWN0cxIpLmxpY2Vuc2luZy52MS5BcHBseVB1cmNoYXNlRWZmZWN0c1JlcXVlc3QaKi5saWNlbnNpbmcudjEuQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZSIDkAICYgZwcm90bzM", [file_google_protobuf_timestamp, file_licensing_v1_licensing]);
 
 /**
  * @generated from message licensing.v1.ApplyPurchaseEffectsRequest
@@ -52,106 +52,61 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
   applicationId: string;
 
   /**
-   * Id of the checkout session (cs_…), or `sale:` and the shop's id of the sale event. Of two purchases at the same time
-   * the greater one is the later.
+   * Id of the checkout session (cs_…), or `sale:` and the shop's id of the sale event. If two purchases have the same
+   * `ordered_at`, the one with the greater reference is the later one.
    *
    * @generated from field: string purchase_ref = 3;
    */
   purchaseRef: string;
 
   /**
-   * Business key of the invoice, charge, refund, dispute or subscription; goes into the licence's history.
+   * A member of the closed set purchaseEffect.
    *
-   * @generated from field: string cause = 4;
+   * @generated from field: string kind = 4;
+   */
+  kind: string;
+
+  /**
+   * Business key of the invoice, charge, refund, dispute or subscription. It is shown in the licence's history.
+   *
+   * @generated from field: string cause = 5;
    */
   cause: string;
 
   /**
    * When it happened, by the processor's clock.
    *
-   * @generated from field: google.protobuf.Timestamp at = 5;
+   * @generated from field: google.protobuf.Timestamp at = 6;
    */
   at?: Timestamp | undefined;
 
   /**
    * When the purchase's first charge was made, as far as it is known now; a later effect may correct it.
    *
-   * @generated from field: google.protobuf.Timestamp ordered_at = 6;
+   * @generated from field: google.protobuf.Timestamp ordered_at = 7;
    */
   orderedAt?: Timestamp | undefined;
 
   /**
-   * @generated from oneof licensing.v1.PurchaseEffect.kind
+   * With `paid`; with `renewed` if the subscription's price is mapped to a plan.
+   *
+   * @generated from field: optional string plan_id = 8;
    */
-  kind: {
-    /**
-     * It has been paid, and provisions a licence. Comes before all other effects of the purchase.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.Landed landed = 10;
-     */
-    value: PurchaseEffect_Landed;
-    case: "landed";
-  } | {
-    /**
-     * Another invoice of its subscription has been paid.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.Renewed renewed = 11;
-     */
-    value: PurchaseEffect_Renewed;
-    case: "renewed";
-  } | {
-    /**
-     * Its subscription's payments failed as often as is tolerated.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.PaymentsFailed payments_failed = 12;
-     */
-    value: PurchaseEffect_PaymentsFailed;
-    case: "paymentsFailed";
-  } | {
-    /**
-     * @generated from field: licensing.v1.PurchaseEffect.InquiryOpened inquiry_opened = 13;
-     */
-    value: PurchaseEffect_InquiryOpened;
-    case: "inquiryOpened";
-  } | {
-    /**
-     * @generated from field: licensing.v1.PurchaseEffect.InquiryClosed inquiry_closed = 14;
-     */
-    value: PurchaseEffect_InquiryClosed;
-    case: "inquiryClosed";
-  } | {
-    /**
-     * A part of the payment that it runs on was given back.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.PartlyRefunded partly_refunded = 15;
-     */
-    value: PurchaseEffect_PartlyRefunded;
-    case: "partlyRefunded";
-  } | {
-    /**
-     * All of the payment that it runs on was given back, or charged back.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.GivenBack given_back = 16;
-     */
-    value: PurchaseEffect_GivenBack;
-    case: "givenBack";
-  } | {
-    /**
-     * Its subscription has ended.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.Cancelled cancelled = 17;
-     */
-    value: PurchaseEffect_Cancelled;
-    case: "cancelled";
-  } | {
-    /**
-     * Only `ordered_at` is news.
-     *
-     * @generated from field: licensing.v1.PurchaseEffect.Reordered reordered = 18;
-     */
-    value: PurchaseEffect_Reordered;
-    case: "reordered";
-  } | { case: undefined; value?: undefined };
+  planId?: string | undefined;
+
+  /**
+   * With `paid`: the customer.
+   *
+   * @generated from field: optional string external_ref = 9;
+   */
+  externalRef?: string | undefined;
+
+  /**
+   * With `paid`: absent if the purchase never ends by time. Required with `renewed`.
+   *
+   * @generated from field: google.protobuf.Timestamp ends_at = 10;
+   */
+  endsAt?: Timestamp | undefined;
 };
 
 /**
@@ -160,154 +115,6 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
  */
 export const PurchaseEffectSchema: GenMessage<PurchaseEffect> = /*@__PURE__*/
   messageDesc(file_licensing_v1_purchases, 1);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.Landed
- */
-export type PurchaseEffect_Landed = Message<"licensing.v1.PurchaseEffect.Landed"> & {
-  /**
-   * @generated from field: string plan_id = 1;
-   */
-  planId: string;
-
-  /**
-   * @generated from field: string external_ref = 2;
-   */
-  externalRef: string;
-
-  /**
-   * Absent: the purchase never ends by time.
-   *
-   * @generated from field: google.protobuf.Timestamp ends_at = 3;
-   */
-  endsAt?: Timestamp | undefined;
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.Landed.
- * Use `create(PurchaseEffect_LandedSchema)` to create a new message.
- */
-export const PurchaseEffect_LandedSchema: GenMessage<PurchaseEffect_Landed> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 0);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.Renewed
- */
-export type PurchaseEffect_Renewed = Message<"licensing.v1.PurchaseEffect.Renewed"> & {
-  /**
-   * @generated from field: google.protobuf.Timestamp ends_at = 1;
-   */
-  endsAt?: Timestamp | undefined;
-
-  /**
-   * The plan of the price that the subscription renews at, where it is mapped to one.
-   *
-   * @generated from field: optional string plan_id = 2;
-   */
-  planId?: string | undefined;
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.Renewed.
- * Use `create(PurchaseEffect_RenewedSchema)` to create a new message.
- */
-export const PurchaseEffect_RenewedSchema: GenMessage<PurchaseEffect_Renewed> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 1);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.PaymentsFailed
- */
-export type PurchaseEffect_PaymentsFailed = Message<"licensing.v1.PurchaseEffect.PaymentsFailed"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.PaymentsFailed.
- * Use `create(PurchaseEffect_PaymentsFailedSchema)` to create a new message.
- */
-export const PurchaseEffect_PaymentsFailedSchema: GenMessage<PurchaseEffect_PaymentsFailed> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 2);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.InquiryOpened
- */
-export type PurchaseEffect_InquiryOpened = Message<"licensing.v1.PurchaseEffect.InquiryOpened"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.InquiryOpened.
- * Use `create(PurchaseEffect_InquiryOpenedSchema)` to create a new message.
- */
-export const PurchaseEffect_InquiryOpenedSchema: GenMessage<PurchaseEffect_InquiryOpened> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 3);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.InquiryClosed
- */
-export type PurchaseEffect_InquiryClosed = Message<"licensing.v1.PurchaseEffect.InquiryClosed"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.InquiryClosed.
- * Use `create(PurchaseEffect_InquiryClosedSchema)` to create a new message.
- */
-export const PurchaseEffect_InquiryClosedSchema: GenMessage<PurchaseEffect_InquiryClosed> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 4);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.PartlyRefunded
- */
-export type PurchaseEffect_PartlyRefunded = Message<"licensing.v1.PurchaseEffect.PartlyRefunded"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.PartlyRefunded.
- * Use `create(PurchaseEffect_PartlyRefundedSchema)` to create a new message.
- */
-export const PurchaseEffect_PartlyRefundedSchema: GenMessage<PurchaseEffect_PartlyRefunded> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 5);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.GivenBack
- */
-export type PurchaseEffect_GivenBack = Message<"licensing.v1.PurchaseEffect.GivenBack"> & {
-  /**
-   * @generated from field: bool charged_back = 1;
-   */
-  chargedBack: boolean;
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.GivenBack.
- * Use `create(PurchaseEffect_GivenBackSchema)` to create a new message.
- */
-export const PurchaseEffect_GivenBackSchema: GenMessage<PurchaseEffect_GivenBack> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 6);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.Cancelled
- */
-export type PurchaseEffect_Cancelled = Message<"licensing.v1.PurchaseEffect.Cancelled"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.Cancelled.
- * Use `create(PurchaseEffect_CancelledSchema)` to create a new message.
- */
-export const PurchaseEffect_CancelledSchema: GenMessage<PurchaseEffect_Cancelled> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 7);
-
-/**
- * @generated from message licensing.v1.PurchaseEffect.Reordered
- */
-export type PurchaseEffect_Reordered = Message<"licensing.v1.PurchaseEffect.Reordered"> & {
-};
-
-/**
- * Describes the message licensing.v1.PurchaseEffect.Reordered.
- * Use `create(PurchaseEffect_ReorderedSchema)` to create a new message.
- */
-export const PurchaseEffect_ReorderedSchema: GenMessage<PurchaseEffect_Reordered> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_purchases, 1, 8);
 
 /**
  * @generated from message licensing.v1.ApplyPurchaseEffectsResponse
@@ -360,14 +167,14 @@ export const PurchaseEffectResultSchema: GenMessage<PurchaseEffectResult> = /*@_
  */
 export type AppliedEffect = Message<"licensing.v1.AppliedEffect"> & {
   /**
-   * The licence as it stands after the effect.
+   * The licence after the effect.
    *
    * @generated from field: licensing.v1.Licence licence = 1;
    */
   licence?: Licence | undefined;
 
   /**
-   * Whether `landed` minted the licence; the same on every repetition.
+   * Whether `paid` created the licence; the same on every repetition.
    *
    * @generated from field: bool created = 2;
    */
@@ -406,14 +213,14 @@ export const RefusedEffectSchema: GenMessage<RefusedEffect> = /*@__PURE__*/
   messageDesc(file_licensing_v1_purchases, 5);
 
 /**
- * For billing: what happened to purchases, and what it does to the licences that rest on them.
+ * For billing: what happened to purchases, and what that does to the licences.
  *
  * @generated from service licensing.v1.PurchaseService
  */
 export const PurchaseService: GenService<{
   /**
-   * Applies effects in the order given, each once for its purchase, kind and cause: asked again it answers the same.
-   * Answers every effect by itself, in order; one that is refused stops only later ones of its own purchase.
+   * Applies effects in the order given, each once for its purchase, kind and cause: a repetition gets the same answer.
+   * Each effect has its own result. An effect that is refused stops only later effects of its own purchase.
    *
    * @generated from rpc licensing.v1.PurchaseService.ApplyPurchaseEffects
    */

@@ -9,7 +9,7 @@ export interface VendorAlert {
   text: string
 }
 
-/** Notifies people at the vendors; the notifier mails it. */
+/** Notifies people at the vendors: the notifier sends a mail and lists the alert. */
 export async function alertVendors(
   tx: Transaction,
   accountIds: string[],
@@ -20,7 +20,10 @@ export async function alertVendors(
   await append(tx, ...accountIds.map((accountId) => ({ accountId, applicationId, payload })))
 }
 
-/** Like `alertVendors`, once an account and kind until `closeAlerts`: an outage is one alert, however many things fail. */
+/**
+ * Like `alertVendors`, but only once for an account and kind until `closeAlerts`: an outage is one alert, however many
+ * things fail.
+ */
 export async function alertOnce(tx: Transaction, accountIds: string[], alert: VendorAlert): Promise<void> {
   await alertVendors(tx, await openAlerts(tx, accountIds, alert.kind), alert)
 }

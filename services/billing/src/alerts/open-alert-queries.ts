@@ -11,12 +11,12 @@ export async function openAlerts(sql: Sql, accountIds: string[], kind: AlertKind
   return rows.map((row) => row.account_id)
 }
 
-/** The cause is gone: what fails next is an alert again. */
+/** The cause is gone: the next failure is alerted again. */
 export async function closeAlerts(sql: Sql, accountIds: string[], kind: AlertKind): Promise<void> {
   await sql`delete from open_alerts where account_id = any(${accountIds}) and kind = ${kind}`
 }
 
-/** Alerts of parked events where none is parked any more. */
+/** Closes the alerts of accounts that have no parked event any more. */
 export async function closeParkedAlerts(sql: Sql): Promise<void> {
   await sql`
     delete from open_alerts a where kind = 'processor_event_parked' and not exists (

@@ -7,22 +7,22 @@ import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { findConnection } from '../connections/connection-queries.ts'
-import { checkReference } from '../check-reference.ts'
+import { checkReference } from '../checks.ts'
+import { findConnection } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
 import { feeOf, periodOf } from '../fees/fee.ts'
 import type { FeeTerms } from '../fees/fee.ts'
-import { linkCheckout } from '../fulfilment/record-facts.ts'
 import { findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
+import { linkCheckout } from '../purchases/record/record-facts.ts'
 import { cancelUnopened, findSession, insertSession, writeOpened } from './session-queries.ts'
 import type { NewSession } from './session-queries.ts'
-import { sessionMessage } from './session.ts'
+import { sessionMessage } from './sessions.ts'
 
 /**
- * The session is committed before the processor is asked, so that whatever the processor reports of it finds it; and its
- * id is the processor's idempotency key.
+ * The session is committed before the processor is called, so that events about it find it. Its id is the idempotency
+ * key of that call.
  */
 export async function createCheckoutSession(
   deps: BillingDependencies,
@@ -67,7 +67,7 @@ export async function createCheckoutSession(
   }
 }
 
-// Until the processor has given its address.
+// The recorded answer is unfinished until the processor has returned the URL.
 const answer = {
   schema: CheckoutSessionSchema,
   of: ({ id }: NewSession) => ({ id }),

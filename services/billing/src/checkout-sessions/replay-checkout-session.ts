@@ -5,13 +5,16 @@ import { forget } from '@licensing/changes/repeatable'
 import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, ReplayCheckoutSessionRequest } from '@licensing/proto/billing'
 import type { BillingDependencies } from '../dependencies.ts'
-import { replay } from '../fulfilment/carry-out.ts'
+import { replay } from '../purchases/send/send-effects.ts'
 import { isGivenBack } from '../refunds/refund-queries.ts'
 import { findSession, paymentStates } from './session-queries.ts'
 import type { SessionRow } from './session-queries.ts'
-import { sessionMessage, sessionNotFound } from './session.ts'
+import { sessionMessage, sessionNotFound } from './sessions.ts'
 
-/** Provisions a paid session once the cause is fixed; what fails again is answered, and reported to nobody else. */
+/**
+ * Provisions a paid session after the vendor removed the cause of its failure. Another failure is only answered: no
+ * event reports it.
+ */
 export async function replayCheckoutSession(
   deps: BillingDependencies,
   request: ReplayCheckoutSessionRequest,
@@ -19,7 +22,7 @@ export async function replayCheckoutSession(
 ): Promise<MessageInitShape<typeof CheckoutSessionSchema>> {
   const found = await findSession(deps.sql, request)
   if (!found) throw sessionNotFound(request.sessionId)
-  // An earlier call with the same idempotency key had begun to provision it.
+  // An earlier call with the same idempotency key has provisioned it.
   if (begun && found.status === 'provisioned') return sessionMessage(found)
   const nothing = nothingToReplay(found, await isGivenBack(deps.sql, found.id))
   if (nothing !== undefined) throw refusal(found, nothing)
@@ -53,7 +56,7 @@ function refusal(session: SessionRow, why: string): ServiceError {
   })
 }
 
-/** The cause's own code where it is about a state; else what is wrong is said in words. */
+/** An error about a state keeps its code. Any other becomes a conflict with its text. */
 function refused(error: unknown): unknown {
   if (error instanceof ServiceError && ![409, 500, 503].includes(errorCatalogue[error.code].http)) {
     return new ServiceError('conflict', `no licence can be issued: ${error.message}`, { cause: error })

@@ -1,7 +1,12 @@
 import type { Sql } from '@licensing/database/connect'
+import { rowsFor } from '@licensing/database/page'
+import type { PageRequest } from '@licensing/database/page'
 import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
+import { createdIn } from '../period-queries.ts'
+import type { Period } from '../period-queries.ts'
+import type { ListedSession } from './sessions.ts'
 
-/** What the processor says of a checkout; states only move up. */
+/** The processor's state of a checkout. It only increases. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
 
 export interface SessionRow {
@@ -80,7 +85,7 @@ export async function writeOpened(
   return row!
 }
 
-/** A checkout that could not be opened: nobody has its address. */
+/** Cancels a session whose checkout could not be opened: nobody knows its URL. */
 export async function cancelUnopened(sql: Sql, sessionId: string): Promise<void> {
   await sql`
     update checkout_sessions set status = 'canceled'
@@ -99,4 +104,30 @@ export async function findSession(
 
 export async function findSessionsById(sql: Sql, ids: string[]): Promise<SessionRow[]> {
   return sql<SessionRow[]>`select ${columns(sql)} from checkout_sessions where id = any(${ids})`
+}
+
+interface SessionFilter extends Period {
+  accountId: string
+  applicationId: string
+  status?: string | undefined
+  externalRef?: string | undefined
+}
+
+/** A page of checkout sessions, newest first. */
+export async function listSessionRows(
+  sql: Sql,
+  filter: SessionFilter,
+  page: PageRequest,
+): Promise<ListedSession[]> {
+  const { accountId, applicationId, status, externalRef } = filter
+  return sql<ListedSession[]>`
+    select id, url, status, plan_id, external_ref, amount, currency, fee_minor, created_at, licence_id,
+      failure_reason
+    from checkout_sessions
+    where application_id = ${applicationId} and account_id = ${accountId}
+      ${status === undefined ? sql`` : sql`and status = ${status}`}
+      ${externalRef === undefined ? sql`` : sql`and external_ref = ${externalRef}`}
+      ${createdIn(sql, 'cs', filter)}
+      ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+    order by id desc limit ${rowsFor(page.limit)}`
 }

@@ -6,8 +6,8 @@ export interface CapRow {
 }
 
 /**
- * The account's cap, locked: fee postings and changes of the cap come one after the other, so that one of them sees
- * the cap reached.
+ * Locks the account's cap. It serializes fee postings and changes of the cap, so that one of them finds the cap
+ * reached.
  */
 export async function lockCap(tx: Transaction, accountId: string): Promise<CapRow> {
   await tx`insert into spend_caps (account_id) values (${accountId}) on conflict do nothing`
@@ -29,7 +29,9 @@ export async function lockCaps(tx: Transaction, accountIds: string[]): Promise<M
   return new Map(rows.map((row) => [row.account_id, row]))
 }
 
-/** The account's cap, shared with other checkouts: it is neither changed nor reached before this transaction ends. */
+/**
+ * Locks the account's cap shared with other checkouts: until the transaction ends it is neither changed nor reached.
+ */
 export async function shareCap(tx: Transaction, accountId: string): Promise<CapRow> {
   await tx`insert into spend_caps (account_id) values (${accountId}) on conflict do nothing`
   const [row] = await tx<CapRow[]>`
@@ -62,7 +64,7 @@ export async function endPause(tx: Transaction, accountId: string): Promise<void
   await tx`update cap_periods set paused = false where account_id = ${accountId} and paused`
 }
 
-/** Whether checkouts that cost a fee are paused. A cap of nothing is reached in every period, from its first instant. */
+/** Whether checkouts that cost a fee are paused. A cap of zero is reached at the start of each period. */
 export async function isPaused(sql: Sql, accountId: string, period: string): Promise<boolean> {
   const [row] = await sql<{ paused: boolean }[]>`
     select exists (
@@ -73,7 +75,7 @@ export async function isPaused(sql: Sql, accountId: string, period: string): Pro
   return row!.paused
 }
 
-/** Accounts whose cap is nothing and that have not been sent it in this period. */
+/** Accounts with a cap of zero for which the event of this period was not sent. */
 export async function findZeroCapsUnreached(sql: Sql, period: string, most: number): Promise<string[]> {
   const rows = await sql<{ account_id: string }[]>`
     select account_id from spend_caps s where cap_minor = 0 and not exists (
@@ -100,7 +102,7 @@ export interface CapStanding extends CapRow {
   paused: boolean
 }
 
-/** Where no cap names a currency, the spending shown is that of the currency charged last. */
+/** If no cap sets a currency, the spending in the currency of the last charge is shown. */
 export async function findStanding(sql: Sql, accountId: string, period: string): Promise<CapStanding> {
   const [row] = await sql<CapStanding[]>`
     with cap as (

@@ -12,8 +12,8 @@ export async function insertFeeRefunds(sql: Sql, refunds: NewFeeRefund[]): Promi
 }
 
 /**
- * The credits of these payments were reversed: what has not been given back yet stays. If giving it back was attempted,
- * the row is not done before it is known whether an attempt took effect.
+ * The credits of these payments were reversed, so their fees are not refunded. If a refund was attempted before, the
+ * row stays open until it is known whether the attempt took effect.
  */
 export async function cancelFeeRefunds(sql: Sql, paymentIds: string[]): Promise<void> {
   if (paymentIds.length === 0) return
@@ -29,15 +29,15 @@ export interface DueFeeRefund {
   amount_minor: bigint
   attempts: number
   age_ms: number
-  /** How long ago it was canceled; null: it is owed. */
+  /** How long ago it was canceled; null if it is owed. */
   canceled_ms: number | null
   charge_ref: string | null
 }
 
-// Longer than a request to the processor takes. Where its answer was lost, a repetition is harmless.
+// Longer than a request to the processor takes. If an answer is lost, a repetition does no harm.
 const leaseSeconds = 20
 
-/** Takes the fee refund that is due longest, under a lease: where the taker dies, another takes it when that is over. */
+/** Leases the fee refund that has been due longest. If the process dies, another one leases it after `leaseSeconds`. */
 export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined> {
   const [refund] = await sql<DueFeeRefund[]>`
     update fee_refunds f
@@ -53,21 +53,21 @@ export async function claimFeeRefund(sql: Sql): Promise<DueFeeRefund | undefined
   return refund
 }
 
-/** Asked right before it is given back. */
+/** Checked right before the fee is refunded. */
 export async function isOwed(sql: Sql, feeEntryId: string): Promise<boolean> {
   const rows = await sql`
     select from fee_refunds where fee_entry_id = ${feeEntryId} and canceled_at is null and done_at is null`
   return rows.count > 0
 }
 
-/** It was given back. @returns false where it was canceled meanwhile */
+/** The fee was refunded. @returns false if it was canceled meanwhile */
 export async function finishFeeRefund(sql: Sql, feeEntryId: string): Promise<boolean> {
   const finished = await sql`
     update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId} and canceled_at is null`
   return finished.count > 0
 }
 
-/** There is nothing more to do about it, or nothing that can be done. */
+/** Ends a fee refund: nothing more can or must be done. */
 export async function closeFeeRefund(sql: Sql, feeEntryId: string): Promise<void> {
   await sql`update fee_refunds set done_at = now() where fee_entry_id = ${feeEntryId}`
 }

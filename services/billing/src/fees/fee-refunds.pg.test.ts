@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { billingMigrations } from '../migrations.ts'
 import { claimFeeRefund, finishFeeRefund, insertFeeRefunds } from './fee-refund-queries.ts'
 
-test('a fee refund whose taker died is taken again within half a minute, and by one at a time', async () => {
+test('a fee refund whose process died is leased again within half a minute, by one process at a time', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 3 })
   await migrate(sql, billingMigrations)

@@ -2,9 +2,9 @@ import { waitingForLocks } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
 import type { Loop } from '@licensing/process/loop'
 import type { BillingDependencies } from '../dependencies.ts'
-import { lockFulfilments } from '../fulfilment/effect-queries.ts'
-import { pauseAfter, timing } from '../fulfilment/timing.ts'
-import type { ChargedFee } from '../processors/processor.ts'
+import { lockPurchases } from '../purchases/send/effect-queries.ts'
+import { pauseAfter, timing } from '../purchases/timing.ts'
+import type { ChargedFee } from '../processor/processor.ts'
 import { startRounds } from '../start-rounds.ts'
 import {
   claimFeeRefund,
@@ -14,7 +14,7 @@ import {
   postponeFeeRefund,
 } from './fee-refund-queries.ts'
 import type { DueFeeRefund } from './fee-refund-queries.ts'
-import { givenBackCause } from './fee.ts'
+import { feeRefundCause } from './fee.ts'
 import { findChargeOfFee } from './ledger-queries.ts'
 import { postEntries } from './post-entries.ts'
 
@@ -22,8 +22,8 @@ const pollMs = 1_000
 const idleMs = 5_000
 
 /**
- * Gives credited fees back at the processor too. The refund that a credit follows from may fail meanwhile, which reverses
- * the credit: then nothing is given back any more, and an attempt that took effect all the same is recorded.
+ * Refunds credited fees at the processor. The refund that earned the credit may fail meanwhile, which reverses the
+ * credit: then the fee is not refunded, and an attempt that took effect anyway is recorded.
  */
 export function startFeeRefunds(deps: BillingDependencies): Loop {
   const giveNext = async () => {
@@ -45,7 +45,7 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
     }
     const fee = await processor.findFee(chargeRef)
     if (refund.canceled_ms !== null) return await watch(deps, refund, refund.canceled_ms, fee)
-    // With asynchronous capture it comes up to an hour after the charge.
+    // With asynchronous capture the processor adds it up to an hour after the charge.
     if (!fee) throw new Error(`charge ${chargeRef} has no application fee yet`)
     await giveBack(deps, refund, fee)
   } catch (error) {
@@ -58,7 +58,10 @@ async function attempt(deps: BillingDependencies, refund: DueFeeRefund): Promise
   }
 }
 
-/** An attempt whose answer was lost may have given it back: then nothing is left, or its refund is there. */
+/**
+ * If the answer of an earlier attempt was lost, the fee may be refunded already: then nothing is left, or the refund is
+ * listed.
+ */
 async function giveBack(
   { sql, processor }: BillingDependencies,
   { fee_entry_id: entry, amount_minor: amount }: DueFeeRefund,
@@ -71,7 +74,7 @@ async function giveBack(
   if (!(await finishFeeRefund(sql, entry))) await postponeFeeRefund(sql, entry, 0)
 }
 
-/** A request that was under way when the refund was canceled may take effect a while later. */
+/** A request that was running when the fee refund was canceled may still take effect. */
 async function watch(
   deps: BillingDependencies,
   refund: DueFeeRefund,
@@ -87,18 +90,18 @@ async function watch(
 }
 
 /**
- * The fee was given back for a refund that had failed: the ledger says so. If another refund has earned a credit since,
- * that one stands for it. The purchase is locked, because what is decided about it depends on the ledger.
+ * The fee was refunded although the refund that earned the credit failed: another credit is posted. If another refund
+ * has earned a credit since, this one replaces it. The purchase is locked, because its decisions depend on the ledger.
  */
 async function recordGivenBack(deps: BillingDependencies, refund: DueFeeRefund, at: Date): Promise<void> {
   const { fee_entry_id: entry, payment_id: paymentId, amount_minor: amount } = refund
   await deps.change(async (tx) => {
-    await lockFulfilments(tx, [refund.session_id])
+    await lockPurchases(tx, [refund.session_id])
     const charge = await findChargeOfFee(tx, paymentId)
     await closeFeeRefund(tx, entry)
     if (!charge || charge.standing_minor <= 0n) return
     const { standing_minor: _, ...owner } = charge
-    const credit = { kind: 'credit' as const, cause: givenBackCause(entry), amount_minor: -amount }
+    const credit = { kind: 'credit' as const, cause: feeRefundCause(entry), amount_minor: -amount }
     await postEntries(tx, [{ id: newId('fee'), payment_id: paymentId, ...owner, ...credit, occurred_at: at }])
   }, waitingForLocks)
   deps.log.warn({ fee: entry }, 'fee given back though its credit was reversed: credited again')

@@ -4,7 +4,7 @@ export interface FeeTerms {
   fixedMinor: bigint
 }
 
-/** Basis points of the amount, rounded half up, plus the fixed part. What costs nothing costs no fee. */
+/** Basis points of the amount, rounded half up, plus the fixed part. There is no fee on an amount of zero. */
 export function feeOf(amount: bigint, { bps, fixedMinor }: FeeTerms): bigint {
   return amount > 0n ? (amount * BigInt(bps) + 5_000n) / 10_000n + fixedMinor : 0n
 }
@@ -14,16 +14,16 @@ export function periodOf(at: Date): string {
   return at.toISOString().slice(0, 7)
 }
 
-/** Full refunds within this time of the charge, inclusive, earn the fee back. */
+/** The fee is credited if the whole amount is refunded within this time of the charge, inclusive. */
 export const creditWindowMs = 7 * 24 * 60 * 60 * 1000
 
-const givenBack = 'given back:'
+const feeRefund = 'given back:'
 
-/** The cause of a credit for a fee that was given back at the processor after its credit had been reversed. */
-export function givenBackCause(feeEntryId: string): string {
-  return `${givenBack}${feeEntryId}`
+/** The cause of a credit for a fee that was refunded at the processor although its credit had been reversed. */
+export function feeRefundCause(feeEntryId: string): string {
+  return `${feeRefund}${feeEntryId}`
 }
 
-export function isGivenBackCause(cause: string): boolean {
-  return cause.startsWith(givenBack)
+export function isFeeRefundCause(cause: string): boolean {
+  return cause.startsWith(feeRefund)
 }

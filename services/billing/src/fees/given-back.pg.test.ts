@@ -169,7 +169,7 @@ async function attemptsSince(vendor: Vendor): Promise<boolean> {
   return row!.due === 0
 }
 
-test('a fee refund whose answer was lost is not made again, and the credit stands', async () => {
+test('a fee refund whose answer was lost is not repeated, and the credit remains', async () => {
   const vendor = await harness.givenVendor()
   const { charge } = await givenSold(harness, vendor)
   way.step = { method: 'POST', when: 'after' }

@@ -10,7 +10,7 @@ export interface NewFeeEntry {
   application_id: string
   payment_id: string
   kind: FeeKind
-  /** The refund that it follows from; empty for the charge. */
+  /** The refund that the entry follows from; empty for the charge. */
   cause: string
   amount_minor: bigint
   currency: string
@@ -22,7 +22,7 @@ export async function insertFeeEntries(sql: Sql, entries: NewFeeEntry[]): Promis
   await insertRows(sql, 'fee_entries', entries)
 }
 
-/** @returns what is spent in each of the entries' periods now */
+/** @returns the new sums of the entries' periods */
 export async function addToPeriods(sql: Sql, entries: NewFeeEntry[]): Promise<PeriodSpent[]> {
   return sql<PeriodSpent[]>`
     insert into fee_periods as p (account_id, period, currency, spent_minor)
@@ -33,7 +33,7 @@ export async function addToPeriods(sql: Sql, entries: NewFeeEntry[]): Promise<Pe
     returning account_id, period, currency, spent_minor`
 }
 
-/** What is spent of a period. */
+/** The sum of a period's entries. */
 export interface PeriodSpent {
   account_id: string
   period: string
@@ -68,7 +68,7 @@ export async function listFeeRows(
     order by f.id desc limit ${rowsFor(page.limit)}`
 }
 
-/** The application whose charge was the latest of a period. */
+/** The application of the latest charge in a period. */
 export async function latestChargedApplication(
   sql: Sql,
   accountId: string,
@@ -85,7 +85,7 @@ export interface ChargeOfFee extends Pick<
   NewFeeEntry,
   'account_id' | 'application_id' | 'currency' | 'period'
 > {
-  /** What credits and reversals have left of it. */
+  /** The sum of the charge, its credits and its reversals. */
   standing_minor: bigint
 }
 

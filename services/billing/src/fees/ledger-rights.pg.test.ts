@@ -51,7 +51,6 @@ test('the role that billing runs as can add to the ledger, and has no right to c
     merchant: 'stripe:acct_1',
     payment_ref: null,
     charge_state: 'none',
-    period_end: null,
   })
   const entry = {
     ...owner,

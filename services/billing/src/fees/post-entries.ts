@@ -14,8 +14,9 @@ export interface Reached {
 }
 
 /**
- * Adds entries to the ledger and to their periods; where they bring a period to its cap, it is reached. The caps of the
- * accounts are locked in the order of their ids. Comes last in its transaction: others of the accounts wait for it.
+ * Adds entries to the ledger and to the sums of their periods, and pauses periods that reach their cap. It locks the
+ * caps of the accounts in the order of their ids. It comes last in a transaction, because others of the accounts wait
+ * for it.
  */
 export async function postEntries(tx: Transaction, entries: NewFeeEntry[]): Promise<void> {
   if (entries.length === 0) return
@@ -28,7 +29,7 @@ export async function postEntries(tx: Transaction, entries: NewFeeEntry[]): Prom
   await reachCaps(tx, crossings(caps, spent, entries))
 }
 
-/** The entry by which each period came to its cap, among those added in this order. */
+/** Finds the entry by which each period reached its cap, among these entries in their order. */
 export function crossings(
   caps: ReadonlyMap<string, CapRow>,
   spent: PeriodSpent[],
@@ -61,7 +62,7 @@ export function crossings(
   })
 }
 
-/** The caps hold from now on; each is reported once in a period, however often it is reached. */
+/** Pauses the periods. The event of a period is sent once, however often its cap is reached. */
 export async function reachCaps(tx: Transaction, reached: Reached[]): Promise<void> {
   if (reached.length === 0) return
   const first = await pausePeriods(tx, reached)

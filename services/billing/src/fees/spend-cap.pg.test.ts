@@ -3,10 +3,10 @@ import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
-import type { Vendor } from '../testing/vendor.ts'
 import { feesOf, givenSold, handled, openCheckout, pay, statusOf } from '../testing/shop.ts'
+import type { Vendor } from '../testing/vendor.ts'
 import { periodOf } from './fee.ts'
-import { reachZeroCaps } from './reach-zero-caps.ts'
+import { reachZeroCaps } from './spend-cap.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -59,7 +59,7 @@ describe('the spend cap', () => {
     )
   })
 
-  test('is lifted by raising it above what is spent or removing it, and not reported a second time', async () => {
+  test('stops pausing when it is raised above what is spent or removed, and is not reported again', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
     await givenSold(harness, vendor)
@@ -73,7 +73,7 @@ describe('the spend cap', () => {
     expect(reached(vendor)).toHaveLength(1)
   })
 
-  test('is not lifted by a credit', async () => {
+  test('keeps checkouts paused after a credit', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 245n)
     const { charge } = await givenSold(harness, vendor)
@@ -83,7 +83,7 @@ describe('the spend cap', () => {
     await expect(openCheckout(harness, vendor)).rejects.toMatchObject({ code: 'spend_cap_reached' })
   })
 
-  test('set to or below what is spent holds at once, for the application charged last', async () => {
+  test('at or below what is spent pauses checkouts at once, for the application charged last', async () => {
     const vendor = await harness.givenVendor()
     await givenSold(harness, vendor)
     expect(await cap(vendor, 200n)).toMatchObject({ paused: true, spentMinor: 245n })
@@ -95,7 +95,7 @@ describe('the spend cap', () => {
     expect(event!.applicationId).toBe(vendor.applicationId)
   })
 
-  test('of nothing holds from the start, for the oldest application', async () => {
+  test('of zero pauses checkouts from the start, for the oldest application', async () => {
     const vendor = await harness.givenVendor()
     const account = harness.catalog.accounts.get(vendor.accountId)!
     account.applicationIds.push('app_7zzzzzzzzzzzzzzzzzzzzzzzzz')
@@ -109,7 +109,7 @@ describe('the spend cap', () => {
     expect(event!.applicationId).toBe(vendor.applicationId)
   })
 
-  test('of nothing holds over the turn of a month, and each month is reported once', async () => {
+  test('of zero remains reached when the month changes, and each month is reported once', async () => {
     const vendor = await harness.givenVendor()
     await cap(vendor, 0n)
     await handled(harness)

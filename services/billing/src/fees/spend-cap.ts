@@ -1,8 +1,105 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { Sql } from '@licensing/database/connect'
-import type { SpendCapSchema } from '@licensing/proto/billing'
-import { findStanding } from './cap-queries.ts'
+import type { Transaction, Sql } from '@licensing/database/connect'
+import { invalid } from '@licensing/grpc/errors'
+import type { GetSpendCapRequest, SpendCapSchema, SetSpendCapRequest } from '@licensing/proto/billing'
+import { checkMoney } from '../checks.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import {
+  endPause,
+  findSpent,
+  isPaused,
+  lockCap,
+  writeCap,
+  findZeroCapsUnreached,
+  findStanding,
+} from './cap-queries.ts'
+import type { CapRow } from './cap-queries.ts'
+import { periodOf } from './fee.ts'
+import { latestChargedApplication } from './ledger-queries.ts'
+import { reachCaps } from './post-entries.ts'
+
+export async function getSpendCap(
+  { sql }: BillingDependencies,
+  { accountId }: GetSpendCapRequest,
+): Promise<MessageInitShape<typeof SpendCapSchema>> {
+  return spendCapMessage(sql, accountId, periodOf(new Date()))
+}
+
+export async function setSpendCap(
+  deps: BillingDependencies,
+  request: SetSpendCapRequest,
+): Promise<MessageInitShape<typeof SpendCapSchema>> {
+  const { accountId } = request
+  const wanted = { cap_minor: request.capMinor ?? null, currency: request.currency ?? null }
+  if (wanted.cap_minor !== null) {
+    if (wanted.cap_minor < 0n) throw invalid('/cap_minor', 'must be at least 0')
+    checkMoney(0n, wanted.currency ?? '')
+  }
+  const period = periodOf(new Date())
+  const outcome = await deps.change((tx) => writeWanted(tx, accountId, period, wanted, undefined))
+  if (outcome === 'application_needed') {
+    const oldest = await oldestApplication(deps, accountId)
+    await deps.change((tx) => writeWanted(tx, accountId, period, wanted, oldest))
+  }
+  return spendCapMessage(deps.sql, accountId, period)
+}
+
+/** A cap above what is spent, or no cap, ends the pause. A cap at or below what is spent starts it. */
+async function writeWanted(
+  tx: Transaction,
+  accountId: string,
+  period: string,
+  wanted: CapRow,
+  fallback: string | undefined,
+): Promise<'changed' | 'application_needed'> {
+  const before = await lockCap(tx, accountId)
+  const { cap_minor: capMinor, currency } = wanted
+  if (capMinor === null || currency === null) {
+    await writeCap(tx, accountId, { cap_minor: null, currency: currency ?? before.currency })
+    await endPause(tx, accountId)
+    return 'changed'
+  }
+  const spentMinor = await findSpent(tx, accountId, period, currency)
+  if (spentMinor >= capMinor) {
+    const applicationId = (await latestChargedApplication(tx, accountId, period)) ?? fallback
+    if (applicationId === undefined) return 'application_needed'
+    await writeCap(tx, accountId, wanted)
+    await reachCaps(tx, [{ accountId, applicationId, period, capMinor, spentMinor }])
+    return 'changed'
+  }
+  await writeCap(tx, accountId, wanted)
+  const raised = before.cap_minor === null || before.currency !== currency || capMinor > before.cap_minor
+  if (raised && (await isPaused(tx, accountId, period))) await endPause(tx, accountId)
+  return 'changed'
+}
+
+/** Pages are listed from the newest to the oldest application. */
+export async function oldestApplication(
+  { catalog }: Pick<BillingDependencies, 'catalog'>,
+  accountId: string,
+): Promise<string> {
+  let beforeId = ''
+  for (;;) {
+    const { applications, hasMore } = await catalog.listApplications({ accountId, limit: 200, beforeId })
+    beforeId = applications.at(-1)?.id ?? beforeId
+    if (!hasMore) return beforeId
+  }
+}
+
+const together = 50
+
+/** Reports caps of zero, which are reached at the start of each period. */
+export async function reachZeroCaps(deps: BillingDependencies): Promise<void> {
+  const period = periodOf(new Date())
+  for (const accountId of await findZeroCapsUnreached(deps.sql, period, together)) {
+    const charged = await latestChargedApplication(deps.sql, accountId, period)
+    const applicationId = charged ?? (await oldestApplication(deps, accountId))
+    await deps.change((tx) =>
+      reachCaps(tx, [{ accountId, applicationId, period, capMinor: 0n, spentMinor: 0n }]),
+    )
+  }
+}
 
 export async function spendCapMessage(
   sql: Sql,

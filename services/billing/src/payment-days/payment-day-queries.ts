@@ -10,7 +10,7 @@ export interface PaymentDayRow {
   fee_minor: bigint
 }
 
-/** Money by day and currency; where nothing happened there is no row. */
+/** Money by day and currency. Days without any are left out. */
 export async function listPaymentDays(
   sql: Sql,
   of: { accountId: string; applicationId: string; from: string; to: string },
@@ -32,9 +32,9 @@ export async function listPaymentDays(
 }
 
 /**
- * Adds changes to their days and removes them, in one statement; one replica at a time.
+ * Adds changes to their days and deletes them, in one statement, on one replica at a time.
  *
- * @returns how many were added up
+ * @returns how many changes were added
  */
 export async function addUpChanges(sql: Sql, most: number): Promise<number> {
   const [row] = await sql<{ changes: number }[]>`

@@ -3,7 +3,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { pageOf } from '@licensing/database/page'
 import type { ListPaymentsRequest, ListPaymentsResponseSchema, PaymentSchema } from '@licensing/proto/billing'
 import type { BillingDependencies } from '../dependencies.ts'
-import { periodOf } from '../period.ts'
+import { requestedPeriod } from '../period-queries.ts'
 import { listPaymentRows } from './payment-queries.ts'
 import type { PaymentRow } from './payment-queries.ts'
 
@@ -11,7 +11,7 @@ export async function listPayments(
   { sql }: BillingDependencies,
   request: ListPaymentsRequest,
 ): Promise<MessageInitShape<typeof ListPaymentsResponseSchema>> {
-  const rows = await listPaymentRows(sql, { ...request, ...periodOf(request) }, request)
+  const rows = await listPaymentRows(sql, { ...request, ...requestedPeriod(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { payments: page.map(paymentMessage), hasMore }
 }

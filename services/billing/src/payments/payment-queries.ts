@@ -1,10 +1,11 @@
 import type { Sql } from '@licensing/database/connect'
-import type { PageRequest } from '@licensing/database/page'
 import { rowsFor } from '@licensing/database/page'
-import type { Period } from '../period.ts'
+import type { PageRequest } from '@licensing/database/page'
+import type { SearchMatch } from '@licensing/proto/closed-sets'
 import { happenedIn } from '../period-queries.ts'
+import type { Period } from '../period-queries.ts'
 
-/** What payments and refunds are listed by. */
+/** Filters of the lists of payments and refunds. */
 export interface SaleFilter extends Period {
   accountId: string
   applicationId: string
@@ -12,7 +13,7 @@ export interface SaleFilter extends Period {
   chargeRef?: string | undefined
 }
 
-/** What is known of a payment's charge. */
+/** Whether the charge of a payment is known. */
 export const chargeStates = ['none', 'pending', 'known', 'absent'] as const
 
 export interface PaymentRow {
@@ -34,14 +35,13 @@ export interface PaymentRow {
   charge_ref: string | null
   charged_at: Date | null
   charge_state: (typeof chargeStates)[number]
-  period_end: Date | null
 }
 
 export const paymentColumns = (sql: Sql) => sql`
   id, account_id, application_id, session_id, sale_id, invoice_ref, plan_id, external_ref, amount, currency,
-  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state, period_end`
+  fee_minor, licence_id, paid_at, merchant, payment_ref, charge_ref, charged_at, charge_state`
 
-/** @returns false where the same thing was recorded as paid before */
+/** @returns false if the payment was recorded before */
 export async function insertPayment(
   sql: Sql,
   sourceKey: string,
@@ -49,11 +49,11 @@ export async function insertPayment(
 ): Promise<boolean> {
   const inserted = await sql`
     insert into payments (id, account_id, application_id, source_key, session_id, sale_id, invoice_ref, plan_id,
-      external_ref, amount, currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_state, period_end)
+      external_ref, amount, currency, fee_minor, licence_id, paid_at, merchant, payment_ref, charge_state)
     values (${payment.id}, ${payment.account_id}, ${payment.application_id}, ${sourceKey}, ${payment.session_id},
       ${payment.sale_id}, ${payment.invoice_ref}, ${payment.plan_id}, ${payment.external_ref}, ${payment.amount},
       ${payment.currency}, ${payment.fee_minor}, ${payment.licence_id}, ${payment.paid_at}, ${payment.merchant},
-      ${payment.payment_ref}, ${payment.charge_state}, ${payment.period_end})
+      ${payment.payment_ref}, ${payment.charge_state})
     on conflict (source_key) do nothing`
   return inserted.count === 1
 }
@@ -75,7 +75,7 @@ export async function listPaymentRows(
       where application_id = ${applicationId} and account_id = ${accountId} ${within}
         ${licenceId === undefined ? sql`` : sql`and licence_id = ${licenceId}`}
         ${
-          // The first condition is the index's.
+          // The index is on the first condition.
           chargeRef === undefined
             ? sql``
             : sql`and coalesce(charge_ref, payment_ref, id) = ${chargeRef} and charge_ref = ${chargeRef}`
@@ -89,4 +89,28 @@ export async function listPaymentRows(
 export async function findPaymentsOfSessions(sql: Sql, sessionIds: string[]): Promise<PaymentRow[]> {
   return sql<PaymentRow[]>`
     select ${paymentColumns(sql)} from payments where session_id = any(${sessionIds}) order by paid_at, id`
+}
+
+export interface SaleMatch {
+  licence_id: string
+  matched: SearchMatch
+}
+
+/** The newest licences with this charge, checkout session or sale. */
+export async function findLicencesOf(
+  sql: Sql,
+  of: { accountId: string; applicationId: string; query: string },
+  limit: number,
+): Promise<SaleMatch[]> {
+  const { accountId, applicationId, query } = of
+  const own = sql`application_id = ${applicationId} and account_id = ${accountId} and licence_id is not null`
+  return sql<SaleMatch[]>`
+    (select licence_id, 'charge_ref' as matched from payments
+    where ${own} and coalesce(charge_ref, payment_ref, id) = ${query} order by id desc limit ${limit})
+    union all
+    select licence_id, 'session_id' from checkout_sessions where id = ${query} and ${own}
+    union all
+    select licence_id, 'sale_id' from sale_events where sale_id = ${query} and ${own}
+    union all
+    select licence_id, 'sale_id' from sale_events where id = ${query} and ${own}`
 }

@@ -39,7 +39,7 @@ export async function findByPriceId(
   return row
 }
 
-/** Breaks the constraint `prices_price` where another plan of the account has the price. */
+/** Violates the constraint `prices_price` if another plan of the account has the price. */
 export async function putPrice(
   sql: Sql,
   { accountId, applicationId }: Pick<PlanScope, 'accountId' | 'applicationId'>,

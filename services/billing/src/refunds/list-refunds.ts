@@ -4,7 +4,7 @@ import { pageOf } from '@licensing/database/page'
 import type { ListRefundsRequest, ListRefundsResponseSchema } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { BillingDependencies } from '../dependencies.ts'
-import { periodOf } from '../period.ts'
+import { requestedPeriod } from '../period-queries.ts'
 import { listRefundRows } from './refund-queries.ts'
 
 export async function listRefunds(
@@ -12,7 +12,7 @@ export async function listRefunds(
   request: ListRefundsRequest,
 ): Promise<MessageInitShape<typeof ListRefundsResponseSchema>> {
   const { page, hasMore } = pageOf(
-    await listRefundRows(sql, { ...request, ...periodOf(request) }, request),
+    await listRefundRows(sql, { ...request, ...requestedPeriod(request) }, request),
     request.limit,
   )
   return {

@@ -12,7 +12,7 @@ export interface RefundRow {
   amount: bigint
   currency: string
   lane: RefundLane
-  /** Of the refund or, in the lane `chargeback`, of the dispute. */
+  /** Status of the refund; of the dispute if the lane is `chargeback`. */
   status: RefundStatus | DisputeStatus
   occurred_at: Date
   processed: boolean
@@ -30,7 +30,7 @@ export async function findRefundsOfSessions(
     where p.session_id = any(${sessionIds}) order by r.id`
 }
 
-/** Whether what a session was paid with has been given back in full, or charged back. */
+/** Whether the payment of a session was refunded in full or charged back. */
 export async function isGivenBack(sql: Sql, sessionId: string): Promise<boolean> {
   const [row] = await sql<{ returned: boolean }[]>`
     select exists (

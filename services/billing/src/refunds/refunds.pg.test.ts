@@ -1,5 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startHarness } from '../testing/harness.ts'
 import type { Harness } from '../testing/harness.ts'
 import type { Vendor } from '../testing/vendor.ts'
@@ -22,6 +22,7 @@ beforeAll(async () => {
   harness = await startHarness()
 })
 afterAll(() => harness[Symbol.asyncDispose]())
+afterEach(() => fetch(`${harness.simulator.url}/_sim/delivery-rules`, { method: 'DELETE' }))
 
 const day = 24 * 60 * 60
 const soldAt = Math.floor(Date.now() / 1000) - 60
@@ -46,7 +47,7 @@ function alerts(vendor: Vendor): string[] {
 }
 
 describe('a refund', () => {
-  test('of everything revokes the licence and gives the fee back, at the processor too', async () => {
+  test('of everything revokes the licence, credits the fee and refunds it at the processor', async () => {
     const vendor = await harness.givenVendor()
     const { licenceId, charge } = await givenSold(harness, vendor)
     await refund(charge)
@@ -196,7 +197,7 @@ describe('a refund', () => {
     )
   })
 
-  test('of a charge that is none of ours has no effect', async () => {
+  test('of a charge that was not made through a checkout session has no effect', async () => {
     const vendor = await harness.givenVendor()
     const other = await harness.givenVendor()
     const { charge, licenceId } = await givenSold(harness, vendor)
@@ -336,16 +337,6 @@ describe('a dispute', () => {
     )
   })
 
-  test('that escalates from an inquiry counts as a chargeback from then on', async () => {
-    const vendor = await harness.givenVendor()
-    const { licenceId, charge } = await givenSold(harness, vendor)
-    const { id } = await dispute(charge, 'inquiry')
-    await harness.simulator.control('escalate-dispute', { dispute: id })
-    await handled(harness)
-    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
-    await eventually(() => expect(processed(vendor)).toEqual(['chargeback 4900']))
-  })
-
   test('and a refund of the same charge are reported twice, and revoke once', async () => {
     const vendor = await harness.givenVendor()
     const { charge } = await givenSold(harness, vendor)
@@ -357,5 +348,58 @@ describe('a dispute', () => {
       expect(sentTypes(harness, vendor).filter((type) => type === 'licence.revoked')).toHaveLength(1),
     )
     expect(await ledgerOf(harness, vendor)).toEqual(['charge 245', 'credit -245'])
+  })
+})
+
+describe('a dispute that is lost after an inquiry', () => {
+  const sent = [
+    'licence.created',
+    'licence.revoked',
+    'licence.suspended',
+    'payment.succeeded',
+    'refund.processed',
+  ]
+
+  async function lose(between: () => Promise<void>): Promise<{ vendor: Vendor; licenceId: string }> {
+    const vendor = await harness.givenVendor()
+    const { charge, licenceId } = await givenSold(harness, vendor)
+    await handled(harness)
+    const { id } = await harness.simulator.control<{ id: string }>('dispute', { charge, kind: 'inquiry' })
+    await between()
+    await harness.simulator.control('escalate-dispute', { dispute: id })
+    await between()
+    await harness.simulator.control('close-dispute', { dispute: id, outcome: 'lost' })
+    return { vendor, licenceId }
+  }
+
+  async function expectLost({ vendor, licenceId }: { vendor: Vendor; licenceId: string }): Promise<void> {
+    await handled(harness)
+    expect(await licenceOf(harness, vendor, licenceId)).toMatchObject({ status: 'revoked' })
+    expect(await refundsOf(harness, vendor)).toMatchObject([
+      { lane: 'chargeback', status: 'lost', amount: 4900n },
+    ])
+    await eventually(() => expect(processed(vendor)).toEqual(['chargeback 4900']))
+    // A chargeback earns no credit.
+    expect(await ledgerOf(harness, vendor)).toEqual(['charge 245'])
+    await eventually(() => expect(sentTypes(harness, vendor)).toEqual(sent))
+  }
+
+  test('suspends, then revokes once, without a credit', async () => {
+    await expectLost(await lose(() => handled(harness)))
+  })
+
+  test('has the same result backwards', async () => {
+    await harness.simulator.control('delivery-rules', {
+      action: 'hold',
+      types: ['charge.dispute.created', 'charge.dispute.updated', 'charge.dispute.closed'],
+    })
+    const lost = await lose(async () => {})
+    await harness.simulator.control('release', { order: 'reversed' })
+    await expectLost(lost)
+  })
+
+  test('has the same result if no event reports that it became a chargeback', async () => {
+    await harness.simulator.control('delivery-rules', { action: 'drop', types: ['charge.dispute.updated'] })
+    await expectLost(await lose(() => handled(harness)))
   })
 })

@@ -9,9 +9,9 @@ import type {
 } from '@licensing/proto/billing'
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { BillingDependencies } from '../dependencies.ts'
-import { periodOf } from '../period.ts'
-import { listSaleRows } from './sale-list-queries.ts'
-import type { ListedSale } from './sale-list-queries.ts'
+import { requestedPeriod } from '../period-queries.ts'
+import { listSaleRows } from './sale-event-queries.ts'
+import type { ListedSale } from './sale-event-queries.ts'
 
 export async function listSaleEvents(
   { sql }: BillingDependencies,
@@ -20,7 +20,7 @@ export async function listSaleEvents(
   if (request.status !== undefined && !isMember('saleStatus', request.status)) {
     throw invalid('/status', `must be one of ${closedSets.saleStatus.join(', ')}`)
   }
-  const rows = await listSaleRows(sql, { ...request, ...periodOf(request) }, request)
+  const rows = await listSaleRows(sql, { ...request, ...requestedPeriod(request) }, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { saleEvents: page.map(listedSaleMessage), hasMore }
 }

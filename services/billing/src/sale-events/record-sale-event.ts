@@ -6,24 +6,22 @@ import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import { addMonths, lastDate } from '../calendar.ts'
-import { checkReference } from '../check-reference.ts'
+import { checkReference, checkMoney } from '../checks.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
 import type { PriceRow } from '../prices/price-queries.ts'
-import { checkMoney } from '../prices/price.ts'
-import { isPassing, provisionNow, replay, takeOver } from '../fulfilment/carry-out.ts'
-import { landSale } from '../fulfilment/effect-queries.ts'
+import { insertSalePurchase } from '../purchases/send/effect-queries.ts'
+import { isPassing, provisionAgain, provisionNow, replay } from '../purchases/send/send-effects.ts'
 import { findSale, insertSale } from './sale-event-queries.ts'
 import type { NewSale, SaleRow } from './sale-event-queries.ts'
-import { forgetSaleIntent } from './sale-intent-queries.ts'
 
-/** A sale's time may lie this far ahead: clocks differ, and so do time zones that a shop gets wrong. */
+/** How far ahead a sale's time may be: clocks differ, and shops get time zones wrong. */
 const mostAheadMs = 24 * 60 * 60 * 1000
 
 /**
- * A sale made in another shop. It is recorded with what is to be done, then provisioned at once; where licensing's answer
- * is lost, and nobody sends the sale again, it is provisioned in the background.
+ * A sale made in another shop. It is recorded together with its effect, then provisioned at once. If licensing's answer is
+ * lost and the shop does not repeat the sale, it is provisioned in the background.
  */
 export async function recordSaleEvent(
   deps: BillingDependencies,
@@ -32,7 +30,7 @@ export async function recordSaleEvent(
   checkReference('/sale_id', request.saleId)
   const recorded = await recordOnce(deps, request)
   const response = { saleEvent: saleMessage(recorded.sale), created: recorded.created }
-  // Kept on its own: done again, all of this finds the same sale. One that is not provisioned is tried again instead.
+  // The answer is recorded separately, because a repetition finds the same sale. A sale without a licence is tried again.
   if (recorded.sale.status === 'provisioned') {
     await deps.change(async () => {}, {
       answer: { schema: RecordSaleEventResponseSchema, of: () => response },
@@ -55,20 +53,19 @@ async function recordOnce(
   return { sale: await again(deps, other!, request), created: false }
 }
 
-/** @returns false where it was recorded before */
-export async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
+/** @returns false if it was recorded before */
+async function recordSale(deps: BillingDependencies, sale: NewSale): Promise<boolean> {
   const isNew = await deps.change(async (tx) => {
-    await forgetSaleIntent(tx, sale)
     if (!(await insertSale(tx, sale))) return false
     await insertPayment(tx, `sale:${sale.id}`, salePayment(sale))
-    await landSale(tx, sale)
+    await insertSalePurchase(tx, sale)
     return true
   })
   if (isNew) await provisionNow(deps, sale.id).catch(unlessRefused)
   return isNew
 }
 
-/** The same sale sent again provisions once the cause is fixed. */
+/** If the shop repeats a sale that was refused, it is provisioned after the cause was removed. */
 async function again(
   deps: BillingDependencies,
   known: SaleRow,
@@ -82,11 +79,11 @@ async function again(
   }
   if (known.status === 'provisioned') return known
   const isRetried = await replay(deps, known.id).catch(unlessRefused)
-  if (isRetried === false) await takeOver(deps, known.id).catch(unlessRefused)
+  if (isRetried === false) await provisionAgain(deps, known.id).catch(unlessRefused)
   return (await findSale(deps.sql, request))!
 }
 
-/** A refusal is in the sale's status; what passes by itself is the caller's to send again. */
+/** A refusal is answered as the sale's status. After a failure that may pass, the caller has to send the sale again. */
 function unlessRefused(error: unknown): void {
   if (error instanceof ServiceError && !isPassing(error.code)) return
   throw error
@@ -167,7 +164,6 @@ function salePayment(sale: NewSale) {
     merchant: null,
     payment_ref: null,
     charge_state: 'none' as const,
-    period_end: null,
   }
 }
 

@@ -1,5 +1,9 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
+import { rowsFor } from '@licensing/database/page'
+import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
+import { happenedIn } from '../period-queries.ts'
+import type { Period } from '../period-queries.ts'
 
 export interface SaleRow {
   id: string
@@ -24,9 +28,9 @@ const columns = (sql: Sql) => sql`
   expires_on, status, licence_id`
 
 /**
- * Records a sale, or waits for the call that is just recording it.
+ * Inserts a sale. If another call is inserting the same sale, it waits for that.
  *
- * @returns false where it was recorded before
+ * @returns false if the sale was recorded before
  */
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`
@@ -47,4 +51,47 @@ export async function findSale(
     select ${columns(sql)} from sale_events
     where application_id = ${applicationId} and sale_id = ${saleId} and account_id = ${accountId}`
   return row
+}
+
+interface SaleEventFilter extends Period {
+  accountId: string
+  applicationId: string
+  status?: string | undefined
+}
+
+export interface ListedSale {
+  id: string
+  sale_id: string
+  external_ref: string
+  plan_id: string
+  amount: bigint
+  currency: string
+  occurred_at: Date
+  status: SaleStatus
+  licence_id: string | null
+  failure_reason: string | null
+}
+
+/** A page of sale events in order of creation, newest first. */
+export async function listSaleRows(
+  sql: Sql,
+  filter: SaleEventFilter,
+  page: PageRequest,
+): Promise<ListedSale[]> {
+  const { accountId, applicationId, status } = filter
+  const rows = rowsFor(page.limit)
+  const columns = { prefix: 'sale', id: sql`id`, time: sql`occurred_at` } as const
+  return happenedIn(
+    sql,
+    columns,
+    filter,
+    (within) => sql<ListedSale[]>`
+      select id, sale_id, external_ref, plan_id, amount, currency, occurred_at, status, licence_id, failure_reason
+      from sale_events
+      where application_id = ${applicationId} and account_id = ${accountId} ${within}
+        ${status === undefined ? sql`` : sql`and status = ${status}`}
+        ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+      order by id desc limit ${rows}`,
+    rows,
+  )
 }

@@ -51,8 +51,8 @@ export async function quiet(
   await none(
     () => sql`
       select (
-        select count(*) from fulfilments
-        where account_id = ${vendor.accountId} and (due_at is not null or carry_at is not null)
+        select count(*) from purchases
+        where account_id = ${vendor.accountId} and (decide_at is not null or send_at is not null)
       )::int + (
         select count(*) from processor_questions
         where account_id = ${vendor.accountId} and next_at is not null and attempts < 3

@@ -113,10 +113,10 @@ export async function handled({ sql, simulator }: Pick<Harness, 'sql' | 'simulat
   await eventually(async () => {
     const [waiting] = await sql`
         select (select count(*) from processor_events where handled_at is null and not parked)::int as events,
-          (select count(*) from fulfilments where due_at is not null or carry_at is not null)::int as fulfilments,
+          (select count(*) from purchases where decide_at is not null or send_at is not null)::int as purchases,
           (select count(*) from processor_questions where next_at is not null and attempts < 3)::int as questions,
           (select count(*) from outbox)::int as outbox`
-    expect(waiting).toEqual({ events: 0, fulfilments: 0, questions: 0, outbox: 0 })
+    expect(waiting).toEqual({ events: 0, purchases: 0, questions: 0, outbox: 0 })
   })
 }
 

@@ -21,6 +21,23 @@ export async function givenSubscribed(
   return { ...sold, vendor, subscription: row!.subscription_ref }
 }
 
+/** Has the simulator do something with the subscription. */
+export function act<Result extends object>(
+  { simulator }: Harness,
+  { subscription }: Pick<Subscribed, 'subscription'>,
+  action: string,
+  how: object = {},
+): Promise<Result> {
+  return simulator.control<Result>(action, { subscription, ...how })
+}
+
+/** Kinds of the alerts that the vendor was sent. */
+export function alertsOf({ events }: Harness, { accountId }: Vendor): (string | undefined)[] {
+  return events
+    .raw(accountId)
+    .flatMap(({ payload }) => (payload.case === 'vendorAlert' ? [payload.value.kind] : []))
+}
+
 /** Another plan of the vendor's, at a recurring price of its own. */
 export async function givenOtherPlan(
   harness: Harness,

@@ -147,31 +147,32 @@ export const lifecycle = {
   ],
 
   // What happens around a licence.
-  planArchived: [{ ...suspended, reason: 'plan_archived' }],
-  expiryPassed: [{ ...expired, former: 'remembered' }],
+  plan_archived: [{ ...suspended, reason: 'plan_archived' }],
+  expiry_passed: [{ ...expired, former: 'remembered' }],
 
   // Payments that fail, are disputed, given back or end.
-  paymentsFailed: [
+  payment_failed: [
     { ...suspended, reason: 'payment_failed' },
     { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'payment_failed' },
     { ...silently, where: { overtaken: true, ...inquired }, reason: 'payment_failed' },
   ],
-  inquiryOpened: [
+  inquiry_opened: [
     { ...suspended, reason: 'dispute_inquiry' },
     { ...suspended, from: ['expired', 'downgraded'], where: { overtaken: true }, reason: 'dispute_inquiry' },
     { ...silently, where: { overtaken: true, ...unpaid }, reason: 'dispute_inquiry' },
   ],
-  inquiryClosed: [
+  inquiry_closed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
     // Nothing but the archive keeps it suspended: after a restore the vendor reactivates it with the others.
     { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
-  partlyRefunded: [downgraded],
-  subscriptionCancelled: [{ ...expired, former: 'remembered' }],
+  charged_back: [revoked],
+  partially_refunded: [downgraded],
+  canceled: [{ ...expired, former: 'remembered' }],
 
   // A purchase of a customer who holds the licence lands; the licence takes its plan where it is the latest.
-  purchaseLanded: [
+  paid: [
     { from: ['expired'], where: { ...clear, stands: true }, to: 'active', ...planChanged },
     { from: ['downgraded'], where: clear, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...unpaid }, to: 'active', ...planChanged },
@@ -179,7 +180,7 @@ export const lifecycle = {
     { from: holding, to: 'same', ...planChanged },
   ],
   // The purchase that the licence rested on has fallen, and the latest that stands takes over; or one stands again.
-  purchaseTakesOver: [
+  purchase_replaced: [
     { from: ['expired'], where: { ...clear, ...otherPlan, stands: true }, to: 'active', ...planChanged },
     { from: ['downgraded'], where: { ...clear, ...otherPlan }, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...otherPlan, ...unpaid }, to: 'active', ...planChanged },
@@ -201,21 +202,21 @@ export const lifecycle = {
     { ...returned, where: { stands: true, clears: false, plan: 'active' } },
     { from: holding, where: { endMoves: true }, to: 'same', history: 'renewed' },
   ],
-  planFollowsPrice: [{ from: holding, where: otherPlan, to: 'same', ...planChanged }],
+  price_changed: [{ from: holding, where: otherPlan, to: 'same', ...planChanged }],
   // What follows a renewal.
-  paymentsMadeGood: [
+  payment_recovered: [
     { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
     { ...reactivated, from: ['downgraded'], where: clear },
     { ...reactivated, where: { ...clear, ...unpaid } },
   ],
   // What follows wherever a licence has come to a plan: none is active on a retired one.
-  cameToRetiredPlan: [
+  moved_to_retired_plan: [
     { ...suspended, where: { plan: 'retired' }, reason: 'plan_archived' },
     { ...suspended, from: ['expired'], where: { ...clearOnRetired, stands: true }, reason: 'plan_archived' },
     { ...silentlyArchived, where: { ...clearOnRetired, ...unpaid } },
   ],
   // Another purchase stands in for one that was downgraded or in dispute, and its plan is retired.
-  tookOverOnRetiredPlan: [
+  replaced_on_retired_plan: [
     { ...suspended, from: ['downgraded'], where: clearOnRetired, reason: 'plan_archived' },
     { ...silentlyArchived, where: { ...clearOnRetired, ...inquired } },
   ],
@@ -241,7 +242,7 @@ export const grants = {
 } as const satisfies Record<LicenceStatus, 'values' | 'defaults' | 'nothing'>
 
 /** Statuses that end when the licence's time does. */
-export const expirable: readonly LicenceStatus[] = lifecycle.expiryPassed[0].from
+export const expirable: readonly LicenceStatus[] = lifecycle.expiry_passed[0].from
 
 /** The same, for queries. */
 export const held: readonly LicenceStatus[] = holding

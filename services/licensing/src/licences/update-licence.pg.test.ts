@@ -148,7 +148,7 @@ test('an expired licence returns by the end it has, by a later one and by none, 
       const plan = await givenPlan(harness)
       const own = inDays(20)
       const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: own })
-      if (cause === 'cancellation') await apply(harness, bought, { case: 'cancelled', value: {} }, daysAgo(1))
+      if (cause === 'cancellation') await apply(harness, bought, { kind: 'canceled' }, daysAgo(1))
       else {
         await harness.sql`update licences set expires_on = ${daysAgo(1)} where id = ${bought.licence.id}`
         await harness.sql`update purchases set ends_at = ${daysAgo(1)} where licence_id = ${bought.licence.id}`
@@ -184,7 +184,7 @@ test('the end is that of the purchase that the licence rests on, and later renew
   await update(bought.licence, { end: inDays(10) })
   const renewed = async (days: number) => {
     const value = { endsAt: timestampFromDate(inDays(days)) }
-    const { expiresOn } = await apply(harness, bought, { case: 'renewed', value }, daysAgo(1))
+    const { expiresOn } = await apply(harness, bought, { kind: 'renewed', ...value }, daysAgo(1))
     return Math.round((timestampDate(expiresOn!).getTime() - Date.now()) / 86_400_000)
   }
   expect(await renewed(5)).toBe(10)

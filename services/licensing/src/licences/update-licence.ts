@@ -7,13 +7,12 @@ import type { LicenceSchema, UpdateLicenceRequest } from '@licensing/proto/licen
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { lockHoldings } from '../purchases/apply-batch.ts'
-import { bring, noChanges, touch } from '../purchases/changes.ts'
+import { lockPurchasedLicences } from '../purchases/apply-batch.ts'
+import { changeLicence, noChanges, savePurchase, writeChanges } from '../purchases/changes.ts'
 import type { Changes } from '../purchases/changes.ts'
-import { restsOn } from '../purchases/holding.ts'
-import type { HeldLicence, Holding } from '../purchases/holding.ts'
 import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
-import { writeChanges } from '../purchases/write-changes.ts'
+import { restsOn } from '../purchases/purchased-licence.ts'
+import type { LockedLicence, PurchasedLicence } from '../purchases/purchased-licence.ts'
 import { conflictOf } from './change-licence.ts'
 import type { Changes as FieldChanges } from './history-queries.ts'
 import { licenceMessage } from './licence-row.ts'
@@ -57,11 +56,11 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
   const { licenceId } = request
   // Lock order: the plan before the licence. Only an end can make a licence active.
   const plans = 'expires_on' in asked ? await lockPlansOf(tx, [licenceId], []) : undefined
-  const holding = (await lockHoldings(tx, [licenceId])).get(licenceId)
-  if (!holding || !isInScope(holding.licence, request)) {
+  const purchased = (await lockPurchasedLicences(tx, [licenceId])).get(licenceId)
+  if (!purchased || !isInScope(purchased.licence, request)) {
     throw new ServiceError('not_found', `there is no licence ${licenceId}`)
   }
-  const { licence } = holding
+  const { licence } = purchased
   const changes = noChanges(await databaseTime(tx))
   const differences = differencesOf(licence, asked)
   const isAhead = asked.expires_on === null || (asked.expires_on && asked.expires_on > changes.now)
@@ -73,11 +72,11 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
   }
   const plan = plans?.get(licence.plan_id)
   if (plans && !plan) throw new LostRace()
-  await changeFields(tx, changes, holding, { asked, differences, returns, plan, actor: request.actor })
+  await changeFields(tx, changes, purchased, { asked, differences, returns, plan, actor: request.actor })
   return licence
 }
 
-function isInScope(licence: HeldLicence, { accountId, onlyApplicationId }: UpdateLicenceRequest): boolean {
+function isInScope(licence: LockedLicence, { accountId, onlyApplicationId }: UpdateLicenceRequest): boolean {
   return (
     licence.account_id === accountId &&
     licence.application_id === (onlyApplicationId ?? licence.application_id)
@@ -96,10 +95,10 @@ interface Change {
 async function changeFields(
   tx: Transaction,
   changes: Changes,
-  holding: Holding,
+  purchased: PurchasedLicence,
   { asked, differences, returns, plan, actor }: Change,
 ): Promise<void> {
-  const { licence } = holding
+  const { licence } = purchased
   const before = { ...licence }
   const followed = returns ? follow(['extended'], licence, { plan: plan!.status }) : undefined
   if (followed?.steps.length === 0) throw planArchived(licence)
@@ -118,26 +117,26 @@ async function changeFields(
   if (followed) {
     const { plan_id, snapshot_id, expires_on } = licence
     const given = { plan_id, snapshot_id, expires_on }
-    bring(changes, holding, {
+    changeLicence(changes, purchased, {
       causes: ['extended'],
       circumstances: { plan: plan!.status },
       by: { actor },
       given,
     })
   }
-  if ('expires_on' in asked) await moveEnd(tx, changes, holding)
+  if ('expires_on' in asked) await moveEnd(tx, changes, purchased)
   await writeTerms(tx, licence, before.domains)
   await writeChanges(tx, changes)
 }
 
 /** The purchase that the licence rests on stands until that end, whatever its renewals and a cancellation had said. */
-async function moveEnd(tx: Transaction, changes: Changes, holding: Holding): Promise<void> {
-  const purchase = restsOn(holding)
+async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLicence): Promise<void> {
+  const purchase = restsOn(purchased)
   if (!purchase) return
-  const { expires_on: end } = holding.licence
+  const { expires_on: end } = purchased.licence
   Object.assign(purchase, { ends_at: end, landed_ends_at: end })
   if (!purchase.given_back) purchase.fell_at = null
-  touch(changes, purchase)
+  savePurchase(changes, purchase)
   await forgetRenewedEnds(tx, purchase)
 }
 

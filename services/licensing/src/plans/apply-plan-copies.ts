@@ -61,7 +61,7 @@ function latestOfEach(copies: PlanCopy[]): PlanCopy[] {
 async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string, number>> {
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
   const { count, active } = await changeMany(tx, {
-    move: lifecycle.planArchived[0],
+    move: lifecycle.plan_archived[0],
     by: { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` },
     order: suspensionOrder(tx),
     atOnce: suspendedAtOnce,

@@ -52,7 +52,7 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
 
 /** A plan's licences that an archive suspends, at most `limit`, in the order of their ids and after one. */
 export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, limit: number): Selection => {
-  const { from } = lifecycle.planArchived[0]
+  const { from } = lifecycle.plan_archived[0]
   return sql`
     select l.id, l.status, l.status_reason
     from (

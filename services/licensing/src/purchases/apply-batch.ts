@@ -2,143 +2,151 @@ import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceRow } from '../licences/licence-row.ts'
-import { applyTo, landOn, mintFor } from './apply-effect.ts'
-import type { Workplace } from './apply-effect.ts'
-import { noChanges } from './changes.ts'
+import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
+import type { Batch } from './apply-effect.ts'
+import { noChanges, writeChanges } from './changes.ts'
 import { planIdOf } from './effect.ts'
 import type { Effect } from './effect.ts'
-import { isHeld } from './holding.ts'
-import type { Holding } from './holding.ts'
 import {
   databaseTime,
-  findFacts,
-  findLandings,
+  findEffects,
   findNewestHeld,
+  findProvisions,
   findPurchases,
   lockCustomers,
   lockLicences,
   lockPlansOf,
 } from './purchase-queries.ts'
 import type { Busy } from './purchase-queries.ts'
-import { writeChanges } from './write-changes.ts'
+import { isHeld } from './purchased-licence.ts'
+import type { PurchasedLicence } from './purchased-licence.ts'
 
 export type Result = { licence: LicenceRow; created: boolean } | { refused: ServiceError }
 
 export interface Asked {
   effect: Effect
-  /** Why it cannot be applied. */
+  /** Why the effect cannot be applied. */
   refusal?: ServiceError
 }
 
-/** Refusals by purchase: what follows of such a purchase is refused, too. */
+/** Refusals by purchase: later effects of such a purchase are refused, too. */
 export type Refusals = Map<string, ServiceError>
 
 /**
  * Applies effects in their order, in one transaction. Lock order: customers, plans, licences, counters.
  *
- * @returns the results of the first ones: the rest are about licences that these have taken from their customers
+ * @returns results of the first effects. The transaction stops before a payment whose customer no longer holds the licence
+ *   that was locked, because an effect of this batch revoked it: the caller applies the rest in another transaction
  */
 export async function applyBatch(
   tx: Transaction,
   effects: readonly Asked[],
   refusals: Refusals,
 ): Promise<Result[]> {
-  const found = await locate(tx, effects)
-  const licenceIds = [...new Set(found.flatMap(({ licenceId }) => licenceId ?? []))]
+  const located = await locate(tx, effects)
+  const licenceIds = [...new Set(located.flatMap(({ licenceId }) => licenceId ?? []))]
   const plans = await lockPlansOf(tx, licenceIds, planIdsOf(effects))
-  const holdings = await lockHoldings(tx, licenceIds)
-  for (const { licence, purchases } of holdings.values()) {
-    const restsOn = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
-    if (restsOn.some((planId) => !plans.has(planId))) throw new LostRace()
+  const licences = await lockPurchasedLicences(tx, licenceIds)
+  for (const { licence, purchases } of licences.values()) {
+    const planIds = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
+    if (planIds.some((planId) => !plans.has(planId))) throw new LostRace()
   }
-  const place: Workplace = { changes: noChanges(await databaseTime(tx)), plans }
+  const batch: Batch = { changes: noChanges(await databaseTime(tx)), plans }
   const results: Result[] = []
-  const known = { holdings, refusals, customers: new Map(), landed: new Map() }
-  for (const one of found) {
-    const result = applyOne(place, one, known)
-    if (result === 'look again') {
+  const known = { licences, refusals, customers: new Map(), provisioned: new Map() }
+  for (const one of located) {
+    const result = applyOne(batch, one, known)
+    if (result === 'locate again') {
       if (results.length === 0) throw new LostRace()
       break
     }
     results.push(result)
   }
-  await writeChanges(tx, place.changes)
+  await writeChanges(tx, batch.changes)
   return results
 }
 
-/** An effect, and the licence that it is about where there is one. */
-type Found = Asked & { licenceId: string | undefined; created: boolean; landed: boolean }
+/** An effect with the licence that it changes: of its purchase or, before that is paid, of its customer. */
+type Located = Asked & { licenceId: string | undefined; created: boolean; isPaid: boolean }
 
-/** Finds the licences that the effects are about; customers whose payments land are locked. */
-async function locate(tx: Transaction, effects: readonly Asked[]): Promise<Found[]> {
+/** Finds the licences that effects change. Locks the customers of payments. */
+async function locate(tx: Transaction, effects: readonly Asked[]): Promise<Located[]> {
   const customers = effects.flatMap(({ effect }) => customerOf(effect) ?? [])
   if (customers.length > 0) await lockCustomers(tx, customers)
-  const landings = await findLandings(
+  const provisions = await findProvisions(
     tx,
     effects.map(({ effect }) => effect),
   )
-  const found = effects.map(({ effect, refusal }, at): Found => {
-    const landing = landings[at]
+  const located = effects.map(({ effect, refusal }, at): Located => {
+    const provision = provisions[at]
     return {
       ...(refusal && { refusal }),
       effect,
-      licenceId: landing?.licence_id,
-      created: landing?.created ?? false,
-      landed: landing !== undefined,
+      licenceId: provision?.licence_id,
+      created: provision?.created ?? false,
+      isPaid: provision !== undefined,
     }
   })
-  const landing = found.filter(({ landed, effect }) => !landed && effect.what.kind === 'landed')
-  if (landing.length > 0) {
+  const payments = located.filter(({ isPaid, effect }) => !isPaid && effect.kind === 'paid')
+  if (payments.length > 0) {
     const held = await findNewestHeld(
       tx,
-      landing.flatMap(({ effect }) => customerOf(effect) ?? []),
+      payments.flatMap(({ effect }) => customerOf(effect) ?? []),
     )
-    landing.forEach((one, at) => (one.licenceId = held[at]))
+    payments.forEach((one, at) => (one.licenceId = held[at]))
   }
-  return found
+  return located
 }
 
-function customerOf({ accountId, applicationId, what }: Effect) {
-  return what.kind === 'landed' ? { accountId, applicationId, externalRef: what.externalRef } : undefined
+function customerOf(effect: Effect) {
+  if (effect.kind !== 'paid') return undefined
+  const { accountId, applicationId, externalRef } = effect
+  return { accountId, applicationId, externalRef }
 }
 
 export function planIdsOf(effects: readonly Asked[]): string[] {
   return [...new Set(effects.flatMap(({ effect }) => planIdOf(effect) ?? []))]
 }
 
-export async function lockHoldings(
+/** Locks licences and reads their purchases and effects. */
+export async function lockPurchasedLicences(
   tx: Transaction,
   licenceIds: string[],
   busy: Busy = 'wait',
-): Promise<Map<string, Holding>> {
+): Promise<Map<string, PurchasedLicence>> {
   if (licenceIds.length === 0) return new Map()
-  const licences = await lockLicences(tx, licenceIds, busy)
-  const [purchases, facts] = await Promise.all([findPurchases(tx, licenceIds), findFacts(tx, licenceIds)])
-  const holdings = new Map(
-    licences.map((licence): [string, Holding] => [licence.id, { licence, purchases: [], facts: [] }]),
+  const rows = await lockLicences(tx, licenceIds, busy)
+  const [purchases, effects] = await Promise.all([findPurchases(tx, licenceIds), findEffects(tx, licenceIds)])
+  const licences = new Map(
+    rows.map((licence): [string, PurchasedLicence] => [licence.id, { licence, purchases: [], effects: [] }]),
   )
-  for (const purchase of purchases) holdings.get(purchase.licence_id)?.purchases.push(purchase)
-  for (const fact of facts) holdings.get(fact.licence_id)?.facts.push(fact)
-  return holdings
+  for (const purchase of purchases) licences.get(purchase.licence_id)?.purchases.push(purchase)
+  for (const effect of effects) licences.get(effect.licence_id)?.effects.push(effect)
+  return licences
 }
 
 interface Known {
-  holdings: Map<string, Holding>
-  /** Licences by customer, as payments of this batch have left them. */
-  customers: Map<string, Holding>
-  /** Licences by purchase that has landed in this batch. */
-  landed: Map<string, { holding: Holding; created: boolean }>
+  licences: Map<string, PurchasedLicence>
+  /** Licences by customer, after the payments of this batch. */
+  customers: Map<string, PurchasedLicence>
+  /** Licences by purchase that was paid in this batch. */
+  provisioned: Map<string, Provisioned>
   refusals: Refusals
 }
 
-function applyOne(place: Workplace, found: Found, known: Known): Result | 'look again' {
-  const name = purchaseName(found.effect)
+interface Provisioned {
+  purchased: PurchasedLicence
+  created: boolean
+}
+
+function applyOne(batch: Batch, located: Located, known: Known): Result | 'locate again' {
+  const name = purchaseName(located.effect)
   const earlier = known.refusals.get(name)
   if (earlier) return { refused: earlier }
   try {
-    if (found.refusal) throw found.refusal
-    const done = bringTo(place, found, known)
-    return done === 'look again' ? done : { licence: { ...done.holding.licence }, created: done.created }
+    if (located.refusal) throw located.refusal
+    const done = apply(batch, located, known)
+    return done === 'locate again' ? done : { licence: { ...done.purchased.licence }, created: done.created }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     known.refusals.set(name, error)
@@ -148,28 +156,27 @@ function applyOne(place: Workplace, found: Found, known: Known): Result | 'look 
 
 export const purchaseName = ({ applicationId, purchaseRef }: Effect) => `${applicationId} ${purchaseRef}`
 
-function bringTo(
-  place: Workplace,
-  { effect, licenceId, landed, created }: Found,
-  { holdings, customers, landed: landedNow }: Known,
-): { holding: Holding; created: boolean } | 'look again' {
+function apply(
+  batch: Batch,
+  { effect, licenceId, isPaid, created }: Located,
+  { licences, customers, provisioned }: Known,
+): Provisioned | 'locate again' {
   const name = purchaseName(effect)
-  const holding = holdings.get(licenceId ?? '')
-  const before = landedNow.get(name) ?? (landed && holding ? { holding, created } : undefined)
+  const licence = licences.get(licenceId ?? '')
+  const before = provisioned.get(name) ?? (isPaid && licence ? { purchased: licence, created } : undefined)
   if (before) {
-    applyTo(place, before.holding, effect)
+    if (effect.kind !== 'paid') applyLaterEffect(batch, before.purchased, effect)
     return before
   }
-  const { what } = effect
-  if (what.kind !== 'landed') {
-    throw new ServiceError('not_found', `purchase ${effect.purchaseRef} has not landed on a licence`)
+  if (effect.kind !== 'paid') {
+    throw new ServiceError('not_found', `purchase ${effect.purchaseRef} has no licence: it was not paid`)
   }
-  const customer = `${effect.applicationId} ${what.externalRef}`
-  const own = customers.get(customer) ?? holding
-  if (own && (!isHeld(own) || own.licence.external_ref !== what.externalRef)) return 'look again'
-  if (own) landOn(place, own, effect, what)
-  const done = { holding: own ?? mintFor(place, effect, what), created: own === undefined }
-  customers.set(customer, done.holding)
-  landedNow.set(name, done)
+  const customer = `${effect.applicationId} ${effect.externalRef}`
+  const own = customers.get(customer) ?? licence
+  if (own && (!isHeld(own) || own.licence.external_ref !== effect.externalRef)) return 'locate again'
+  if (own) addPurchase(batch, own, effect)
+  const done = { purchased: own ?? createLicence(batch, effect), created: own === undefined }
+  customers.set(customer, done.purchased)
+  provisioned.set(name, done)
   return done
 }

@@ -4,48 +4,29 @@ import { newLicenceKey } from '../licences/licence-key.ts'
 import { beginnings } from '../licences/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import { count, touch } from './changes.ts'
+import { alignLicence } from './align-licence.ts'
+import { count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
-import type { Effect, Landed } from './effect.ts'
-import { baseOf, basisAt, purchaseOf, record, restsOn, termsOf } from './holding.ts'
-import type { HeldLicence, Holding } from './holding.ts'
+import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
 import type { Purchase } from './purchase.ts'
-import { settleHolding } from './settle-holding.ts'
+import { basisAt, issuedTerms, purchaseOf, record, restsOn, termsOf } from './purchased-licence.ts'
+import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** What effects are applied with. */
-export interface Workplace {
+/** What the effects of a batch are applied with. */
+export interface Batch {
   changes: Changes
   plans: ReadonlyMap<string, PlanRow>
 }
 
-/** A purchase lands on the licence that the customer holds. */
-export function landOn(place: Workplace, holding: Holding, effect: Effect, landed: Landed): void {
-  const { changes, plans } = place
-  const { licence } = holding
-  const plan = planFor(place, effect, landed.planId)
-  if (holding.purchases.length === 0) {
-    const base = baseOf(licence)
-    holding.purchases.push(base)
-    touch(changes, base)
-  }
-  const [rested, before] = [restsOn(holding), basisAt(holding, changes.now)]
-  const purchase = newPurchase(effect, landed, plan, licence.id)
-  holding.purchases.push(purchase)
-  touch(changes, purchase)
-  const news = { kind: 'landed' as const, purchase, rested, before, after: basisAt(holding, changes.now) }
-  settleHolding(changes, holding, plans, byProcessor(effect), news)
-  provisioned(changes, effect, licence, false)
-}
-
-/** A purchase lands of a customer who holds no licence. */
-export function mintFor(place: Workplace, effect: Effect, landed: Landed): Holding {
-  const { changes } = place
-  const plan = planFor(place, effect, landed.planId)
-  const licence = newLicence(effect, landed, plan, changes.now)
-  const purchase = newPurchase(effect, landed, plan, licence.id)
-  changes.minted.push({ ...licence })
-  touch(changes, purchase)
-  provisioned(changes, effect, licence, true)
+/** A customer without a licence has paid. */
+export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicence {
+  const { changes } = batch
+  const plan = planFor(batch, effect, effect.planId)
+  const licence = newLicence(effect, plan, changes.now)
+  const purchase = newPurchase(effect, plan, licence.id)
+  changes.created.push({ ...licence })
+  savePurchase(changes, purchase)
+  saveProvision(changes, effect, licence, true)
   const { history: type, to } = beginnings.bought
   changes.history.push({ licenceId: licence.id, type, to, ...byProcessor(effect), at: changes.now })
   count(changes, plan.id, 1)
@@ -55,70 +36,61 @@ export function mintFor(place: Workplace, effect: Effect, landed: Landed): Holdi
     applicationId: effect.applicationId,
     payload: { case: 'licenceCreated', value },
   })
-  return { licence, purchases: [purchase], facts: [] }
+  return { licence, purchases: [purchase], effects: [] }
 }
 
-/**
- * Before purchases had rows releases noted only what they had provisioned. Billing sends such a sale once: it is known
- * from then on, and its licence stays as it is.
- */
-function register(place: Workplace, holding: Holding, effect: Effect): Purchase {
-  const { changes, plans } = place
-  const { licence } = holding
-  const { what } = effect
-  const plan = what.kind === 'landed' ? plans.get(what.planId) : undefined
-  const own = { id: licence.plan_id, snapshot_id: licence.snapshot_id }
-  const isFirst = holding.purchases.length === 0
-  const landed = what.kind === 'landed' && !isFirst ? what : { planId: own.id, endsAt: licence.expires_on }
-  const purchase = newPurchase(effect, landed, isFirst ? own : (plan ?? own), licence.id)
-  const rested = restsOn(holding)
-  holding.purchases.push(purchase)
-  touch(changes, purchase)
-  licence.rests_on = (rested ?? purchase).purchase_ref
-  changes.licences.set(licence.id, licence)
-  return purchase
+/** A customer who holds a licence has paid. */
+export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: PaidEffect): void {
+  const { changes, plans } = batch
+  const { licence } = purchased
+  const plan = planFor(batch, effect, effect.planId)
+  if (purchased.purchases.length === 0) {
+    const issued = issuedTerms(licence)
+    purchased.purchases.push(issued)
+    savePurchase(changes, issued)
+  }
+  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const purchase = newPurchase(effect, plan, licence.id)
+  purchased.purchases.push(purchase)
+  savePurchase(changes, purchase)
+  const after = basisAt(purchased, changes.now)
+  alignLicence(changes, purchased, plans, byProcessor(effect), {
+    kind: 'paid',
+    purchase,
+    restedOn,
+    before,
+    after,
+  })
+  saveProvision(changes, effect, licence, false)
 }
 
-/** Something has happened to a purchase that has landed. Once for its kind and cause. */
-export function applyTo(place: Workplace, holding: Holding, effect: Effect): void {
-  const { changes, plans } = place
-  const { what, cause } = effect
-  const planId = what.kind === 'renewed' ? what.planId : undefined
-  const plan = planId === undefined ? undefined : planFor(place, effect, planId)
-  const purchase = purchaseOf(holding, effect.purchaseRef) ?? register(place, holding, effect)
-  if (what.kind === 'landed') return correctOrder(place, holding, effect, purchase)
-  const known = holding.facts.some(
-    (fact) => fact.purchase_ref === purchase.purchase_ref && fact.kind === what.kind && fact.cause === cause,
+/** Something happened to a purchase that was paid. A repetition changes nothing. */
+export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effect: LaterEffect): void {
+  const { changes, plans } = batch
+  const { kind, cause } = effect
+  const plan = kind === 'renewed' && effect.planId ? planFor(batch, effect, effect.planId) : undefined
+  const purchase = purchaseOf(purchased, effect.purchaseRef)!
+  const isKnown = purchased.effects.some(
+    (known) => known.purchase_ref === purchase.purchase_ref && known.kind === kind && known.cause === cause,
   )
-  if (known) return
-  const [rested, before] = [restsOn(holding), basisAt(holding, changes.now)]
-  const fact = record(holding, purchase, { ...effect, what }, plan)
-  changes.facts.push({ ...fact, licence_id: holding.licence.id })
-  touch(changes, purchase)
-  const news = { kind: what.kind, purchase, rested, before, after: basisAt(holding, changes.now) }
-  settleHolding(changes, holding, plans, byProcessor(effect), news)
-}
-
-/** A purchase that lands again may have been registered before its order was known. */
-function correctOrder(place: Workplace, holding: Holding, effect: Effect, purchase: Purchase): void {
-  const { orderedAt } = effect
-  if (orderedAt.getTime() === purchase.ordered_at?.getTime()) return
-  purchase.ordered_at = orderedAt
-  touch(place.changes, purchase)
-  const rested = restsOn(holding)
-  if (rested) holding.licence.rests_on = rested.purchase_ref
-  place.changes.licences.set(holding.licence.id, holding.licence)
+  if (isKnown) return
+  const [restedOn, before] = [restsOn(purchased), basisAt(purchased, changes.now)]
+  const recorded = record(purchased, purchase, effect, plan)
+  changes.effects.push({ ...recorded, licence_id: purchased.licence.id })
+  savePurchase(changes, purchase)
+  const after = basisAt(purchased, changes.now)
+  alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
 }
 
 const byProcessor = ({ cause }: Effect) => ({ actor: 'processor', cause })
 
-/** @throws ServiceError where the plan cannot be had */
-function planFor({ plans }: Workplace, effect: Effect, planId: string): PlanRow {
+/** @throws ServiceError if the plan is not one of the application, or is retired and would be sold */
+function planFor({ plans }: Batch, effect: Effect, planId: string): PlanRow {
   const plan = plans.get(planId)
   if (plan?.application_id !== effect.applicationId || plan.account_id !== effect.accountId) {
     throw planUnknown({ ...effect, planId })
   }
-  if (plan.status === 'retired' && effect.what.kind === 'landed') {
+  if (plan.status === 'retired' && effect.kind === 'paid') {
     throw new ServiceError(
       'plan_archived',
       `plan ${plan.id} is retired: restore plan ${plan.id} first, then provision again`,
@@ -127,30 +99,25 @@ function planFor({ plans }: Workplace, effect: Effect, planId: string): PlanRow 
   return plan
 }
 
-function provisioned(changes: Changes, effect: Effect, licence: HeldLicence, created: boolean): void {
+function saveProvision(changes: Changes, effect: Effect, licence: LockedLicence, created: boolean): void {
   const { applicationId, purchaseRef: paymentRef } = effect
   changes.provisions.push({ applicationId, paymentRef, licenceId: licence.id, created })
 }
 
-function newPurchase(
-  effect: Effect,
-  { endsAt }: Pick<Landed, 'endsAt'>,
-  plan: Pick<PlanRow, 'id' | 'snapshot_id'>,
-  licenceId: string,
-): Purchase {
+function newPurchase(effect: PaidEffect, plan: PlanRow, licenceId: string): Purchase {
   return {
     application_id: effect.applicationId,
     purchase_ref: effect.purchaseRef,
     account_id: effect.accountId,
     licence_id: licenceId,
     ordered_at: effect.orderedAt,
-    ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: endsAt }),
+    ...termsOf({ plan_id: plan.id, snapshot_id: plan.snapshot_id, expires_on: effect.endsAt }),
     fell_at: null,
     given_back: false,
   }
 }
 
-function newLicence(effect: Effect, landed: Landed, plan: PlanRow, now: Date): HeldLicence {
+function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence {
   return {
     id: newId('lic'),
     key: newLicenceKey(),
@@ -159,11 +126,11 @@ function newLicence(effect: Effect, landed: Landed, plan: PlanRow, now: Date): H
     plan_id: plan.id,
     status: beginnings.bought.to,
     status_reason: null,
-    external_ref: landed.externalRef,
+    external_ref: effect.externalRef,
     domains: [],
     max_activations: null,
     max_seats: null,
-    expires_on: landed.endsAt,
+    expires_on: effect.endsAt,
     created_at: now,
     updated_at: now,
     expired_from: null,

@@ -4,6 +4,8 @@ import type { Transaction } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { GivenUp, refuseGivenUp } from '@licensing/grpc/given-up'
+import { implement } from '@licensing/grpc/server'
+import { PurchaseService } from '@licensing/proto/purchases'
 import type {
   ApplyPurchaseEffectsRequest,
   ApplyPurchaseEffectsResponseSchema,
@@ -20,7 +22,13 @@ import { planIdOf, readEffect, unreadable } from './effect.ts'
 
 const mostEffects = 200
 
-export async function applyPurchaseEffects(
+export function purchaseService(deps: LicensingDependencies) {
+  return implement(PurchaseService, {
+    applyPurchaseEffects: (request) => applyPurchaseEffects(deps, request),
+  })
+}
+
+async function applyPurchaseEffects(
   deps: LicensingDependencies,
   { effects }: ApplyPurchaseEffectsRequest,
 ): Promise<MessageInitShape<typeof ApplyPurchaseEffectsResponseSchema>> {
@@ -38,13 +46,13 @@ function read(request: PurchaseEffect): Asked {
   }
 }
 
-/** Applies effects in their order; a batch that the database refuses is done again one by one. */
+/** Applies effects in their order. If the database refuses a batch, its effects are applied one by one. */
 async function applyAll(deps: LicensingDependencies, asked: Asked[]): Promise<Result[]> {
   if (asked.length === 0) return []
   const refusals: Refusals = new Map()
   const effects = await withPlans(deps, asked)
   try {
-    return await inTurns(deps, effects, new Map())
+    return await applyInBatches(deps, effects, new Map())
   } catch (error) {
     if (effects.length === 1 || isForAll(error)) throw error
     deps.log.warn({ err: error }, 'a batch of effects failed; they are applied one by one')
@@ -58,7 +66,7 @@ const isForAll = (error: unknown) => isDatabaseUnavailable(error) || error insta
 
 async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refusals): Promise<Result> {
   try {
-    return (await inTurns(deps, [effect], refusals))[0]!
+    return (await applyInBatches(deps, [effect], refusals))[0]!
   } catch (error) {
     if (isForAll(error)) throw error
     deps.log.error({ err: error, purchase_ref: effect.effect.purchaseRef }, 'an effect could not be applied')
@@ -68,7 +76,8 @@ async function alone(deps: LicensingDependencies, effect: Asked, refusals: Refus
   }
 }
 
-async function inTurns(
+/** Applies effects in as many transactions as `applyBatch` needs. */
+async function applyInBatches(
   { change }: LicensingDependencies,
   effects: Asked[],
   refusals: Refusals,
@@ -76,22 +85,21 @@ async function inTurns(
   const results: Result[] = []
   while (results.length < effects.length) {
     const rest = effects.slice(results.length)
-    // What a transaction that is undone has refused is asked again.
+    // If the transaction is rolled back, its refusals are dropped.
     const applyRest = async (tx: Transaction) => {
       const refused = new Map(refusals)
       const done = await applyBatch(tx, rest, refused)
-      // A purchase that was refused meanwhile stays refused until it is sent again.
       refuseGivenUp()
       return { done, refused }
     }
-    const turn = await change(applyRest, waitingForLocks)
-    for (const [name, refusal] of turn.refused) refusals.set(name, refusal)
-    results.push(...turn.done)
+    const batch = await change(applyRest, waitingForLocks)
+    for (const [name, refusal] of batch.refused) refusals.set(name, refusal)
+    results.push(...batch.done)
   }
   return results
 }
 
-/** Plans that are not known here are asked of catalog, with no transaction open. */
+/** Asks catalog for plans that licensing does not know, with no transaction open. */
 async function withPlans(deps: LicensingDependencies, effects: Asked[]): Promise<Asked[]> {
   const wanted = planIdsOf(effects)
   if (wanted.length === 0) return effects

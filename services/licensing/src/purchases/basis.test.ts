@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { basisOf } from './basis.ts'
-import type { Fact, Purchase } from './purchase.ts'
+import type { Purchase, RecordedEffect } from './purchase.ts'
 
 const day = (n: number) => new Date(Date.UTC(2026, 0, n))
 
-const cancelled: Purchase = {
+const canceled: Purchase = {
   application_id: 'app',
   purchase_ref: 'cs',
   account_id: 'acct',
@@ -20,13 +20,16 @@ const cancelled: Purchase = {
   given_back: false,
 }
 
-test('an end that passes after a cancellation calls for nothing more', () => {
-  const refund = { purchase_ref: 'cs', kind: 'partlyRefunded' as const, cause: 're', at: day(10) }
-  const facts = [{ ...refund, ends_at: null, plan_id: null, snapshot_id: null }]
+const effect = (purchase_ref: string, kind: RecordedEffect['kind'], at: Date): RecordedEffect => {
+  return { purchase_ref, kind, cause: 're', at, ends_at: null, plan_id: null, snapshot_id: null }
+}
+
+test('an end that passes after a cancellation changes nothing more', () => {
+  const effects = [effect('cs', 'partially_refunded', day(10))]
   for (const now of [day(15), day(25)]) {
-    expect(basisOf([cancelled], facts, null, now.getTime())).toMatchObject({
-      stands: false,
-      calls: 'downgraded',
+    expect(basisOf([canceled], effects, null, now.getTime())).toMatchObject({
+      isValid: false,
+      decisive: 'partially_refunded',
     })
   }
 })
@@ -34,7 +37,7 @@ test('an end that passes after a cancellation calls for nothing more', () => {
 test('a customer who buys and is refunded in the second in which an issued licence ended is revoked, known then or later', () => {
   const second = (ms: number) => new Date(day(10).getTime() + ms)
   const issued: Purchase = {
-    ...cancelled,
+    ...canceled,
     purchase_ref: 'lic',
     ordered_at: null,
     ends_at: second(700),
@@ -46,7 +49,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
     for (const ends_at of [null, second(0), day(20)]) {
       for (const refundedAfter of [0, 1_000]) {
         const bought: Purchase = {
-          ...cancelled,
+          ...canceled,
           purchase_ref,
           ordered_at: second(0),
           ends_at,
@@ -54,21 +57,21 @@ test('a customer who buys and is refunded in the second in which an issued licen
           fell_at: second(refundedAfter),
           given_back: true,
         }
-        const none: Fact[] = []
+        const effects = [effect(purchase_ref, 'refunded', bought.fell_at!)]
         for (const now of [second(refundedAfter + 300), day(30)]) {
-          expect(basisOf([issued, bought], none, null, now.getTime())).toMatchObject({
+          expect(basisOf([issued, bought], effects, null, now.getTime())).toMatchObject({
             current: { purchase_ref },
-            stands: false,
-            calls: 'revoked',
+            isValid: false,
+            decisive: 'refunded',
           })
         }
       }
     }
   }
-  // What ends in a later second than the refund takes over until then.
+  // If the issued licence ends in a later second than the refund, the licence rests on it until then.
   const later = { ...issued, ends_at: second(2_700), landed_ends_at: second(2_700) }
   const refunded = {
-    ...cancelled,
+    ...canceled,
     ordered_at: second(0),
     ends_at: null,
     fell_at: second(0),
@@ -76,7 +79,7 @@ test('a customer who buys and is refunded in the second in which an issued licen
   }
   expect(basisOf([later, refunded], [], null, second(1_000).getTime())).toMatchObject({
     current: { purchase_ref: 'lic' },
-    stands: true,
-    calls: 'active',
+    isValid: true,
+    decisive: 'paid',
   })
 })

@@ -1,172 +1,185 @@
+import type { EffectKind } from './effect.ts'
 import { isLater, orderOf } from './purchase.ts'
-import type { Fact, Purchase } from './purchase.ts'
+import type { Purchase, RecordedEffect } from './purchase.ts'
 
 /**
- * What the purchases of a licence call for, whatever the vendor and the catalog do with it. That an end has passed, and
- * no other purchase stands, does not change it: such a licence is the sweep's to expire.
+ * The effect that decides which status the purchases of a licence require, whatever the vendor and the catalog do with
+ * it. `paid`: nothing prevents the licence from being active, though its end may have passed. The sweep expires it then.
  */
-export type Calls = 'active' | 'downgraded' | 'payment_failed' | 'dispute_inquiry' | 'expired' | 'revoked'
+export type DecisiveEffect = Exclude<EffectKind, 'renewed' | 'inquiry_closed' | 'order_corrected'>
 
 /** What a licence rests on. */
 export interface Basis {
-  /** The latest purchase that stands; where none does, the one that stood last. */
+  /** The latest valid purchase. If no purchase is valid, the one that was valid last. */
   current: Purchase
-  stands: boolean
-  calls: Calls
+  isValid: boolean
+  decisive: DecisiveEffect
 }
 
-// What comes first within one tick of the processor's clock, which counts in seconds.
-const kinds = [
-  'landed',
-  'renewed',
-  'paymentsFailed',
-  'inquiryOpened',
-  'partlyRefunded',
-  'inquiryClosed',
-  'ended',
-  'fell',
-  'reactivated',
-] as const
+// The processor's clock counts in seconds. Moments of the same time are taken in this order.
+const rank = {
+  paid: 0,
+  renewed: 1,
+  payment_failed: 2,
+  inquiry_opened: 3,
+  partially_refunded: 4,
+  inquiry_closed: 5,
+  // Its own end has passed.
+  ended: 6,
+  canceled: 7,
+  refunded: 7,
+  charged_back: 7,
+  // By the vendor.
+  reactivated: 8,
+} as const satisfies Record<Exclude<EffectKind, 'order_corrected'> | 'ended' | 'reactivated', number>
 
 /** The tick of the processor's clock, in milliseconds. */
 const tick = 1_000
 
 interface Moment {
-  /** Of the vendor's, there is none. */
+  kind: keyof typeof rank
+  /** Absent if the vendor reactivated the licence. */
   purchase: Purchase | undefined
-  kind: (typeof kinds)[number]
   at: number
   cause: string
 }
 
+/** Effects on the current purchase that change which effect is decisive, if it was one of these. */
+const transitions = {
+  renewed: { from: ['payment_failed', 'partially_refunded'], to: 'paid' },
+  payment_failed: { from: ['paid'], to: 'payment_failed' },
+  inquiry_opened: { from: ['paid'], to: 'inquiry_opened' },
+  // Interface 3.1: a partial refund downgrades from every state but revoked.
+  partially_refunded: {
+    from: ['paid', 'payment_failed', 'inquiry_opened', 'canceled'],
+    to: 'partially_refunded',
+  },
+} as const satisfies Partial<Record<EffectKind, { from: readonly DecisiveEffect[]; to: DecisiveEffect }>>
+
+type TransitionKind = keyof typeof transitions
+
 /**
  * Decisions 7, "What a licence rests on": goes through all that happened to the purchases of a licence in the order of
- * the processor's clock. So the outcome depends on what is known, and not on the order in which it became known.
+ * the processor's clock. So the result depends on what is known, and not on the order in which it became known.
  *
- * @param now milliseconds; ends after it are still to come
+ * @param now milliseconds; an end after it has not passed yet
  */
 export function basisOf(
   purchases: readonly Purchase[],
-  facts: readonly Fact[],
+  effects: readonly RecordedEffect[],
   reactivatedAt: Date | null,
   now: number,
 ): Basis {
-  const standing = new Set<Purchase>()
+  const valid = new Set<Purchase>()
   let current: Purchase | undefined
-  let calls: Calls = 'active'
+  let decisive: DecisiveEffect = 'paid'
   let inDispute: Purchase | undefined
-  const moments = momentsOf(purchases, facts, now)
+  const moments = momentsOf(purchases, effects, now)
   if (reactivatedAt) {
     moments.push({ purchase: undefined, kind: 'reactivated', at: reactivatedAt.getTime(), cause: '' })
   }
   for (const { purchase, kind } of moments.sort(inOrder)) {
     if (!purchase) {
-      if (calls === 'payment_failed' || calls === 'dispute_inquiry') calls = 'active'
+      if (decisive === 'payment_failed' || decisive === 'inquiry_opened') decisive = 'paid'
       inDispute = undefined
       continue
     }
     switch (kind) {
-      case 'landed': {
-        const stood = current !== undefined && standing.has(current)
-        standing.add(purchase)
-        if (latestOf(standing) !== purchase) break
+      case 'paid': {
+        const wasValid = current !== undefined && valid.has(current)
+        valid.add(purchase)
+        if (latestOf(valid) !== purchase) break
         current = purchase
-        // Decisions 4: a payment lifts no inquiry.
-        if (calls !== 'dispute_inquiry' || !stood) calls = 'active'
+        // Decisions 4: a payment does not end an inquiry.
+        if (decisive !== 'inquiry_opened' || !wasValid) decisive = 'paid'
         break
       }
       case 'ended':
-      case 'fell': {
-        standing.delete(purchase)
+      case 'canceled':
+      case 'refunded':
+      case 'charged_back': {
+        valid.delete(purchase)
         if (current !== purchase) break
-        current = latestOf(standing) ?? purchase
-        if (current !== purchase) calls = 'active'
-        else if (kind === 'fell') calls = purchase.given_back ? 'revoked' : 'expired'
+        current = latestOf(valid) ?? purchase
+        if (current !== purchase) decisive = 'paid'
+        else if (kind !== 'ended') decisive = kind
         break
       }
-      case 'inquiryClosed': {
-        if (calls === 'dispute_inquiry' && inDispute === purchase) calls = 'active'
+      case 'inquiry_closed': {
+        if (decisive === 'inquiry_opened' && inDispute === purchase) decisive = 'paid'
         break
       }
+      case 'reactivated':
+        break
       default: {
         if (current !== purchase) break
-        // Interface 3.1: a partial refund downgrades from any state.
-        if (!standing.has(purchase) && kind !== 'partlyRefunded') break
-        calls = afterFact(calls, kind)
-        if (kind === 'inquiryOpened' && calls === 'dispute_inquiry') inDispute ??= purchase
+        if (!valid.has(purchase) && kind !== 'partially_refunded') break
+        const { from, to } = transitions[kind]
+        if (from.some((one) => one === decisive)) decisive = to
+        if (kind === 'inquiry_opened' && decisive === 'inquiry_opened') inDispute ??= purchase
       }
     }
-    if (calls !== 'dispute_inquiry') inDispute = undefined
+    if (decisive !== 'inquiry_opened') inDispute = undefined
   }
-  return { current: current!, stands: standing.has(current!), calls }
+  return { current: current!, isValid: valid.has(current!), decisive }
 }
 
-function afterFact(
-  calls: Calls,
-  kind: Exclude<Moment['kind'], 'landed' | 'ended' | 'fell' | 'inquiryClosed'>,
-): Calls {
-  switch (kind) {
-    case 'renewed':
-      return calls === 'payment_failed' || calls === 'downgraded' ? 'active' : calls
-    case 'paymentsFailed':
-      return calls === 'active' ? 'payment_failed' : calls
-    case 'inquiryOpened':
-      return calls === 'active' ? 'dispute_inquiry' : calls
-    case 'partlyRefunded':
-      return calls === 'revoked' ? calls : 'downgraded'
-    case 'reactivated':
-      return calls
-  }
-}
-
-function latestOf(standing: ReadonlySet<Purchase>): Purchase | undefined {
+function latestOf(purchases: ReadonlySet<Purchase>): Purchase | undefined {
   let latest: Purchase | undefined
-  for (const purchase of standing) if (!latest || isLater(purchase, latest)) latest = purchase
+  for (const purchase of purchases) if (!latest || isLater(purchase, latest)) latest = purchase
   return latest
 }
 
-function momentsOf(purchases: readonly Purchase[], facts: readonly Fact[], now: number): Moment[] {
+function momentsOf(
+  purchases: readonly Purchase[],
+  effects: readonly RecordedEffect[],
+  now: number,
+): Moment[] {
   const moments: Moment[] = []
   const byRef = new Map(purchases.map((purchase) => [purchase.purchase_ref, purchase]))
   for (const purchase of purchases) {
     const ordered = orderOf(purchase)
-    moments.push({ purchase, kind: 'landed', at: ordered, cause: '' })
-    for (const { kind, at } of endsOf(purchase, now)) {
+    moments.push({ purchase, kind: 'paid', at: ordered, cause: '' })
+    for (const { kind, at } of endsOf(purchase, effects, now)) {
       // An order that is known only roughly may be later than what followed it.
       moments.push({ purchase, kind, at: Math.max(at, ordered), cause: '' })
     }
   }
-  for (const { purchase_ref, kind, cause, at } of facts) {
+  for (const { purchase_ref, kind, cause, at } of effects) {
     const purchase = byRef.get(purchase_ref)
-    if (!purchase || !isCalling(kind)) continue
+    if (!purchase || !(isTransition(kind) || kind === 'inquiry_closed')) continue
     moments.push({ purchase, kind, cause, at: Math.max(at.getTime(), orderOf(purchase)) })
   }
   return moments
 }
 
-/**
- * When a purchase ceased to stand: with its own end, if that came first, and when it was given back or cancelled. An end
- * counts from the beginning of its second: the processor's clock cannot say which refund of that second came after it.
- */
-function endsOf({ fell_at, ends_at }: Purchase, now: number): { kind: 'ended' | 'fell'; at: number }[] {
-  const fell = fell_at?.getTime() ?? Number.POSITIVE_INFINITY
-  const end = ends_at ? Math.floor(ends_at.getTime() / tick) * tick : Number.POSITIVE_INFINITY
-  return [
-    ...(end <= now && end < fell ? [{ kind: 'ended' as const, at: end }] : []),
-    ...(fell_at ? [{ kind: 'fell' as const, at: fell }] : []),
-  ]
+function isTransition(kind: EffectKind): kind is TransitionKind {
+  return Object.hasOwn(transitions, kind)
 }
 
-function isCalling(
-  kind: string,
-): kind is Exclude<Moment['kind'], 'landed' | 'ended' | 'fell' | 'reactivated'> {
-  return kinds.some((one) => one === kind)
+/**
+ * When a purchase stopped being valid: at its own end, if that came first, and when it was refunded in full, charged back
+ * or canceled. An end counts from the start of its second: the processor's clock cannot say which refund of that second
+ * came after it.
+ */
+function endsOf(
+  { purchase_ref, fell_at, given_back, ends_at }: Purchase,
+  effects: readonly RecordedEffect[],
+  now: number,
+): Pick<Moment, 'kind' | 'at'>[] {
+  const fell = fell_at?.getTime() ?? Number.POSITIVE_INFINITY
+  const end = ends_at ? Math.floor(ends_at.getTime() / tick) * tick : Number.POSITIVE_INFINITY
+  const ended = end <= now && end < fell ? [{ kind: 'ended' as const, at: end }] : []
+  if (!fell_at) return ended
+  const isRefunded = effects.some((one) => one.purchase_ref === purchase_ref && one.kind === 'refunded')
+  const kind = !given_back ? 'canceled' : isRefunded ? 'refunded' : 'charged_back'
+  return [...ended, { kind, at: fell }]
 }
 
 function inOrder(one: Moment, other: Moment): number {
   if (one.at !== other.at) return one.at < other.at ? -1 : 1
-  const rank = kinds.indexOf(one.kind) - kinds.indexOf(other.kind)
-  if (rank !== 0) return rank
+  const difference = rank[one.kind] - rank[other.kind]
+  if (difference !== 0) return difference
   if (one.purchase && other.purchase && one.purchase !== other.purchase) {
     return isLater(one.purchase, other.purchase) ? 1 : -1
   }

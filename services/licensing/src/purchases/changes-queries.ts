@@ -1,32 +1,32 @@
 import type { Sql } from '@licensing/database/connect'
-import type { HeldLicence } from './holding.ts'
+import type { LockedLicence } from './purchased-licence.ts'
 
-const columns = (licences: HeldLicence[]) => {
-  const texts = <K extends keyof HeldLicence>(name: K) => licences.map((licence) => licence[name])
+const columns = (licences: LockedLicence[]) => {
+  const texts = <K extends keyof LockedLicence>(name: K) => licences.map((licence) => licence[name])
   const times = (name: 'expires_on' | 'updated_at' | 'reactivated_at') =>
     licences.map((licence) => licence[name]?.toISOString() ?? null)
   return { texts, times }
 }
 
-export async function insertMinted(sql: Sql, licences: HeldLicence[]): Promise<void> {
+export async function insertLicences(sql: Sql, licences: LockedLicence[]): Promise<void> {
   if (licences.length === 0) return
   const { texts, times } = columns(licences)
   await sql`
     insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id,
       rests_on, created_at, updated_at)
     select id, key, account_id, application_id, plan_id, status, external_ref, expires_on::timestamptz, snapshot_id,
-      rests_on, minted_at::timestamptz, minted_at::timestamptz
+      rests_on, created_at::timestamptz, created_at::timestamptz
     from unnest(
       ${texts('id')}::text[], ${texts('key')}::text[], ${texts('account_id')}::text[],
       ${texts('application_id')}::text[], ${texts('plan_id')}::text[], ${texts('status')}::text[],
       ${texts('external_ref')}::text[], ${times('expires_on')}::text[], ${texts('snapshot_id')}::text[],
       ${texts('rests_on')}::text[], ${times('updated_at')}::text[]
     ) as licence (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id, rests_on,
-      minted_at)`
+      created_at)`
 }
 
-/** Writes how licences stand that this transaction has locked. */
-export async function updateLicences(sql: Sql, licences: HeldLicence[]): Promise<void> {
+/** The transaction has locked these licences. */
+export async function updateLicences(sql: Sql, licences: LockedLicence[]): Promise<void> {
   if (licences.length === 0) return
   const { texts, times } = columns(licences)
   await sql`

@@ -1,36 +1,42 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
+import { insertHistory } from '../licences/history-queries.ts'
 import type { NewHistory } from '../licences/history-queries.ts'
 import { licenceEvent } from '../licences/licence-event.ts'
 import { follow } from '../licences/licence.ts'
 import type { Cause, Circumstances } from '../licences/licence.ts'
+import { addToCounts } from '../licences/transition-queries.ts'
 import type { By } from '../licences/transition-queries.ts'
-import { afterAll } from './holding.ts'
-import type { HeldLicence, Holding } from './holding.ts'
-import type { Fact, Purchase } from './purchase.ts'
+import { insertLicences, updateLicences } from './changes-queries.ts'
+import type { Purchase, RecordedEffect } from './purchase.ts'
+import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
+import { afterAll } from './purchased-licence.ts'
+import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
 
-/** What a transaction has to write; licences and purchases as they end. */
+/** What a transaction has to write: licences and purchases with their final values. */
 export interface Changes {
   /** By the database's clock. */
   now: Date
-  /** As they were minted. */
-  minted: HeldLicence[]
-  licences: Map<string, HeldLicence>
+  /** As they were created; `licences` has what happened to them since. */
+  created: LockedLicence[]
+  licences: Map<string, LockedLicence>
   purchases: Map<string, Purchase>
-  facts: (Fact & { licence_id: string })[]
+  effects: (RecordedEffect & { licence_id: string })[]
   provisions: { applicationId: string; paymentRef: string; licenceId: string; created: boolean }[]
   history: NewHistory[]
   events: NewEvent[]
-  /** By how much the active licences of each plan change. */
+  /** By how much the number of active licences changes, by plan. */
   counts: Map<string, number>
 }
 
 export function noChanges(now: Date): Changes {
   return {
     now,
-    minted: [],
+    created: [],
     licences: new Map(),
     purchases: new Map(),
-    facts: [],
+    effects: [],
     provisions: [],
     history: [],
     events: [],
@@ -38,20 +44,18 @@ export function noChanges(now: Date): Changes {
   }
 }
 
-/** What a purchase gives its licence. */
-export type Given = Pick<HeldLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
-
-interface Turn {
+interface LicenceChange {
   causes: readonly Cause[]
   circumstances: Circumstances
   by: By
-  given: Given
+  /** Plan and end that the licence gets. */
+  given: Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
 }
 
-/** Does to a licence what the table has for these causes, one after the other. */
-export function bring(changes: Changes, holding: Holding, turn: Turn): void {
-  const { licence } = holding
-  const { causes, circumstances, by, given } = turn
+/** Moves a licence as the lifecycle table says for these causes, one after the other. */
+export function changeLicence(changes: Changes, purchased: PurchasedLicence, change: LicenceChange): void {
+  const { licence } = purchased
+  const { causes, circumstances, by, given } = change
   const { standing, steps } = follow(causes, licence, circumstances)
   const before = { ...licence }
   const written = steps.some(({ transition }) => transition.history)
@@ -59,7 +63,7 @@ export function bring(changes: Changes, holding: Holding, turn: Turn): void {
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
     const { history, emits, pardons } = transition
-    if (pardons) licence.reactivated_at = afterAll(holding, changes.now)
+    if (pardons) licence.reactivated_at = afterAll(purchased, changes.now)
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
@@ -76,11 +80,24 @@ export function count({ counts }: Changes, planId: string, by: number): void {
   counts.set(planId, (counts.get(planId) ?? 0) + by)
 }
 
-const endsOf = (before: HeldLicence, after: HeldLicence) => ({
+const endsOf = (before: LockedLicence, after: LockedLicence) => ({
   from: before.expires_on?.toISOString() ?? null,
   to: after.expires_on?.toISOString() ?? null,
 })
 
-export function touch(changes: Changes, purchase: Purchase): void {
+export function savePurchase(changes: Changes, purchase: Purchase): void {
   changes.purchases.set(`${purchase.application_id} ${purchase.purchase_ref}`, purchase)
+}
+
+/** Writes the changes, one statement for each table. The transaction has locked their licences. */
+export async function writeChanges(tx: Transaction, changes: Changes): Promise<void> {
+  const { created, licences, purchases, effects, provisions, history, events, counts } = changes
+  await insertLicences(tx, created)
+  await updateLicences(tx, [...licences.values()])
+  await upsertPurchases(tx, [...purchases.values()])
+  await insertEffects(tx, effects)
+  await insertProvisions(tx, provisions)
+  if (history.length > 0) await insertHistory(tx, history)
+  await addToCounts(tx, counts)
+  await append(tx, ...events)
 }

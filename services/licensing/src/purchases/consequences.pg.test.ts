@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-test('a renewal moves the expiry, once for each invoice, and no event tells of it', async () => {
+test('a renewal moves the expiry once for each invoice and sends no event', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id, inDays(30))
   const to = inDays(60)
@@ -39,7 +39,7 @@ test('a renewal moves the expiry, once for each invoice, and no event tells of i
   ])
 })
 
-test('after failed payments a renewal reactivates, and only then', async () => {
+test('a renewal reactivates a licence that failed payments suspended, and no other suspended licence', async () => {
   const plan = await givenPlan(harness)
   const failed = await bought(harness, plan.id, inDays(30))
   expect(await happen(harness, failed, 'failed payments')).toMatchObject({
@@ -77,7 +77,7 @@ test('a renewal never makes a licence active on a retired plan', async () => {
   expect(await eventTypes(harness, licence)).toEqual(['licence.created', 'licence.suspended'])
 })
 
-test('an invoice that is paid after the period’s end takes the sweep’s expiry back; a cancellation stands', async () => {
+test('an invoice that is paid after its period’s end reactivates what the sweep expired, but not a canceled subscription', async () => {
   const plan = await givenPlan(harness)
   const [late, cancelled] = [
     await bought(harness, plan.id, inDays(-1)),
@@ -104,7 +104,7 @@ const happenings: Happening[] = [
   'a partial refund',
   'a cancelled subscription',
 ]
-test.each(happenings)('%s comes once for each cause', async (name) => {
+test.each(happenings)('%s has an effect once for each cause', async (name) => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   const before = name === 'an inquiry that closes' ? await happen(harness, licence, 'an inquiry') : licence
@@ -116,7 +116,7 @@ test.each(happenings)('%s comes once for each cause', async (name) => {
   expect([await events(harness, licence), await history(harness, licence)]).toEqual(seen)
 })
 
-test('a cause that found nothing to change does not come back later', async () => {
+test('an effect that changed nothing is not applied later', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   await harness.licensing.suspendLicence(verbOn(harness, licence))
@@ -125,7 +125,7 @@ test('a cause that found nothing to change does not come back later', async () =
   expect(await happen(harness, licence, 'failed payments', 'sub')).toMatchObject({ status: 'active' })
 })
 
-test('a reactivation counts after what the processor’s clock puts ahead of ours', async () => {
+test('a reactivation counts as later than all known effects, even if the processor’s clock is ahead', async () => {
   const plan = await givenPlan(harness)
   const first = await buy(harness, { planId: plan.id, orderedAt: daysAgo(1) })
   const { licence } = first
@@ -137,7 +137,7 @@ test('a reactivation counts after what the processor’s clock puts ahead of our
   expect(await happens('failed payments', 1_000)).toMatchObject({ statusReason: 'payment_failed' })
 })
 
-test('an inquiry suspends, and closed in the vendor’s favour it reactivates what it had suspended', async () => {
+test('an inquiry suspends, and a closed inquiry reactivates the licence that it suspended', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   expect(await happen(harness, licence, 'an inquiry')).toMatchObject({ statusReason: 'dispute_inquiry' })
@@ -181,7 +181,7 @@ test('an inquiry that closes reactivates nothing on a retired plan: the archive 
   })
 })
 
-test('a second partial refund changes nothing; together they end as a full one', async () => {
+test('a second partial refund changes nothing; the refund that completes the amount revokes', async () => {
   const plan = await givenPlan(harness)
   const licence = await bought(harness, plan.id)
   await happen(harness, licence, 'a partial refund')
@@ -195,13 +195,13 @@ test('a second partial refund changes nothing; together they end as a full one',
   ])
 })
 
-test('what happens to a purchase of another account is refused', async () => {
+test('an effect on a purchase of another account is refused', async () => {
   const plan = await givenPlan(harness)
-  const landed = await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) })
+  const paid = await buy(harness, { planId: plan.id, orderedAt: daysAgo(2) })
   const otherAccount = { ...harness, accountId: 'acct_other' }
   for (const name of happenings) {
-    const call = apply(otherAccount, landed, kindOf(name), daysAgo(1))
+    const call = apply(otherAccount, paid, kindOf(name), daysAgo(1))
     expect(await refusal(call)).toMatchObject({ code: 'not_found' })
   }
-  expect(await statusOf(harness, landed.licence)).toBe('active')
+  expect(await statusOf(harness, paid.licence)).toBe('active')
 })

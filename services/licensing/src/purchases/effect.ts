@@ -1,92 +1,81 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { isId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
+import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { PurchaseEffect } from '@licensing/proto/purchases'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 
-/** Something that happened to a purchase, once its request has been checked. */
-export interface Effect {
+export type EffectKind = PurchaseEffectKind
+
+interface EffectOf<Kind extends EffectKind> {
   accountId: string
   applicationId: string
   purchaseRef: string
+  kind: Kind
   cause: string
   at: Date
   orderedAt: Date
-  what: Landed | Renewed | { kind: Exclude<EffectKind, 'landed' | 'renewed'> }
 }
 
-export interface Landed {
-  kind: 'landed'
+export interface PaidEffect extends EffectOf<'paid'> {
   planId: string
   externalRef: string
+  /** Null: the purchase never ends by time. */
   endsAt: Date | null
 }
 
-export interface Renewed {
-  kind: 'renewed'
-  endsAt: Date
+export interface RenewedEffect extends EffectOf<'renewed'> {
   planId: string | undefined
+  endsAt: Date
 }
 
-export type EffectKind = NonNullable<PurchaseEffect['kind']['case']>
+export type LaterEffect = RenewedEffect | EffectOf<Exclude<EffectKind, 'paid' | 'renewed'>>
 
-/** Kinds that happen to a purchase more than once, each with a cause of its own. */
-export type CauseKind = Exclude<EffectKind, 'landed'>
+/** Something that happened to a purchase, after its request was checked. */
+export type Effect = PaidEffect | LaterEffect
 
-export function planIdOf({ what }: Effect): string | undefined {
-  return 'planId' in what ? what.planId : undefined
+export function planIdOf(effect: Effect): string | undefined {
+  return 'planId' in effect ? effect.planId : undefined
 }
 
-/** Stands for a request that breaks a rule; it is not applied. */
+/** Stands for a request that breaks a rule. It is not applied. */
 export function unreadable({ accountId, applicationId, purchaseRef, cause }: PurchaseEffect): Effect {
   const never = new Date(0)
-  const what = { kind: 'reordered' as const }
-  return { accountId, applicationId, purchaseRef, cause, at: never, orderedAt: never, what }
+  const kind = 'order_corrected' as const
+  return { accountId, applicationId, purchaseRef, kind, cause, at: never, orderedAt: never }
 }
 
 /** @throws ServiceError `validation_failed` */
 export function readEffect(request: PurchaseEffect): Effect {
-  const { accountId, applicationId, purchaseRef, cause } = request
-  for (const [pointer, text] of [
-    ['/purchase_ref', purchaseRef],
-    ['/cause', cause],
-  ] as const) {
-    const problem = problemOfText(text, textLimits.reference)
-    if (problem) throw invalid(pointer, problem)
-  }
-  if (!request.at) throw invalid('/at', 'is needed')
+  const { accountId, applicationId, purchaseRef, kind, cause, planId, externalRef } = request
+  checkReference('/purchase_ref', purchaseRef)
+  checkReference('/cause', cause)
+  if (!request.at) throw invalid('/at', 'is required')
   const at = timestampDate(request.at)
   const orderedAt = request.orderedAt ? timestampDate(request.orderedAt) : at
-  return { accountId, applicationId, purchaseRef, cause, at, orderedAt, what: readKind(request.kind) }
-}
-
-function readKind(kind: PurchaseEffect['kind']): Effect['what'] {
-  switch (kind.case) {
-    case undefined:
-      throw invalid('/kind', 'is needed')
-    case 'landed': {
-      const { planId, externalRef, endsAt } = kind.value
-      const problem = problemOfText(externalRef, textLimits.reference)
-      if (problem) throw invalid('/external_ref', problem)
-      return {
-        kind: 'landed',
-        planId: checkPlanId(planId),
-        externalRef,
-        endsAt: endsAt ? timestampDate(endsAt) : null,
-      }
+  const endsAt = request.endsAt ? timestampDate(request.endsAt) : null
+  const about = { accountId, applicationId, purchaseRef, cause, at, orderedAt }
+  if (!isMember('purchaseEffect', kind)) {
+    throw invalid('/kind', `must be one of ${closedSets.purchaseEffect.join(', ')}`)
+  }
+  switch (kind) {
+    case 'paid': {
+      checkReference('/external_ref', externalRef ?? '')
+      return { ...about, kind, planId: checkPlanId(planId ?? ''), externalRef: externalRef!, endsAt }
     }
     case 'renewed': {
-      const { planId, endsAt } = kind.value
-      if (!endsAt) throw invalid('/ends_at', 'is needed')
-      return {
-        kind: 'renewed',
-        planId: planId === undefined ? undefined : checkPlanId(planId),
-        endsAt: timestampDate(endsAt),
-      }
+      if (!endsAt) throw invalid('/ends_at', 'is required')
+      return { ...about, kind, planId: planId === undefined ? undefined : checkPlanId(planId), endsAt }
     }
     default:
-      return { kind: kind.case }
+      return { ...about, kind }
   }
+}
+
+function checkReference(pointer: string, text: string): void {
+  const problem = problemOfText(text, textLimits.reference)
+  if (problem) throw invalid(pointer, problem)
 }
 
 function checkPlanId(planId: string): string {

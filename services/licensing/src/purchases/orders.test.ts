@@ -4,13 +4,13 @@ import { expect, test } from 'vitest'
 import { expirable, follow } from '../licences/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { day, effectsOf, mayRevokeEarly, orderBy, ordersOf, stories } from '../testing/purchase-stories.ts'
-import { applyTo, landOn, mintFor } from './apply-effect.ts'
-import type { Workplace } from './apply-effect.ts'
+import { alignLicence } from './align-licence.ts'
+import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
+import type { Batch } from './apply-effect.ts'
 import { noChanges } from './changes.ts'
 import type { Effect } from './effect.ts'
-import { basisAt, isHeld, purchaseOf, restsOn } from './holding.ts'
-import type { Holding } from './holding.ts'
-import { settleHolding } from './settle-holding.ts'
+import { basisAt, isHeld, purchaseOf, restsOn } from './purchased-licence.ts'
+import type { PurchasedLicence } from './purchased-licence.ts'
 
 const numRuns = Number(process.env['ORDER_RUNS'] ?? 400)
 
@@ -38,7 +38,7 @@ const plans = new Map(
 /** The day until which the customer was issued a licence before all purchases, if so: at times one of a purchase. */
 const issues = option(nat({ max: 140 }))
 
-function issuedUntil(on: number | null): Holding[] {
+function issuedUntil(on: number | null): PurchasedLicence[] {
   if (on === null) return []
   const [planId] = customer.plans
   const effect = {
@@ -49,9 +49,9 @@ function issuedUntil(on: number | null): Holding[] {
     orderedAt: day(0, now),
   }
   const endsAt = new Date(day(on, now).getTime() + 400)
-  const landed = { kind: 'landed' as const, planId: planId!, externalRef: customer.externalRef, endsAt }
-  const { licence } = mintFor({ changes: noChanges(now), plans }, { ...effect, what: landed }, landed)
-  return [{ licence: { ...licence, rests_on: null }, purchases: [], facts: [] }]
+  const paid = { ...effect, kind: 'paid' as const, planId: planId!, endsAt }
+  const { licence } = createLicence({ changes: noChanges(now), plans }, paid)
+  return [{ licence: { ...licence, rests_on: null }, purchases: [], effects: [] }]
 }
 
 /** The licences of a customer after these effects, in memory, and a sweep. */
@@ -59,55 +59,54 @@ function licencesAfter(
   order: readonly Effect[],
   swept: 'at the end' | 'always',
   issuedOn: number | null,
-): Holding[] {
-  const place: Workplace = { changes: noChanges(now), plans }
-  const holdings = issuedUntil(issuedOn)
+): PurchasedLicence[] {
+  const batch: Batch = { changes: noChanges(now), plans }
+  const licences = issuedUntil(issuedOn)
   for (const effect of order) {
-    const { what } = effect
-    const landed = holdings.find((holding) => purchaseOf(holding, effect.purchaseRef))
-    const held = holdings.findLast(isHeld)
-    if (landed) applyTo(place, landed, effect)
-    else if (what.kind !== 'landed') throw new Error('a purchase lands before all else')
-    else if (held) landOn(place, held, effect, what)
-    else holdings.push(mintFor(place, effect, what))
-    if (swept === 'always') for (const holding of holdings) sweep(place, holding)
+    const own = licences.find((licence) => purchaseOf(licence, effect.purchaseRef))
+    const held = licences.findLast(isHeld)
+    if (effect.kind !== 'paid') applyLaterEffect(batch, own!, effect)
+    else if (own) continue
+    else if (held) addPurchase(batch, held, effect)
+    else licences.push(createLicence(batch, effect))
+    if (swept === 'always') for (const licence of licences) sweep(batch, licence)
   }
-  for (const holding of holdings) sweep(place, holding)
-  return holdings
+  for (const licence of licences) sweep(batch, licence)
+  return licences
 }
 
-function sweep({ changes }: Workplace, holding: Holding): void {
-  const { licence } = holding
+function sweep({ changes }: Batch, purchased: PurchasedLicence): void {
+  const { licence } = purchased
   const isPast = licence.expires_on && licence.expires_on <= now
   if (!isPast || !expirable.includes(licence.status)) return
-  if (holding.purchases.length === 0) {
-    Object.assign(licence, follow(['expiryPassed'], licence, {}).standing)
+  if (purchased.purchases.length === 0) {
+    Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
     return
   }
-  const after = basisAt(holding, now)
-  if (after.stands) {
-    const news = { kind: 'time' as const, rested: restsOn(holding), before: after, after }
-    settleHolding(changes, holding, plans, { actor: 'sweep' }, news)
-  } else Object.assign(licence, follow(['expiryPassed'], licence, {}).standing)
+  const after = basisAt(purchased, now)
+  if (after.isValid) {
+    const change = { kind: 'ended' as const, restedOn: restsOn(purchased), before: after, after }
+    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
+  } else Object.assign(licence, follow(['expiry_passed'], licence, {}).standing)
 }
 
 /** Decisions 7: it may differ where a revocation had gone out before what would have prevented it was known. */
-function isExempt(order: readonly Effect[], holdings: Holding[]): boolean {
-  return mayRevokeEarly(order) && holdings.some(({ licence }) => licence.status === 'revoked')
+function isExempt(order: readonly Effect[], licences: PurchasedLicence[]): boolean {
+  return mayRevokeEarly(order) && licences.some(({ licence }) => licence.status === 'revoked')
 }
 
-function shown(holdings: Holding[]) {
-  const { plan_id, snapshot_id, expires_on, status, status_reason } = holdings.at(-1)!.licence
-  // News that comes when it has been revoked changes it no more.
+function shown(licences: PurchasedLicence[]) {
+  const { plan_id, snapshot_id, expires_on, status, status_reason } = licences.at(-1)!.licence
+  // An effect that becomes known after the revocation changes nothing.
   return status === 'revoked' ? { status } : { plan_id, snapshot_id, expires_on, status, status_reason }
 }
 
-test('short histories: in every order in which they can become known, the licence ends as in order of time', () => {
+test('short histories: in every order in which effects can become known, the licence is the same as in order of time', () => {
   let compared = 0
   const inEveryOrder = property(stories, issues, (story, issued) => {
     const effects = effectsOf(story, customer).slice(0, 6)
     const known = effects.filter(({ purchaseRef }) =>
-      effects.some((one) => one.purchaseRef === purchaseRef && one.what.kind === 'landed'),
+      effects.some((one) => one.purchaseRef === purchaseRef && one.kind === 'paid'),
     )
     const inTime = shown(licencesAfter(known, 'at the end', issued))
     for (const order of ordersOf(known)) {
@@ -121,7 +120,7 @@ test('short histories: in every order in which they can become known, the licenc
   expect(compared).toBeGreaterThan(numRuns)
 })
 
-test('longer histories: in any order, with repetitions, swept in between or not, it ends as in order of time', () => {
+test('longer histories: in any order, with repetitions, swept in between or not, the licence is the same as in order of time', () => {
   let compared = 0
   const places = array(nat({ max: 1_000 }), { minLength: 20, maxLength: 20 })
   const inAnyOrder = property(stories, issues, places, places, (story, issued, drawn, again) => {

@@ -2,8 +2,8 @@ import type { Sql } from '@licensing/database/connect'
 import { standingColumns, statusIn } from '../licences/licence-queries.ts'
 import { held } from '../licences/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
-import type { HeldLicence } from './holding.ts'
-import type { Fact, Purchase } from './purchase.ts'
+import type { Purchase, RecordedEffect } from './purchase.ts'
+import type { LockedLicence } from './purchased-licence.ts'
 
 /** A customer of an application. */
 export interface Customer {
@@ -12,7 +12,7 @@ export interface Customer {
   externalRef: string
 }
 
-/** One payment of a customer at a time: two that race must not both find that there is no licence yet. */
+/** Locks customers, so that two payments of one customer do not both create a licence. */
 export async function lockCustomers(sql: Sql, customers: Customer[]): Promise<void> {
   await sql`
     select pg_advisory_xact_lock(hashtextextended(customer, 0)) from (
@@ -28,16 +28,16 @@ export interface PurchaseName {
   purchaseRef: string
 }
 
-/** Where a purchase has landed. */
-export interface Landing {
+/** The licence that a purchase provisioned. */
+export interface Provision {
   licence_id: string
-  /** Whether it minted the licence. */
+  /** Whether it created the licence. */
   created: boolean
 }
 
-/** Where these purchases have landed, in the order given. */
-export async function findLandings(sql: Sql, names: PurchaseName[]): Promise<(Landing | undefined)[]> {
-  const rows = await sql<(Landing & { place: number })[]>`
+/** What these purchases provisioned, in the order given. */
+export async function findProvisions(sql: Sql, names: PurchaseName[]): Promise<(Provision | undefined)[]> {
+  const rows = await sql<(Provision & { place: number })[]>`
     select name.place::int, p.licence_id, p.created
     from unnest(
       ${names.map((name) => name.accountId)}::text[],
@@ -50,7 +50,7 @@ export async function findLandings(sql: Sql, names: PurchaseName[]): Promise<(La
   return names.map((_, at) => found.get(at + 1))
 }
 
-/** The licence that each customer holds, in the order given: the newest in a status that a payment can change. */
+/** The newest licence of each customer that a payment can change, in the order given. */
 export async function findNewestHeld(sql: Sql, customers: Customer[]): Promise<(string | undefined)[]> {
   const rows = await sql<{ place: number; id: string }[]>`
     select customer.place::int, l.id
@@ -69,10 +69,10 @@ export async function findNewestHeld(sql: Sql, customers: Customer[]): Promise<(
   return customers.map((_, at) => found.get(at + 1))
 }
 
-/** What to do about rows that other transactions have locked. */
+/** What to do with rows that other transactions have locked. */
 export type Busy = 'wait' | 'skip'
 
-/** Locks plans, shared, in the order of their ids: these and those of the licences and of what they may rest on. */
+/** Locks these plans, those of the licences and those of the licences' purchases: shared, in the order of their ids. */
 export async function lockPlansOf(
   sql: Sql,
   licenceIds: string[],
@@ -90,8 +90,8 @@ export async function lockPlansOf(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise<HeldLicence[]> {
-  return sql<HeldLicence[]>`
+export async function lockLicences(sql: Sql, ids: string[], busy: Busy): Promise<LockedLicence[]> {
+  return sql<LockedLicence[]>`
     select ${standingColumns(sql)}, l.snapshot_id, l.rests_on, l.reactivated_at from licences l
     where l.id = any(${ids}::text[]) order by l.id for update ${busy === 'skip' ? sql`skip locked` : sql``}`
 }
@@ -103,8 +103,11 @@ export async function findPurchases(sql: Sql, licenceIds: string[]): Promise<Pur
     from purchases where licence_id = any(${licenceIds}::text[]) order by purchase_ref`
 }
 
-export async function findFacts(sql: Sql, licenceIds: string[]): Promise<(Fact & { licence_id: string })[]> {
-  return sql<(Fact & { licence_id: string })[]>`
+export async function findEffects(
+  sql: Sql,
+  licenceIds: string[],
+): Promise<(RecordedEffect & { licence_id: string })[]> {
+  return sql<(RecordedEffect & { licence_id: string })[]>`
     select licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id from purchase_effects
     where licence_id = any(${licenceIds}::text[])`
 }
@@ -134,7 +137,7 @@ export async function upsertPurchases(sql: Sql, purchases: Purchase[]): Promise<
       fell_at = excluded.fell_at, given_back = excluded.given_back`
 }
 
-/** The vendor has set the purchase's end: what its renewals had brought until then counts no more. */
+/** The vendor has set the purchase's end, which replaces the ends that its renewals brought until then. */
 export async function forgetRenewedEnds(
   sql: Sql,
   { licence_id, purchase_ref }: Pick<Purchase, 'licence_id' | 'purchase_ref'>,
@@ -144,18 +147,21 @@ export async function forgetRenewedEnds(
     where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed'`
 }
 
-export async function insertFacts(sql: Sql, facts: (Fact & { licence_id: string })[]): Promise<void> {
-  if (facts.length === 0) return
+export async function insertEffects(
+  sql: Sql,
+  effects: (RecordedEffect & { licence_id: string })[],
+): Promise<void> {
+  if (effects.length === 0) return
   await sql`
     insert into purchase_effects (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)
     select licence_id, purchase_ref, kind, cause, at::timestamptz, ends_at::timestamptz, plan_id, snapshot_id
     from unnest(
-      ${facts.map((fact) => fact.licence_id)}::text[], ${facts.map((fact) => fact.purchase_ref)}::text[],
-      ${facts.map((fact) => fact.kind)}::text[], ${facts.map((fact) => fact.cause)}::text[],
-      ${facts.map((fact) => fact.at.toISOString())}::text[],
-      ${facts.map((fact) => fact.ends_at?.toISOString() ?? null)}::text[],
-      ${facts.map((fact) => fact.plan_id)}::text[], ${facts.map((fact) => fact.snapshot_id)}::text[]
-    ) as fact (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)`
+      ${effects.map((effect) => effect.licence_id)}::text[], ${effects.map((effect) => effect.purchase_ref)}::text[],
+      ${effects.map((effect) => effect.kind)}::text[], ${effects.map((effect) => effect.cause)}::text[],
+      ${effects.map((effect) => effect.at.toISOString())}::text[],
+      ${effects.map((effect) => effect.ends_at?.toISOString() ?? null)}::text[],
+      ${effects.map((effect) => effect.plan_id)}::text[], ${effects.map((effect) => effect.snapshot_id)}::text[]
+    ) as effect (licence_id, purchase_ref, kind, cause, at, ends_at, plan_id, snapshot_id)`
 }
 
 export async function insertProvisions(

@@ -1,38 +1,40 @@
-import type { CauseKind } from './effect.ts'
+import type { EffectKind } from './effect.ts'
 
-/** Something that a licence may rest on, as the table `purchases` has it. */
+/** Something that a licence may rest on, as a row of the table `purchases`. */
 export interface Purchase {
   application_id: string
   purchase_ref: string
   account_id: string
   licence_id: string
-  /** Null: what the licence was issued or imported with, which comes before all others. */
+  /** Null for the terms on which the licence was issued or imported: they come before all purchases. */
   ordered_at: Date | null
   plan_id: string
   snapshot_id: string
   /** Null: it never ends by time. */
   ends_at: Date | null
-  /** The same before all renewals; the end also as the vendor last set it. */
+  /** Plan and end as they were bought, before all renewals; the end also as the vendor last set it. */
   landed_plan_id: string
   landed_snapshot_id: string
   landed_ends_at: Date | null
+  /** When it was refunded in full, charged back or canceled. */
   fell_at: Date | null
+  /** Whether it was refunded in full or charged back. */
   given_back: boolean
 }
 
-/** Something that happened to a purchase. */
-export interface Fact {
+/** An effect as a row of the table `purchase_effects`. */
+export interface RecordedEffect {
   purchase_ref: string
-  kind: CauseKind
+  kind: Exclude<EffectKind, 'paid'>
   cause: string
   at: Date
-  /** What a renewal brings. */
+  /** End and plan that a renewal brings. */
   ends_at: Date | null
   plan_id: string | null
   snapshot_id: string | null
 }
 
-/** Whether `one` is the later purchase: the one that a licence rests on where both stand. */
+/** Whether `one` is the later purchase. Of several valid purchases, a licence rests on the latest. */
 export function isLater(one: Purchase, other: Purchase): boolean {
   const [ofOne, ofOther] = [orderOf(one), orderOf(other)]
   return ofOne === ofOther ? one.purchase_ref > other.purchase_ref : ofOne > ofOther

@@ -9,7 +9,7 @@ import { Counter } from 'prom-client'
 import { changeMany } from '../licences/change-many.ts'
 import { lifecycle } from '../licences/licence.ts'
 import { addToCounts } from '../licences/transition-queries.ts'
-import { takeOver } from '../purchases/take-over.ts'
+import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
 import { dueOrder, findTakenOver, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
@@ -58,7 +58,7 @@ async function takeOverInTurn(sql: Database, change: Change, signal: AbortSignal
   do {
     const due: Due[] = await findTakenOver(sql, last, takenOverAtOnce)
     if (due.length > 0) {
-      await takeOver(
+      await replaceEndedPurchases(
         change,
         due.map(({ id }) => id),
         { busy: 'skip' },
@@ -86,7 +86,7 @@ async function expirePast(
   start: Due | undefined,
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
-    move: lifecycle.expiryPassed[0],
+    move: lifecycle.expiry_passed[0],
     by: { actor: 'sweep' },
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),

@@ -35,6 +35,7 @@ export const calls = array(
           'an inquiry' as const,
           'an inquiry that closes' as const,
           'a full refund' as const,
+          'a chargeback' as const,
           'a partial refund' as const,
           'a cancelled subscription' as const,
         ),

@@ -165,7 +165,7 @@ export class Model {
     if (!this.#first(purchase, name, cause) || isOver(licence)) return { licence }
     const { fell } = purchase
     if (name === 'a cancelled subscription') purchase.fell ??= 'cancelled'
-    if (name === 'a full refund') purchase.fell = 'given back'
+    if (name === 'a full refund' || name === 'a chargeback') purchase.fell = 'given back'
     if (name === 'an inquiry') purchase.wasInquired = true
     if (name === 'an inquiry that closes') return this.#closeInquiry(licence, purchase)
     if (purchase !== licence.restsOn) return { licence }

@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { array, constantFrom, integer, nat, option, record, shuffledSubarray, tuple } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
-import type { Effect } from '../purchases/effect.ts'
+import type { Effect, LaterEffect, RenewedEffect } from '../purchases/effect.ts'
 
 /** Histories of one customer's purchases, by the processor's clock, and the orders in which they may become known. */
 
@@ -12,12 +12,13 @@ export const day = (days: number, now: Date) => new Date(now.getTime() + (days -
 const happenings = constantFrom(
   'renewed',
   'renewed on another plan',
-  'paymentsFailed',
-  'inquiryOpened',
-  'inquiryClosed',
-  'partlyRefunded',
-  'givenBack',
-  'cancelled',
+  'payment_failed',
+  'inquiry_opened',
+  'inquiry_closed',
+  'partially_refunded',
+  'refunded',
+  'charged_back',
+  'canceled',
 )
 
 export interface StoryPurchase {
@@ -56,7 +57,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       happened: happened
         .map((what, at) => [what, later[at]!] as [string, number])
         // Refunded in part, what has been cancelled runs on the defaults until it is swept, which may be at any time.
-        .filter(([what], at) => what !== 'partlyRefunded' || !happened.slice(0, at).includes('cancelled')),
+        .filter(([what], at) => what !== 'partially_refunded' || !happened.slice(0, at).includes('canceled')),
     }
   })
 })
@@ -83,11 +84,14 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
         orderedAt: day(orderedOn, now),
       }
       const endsAt = endsOn === null ? null : day(endsOn, now)
-      const landed: Effect = {
+      const paid: Effect = {
         ...purchase,
         cause: purchase.purchaseRef,
         at: purchase.orderedAt,
-        what: { kind: 'landed', planId: planOf(plan), externalRef, endsAt },
+        kind: 'paid',
+        planId: planOf(plan),
+        externalRef,
+        endsAt,
       }
       const rest = happened.map(([what, on]) => ({
         on,
@@ -95,41 +99,45 @@ export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] 
           ...purchase,
           cause: `${what} ${run} ${on}`,
           at: day(on, now),
-          what: whatOf(what, on, now, planOf(plan + 1)),
+          ...whatOf(what, on, now, planOf(plan + 1)),
         },
       }))
-      return [{ on: orderedOn, effect: landed }, ...rest]
+      return [{ on: orderedOn, effect: paid }, ...rest]
     })
     .sort((a, b) => a.on - b.on)
     .map(({ effect }) => effect)
 }
 
-function whatOf(what: string, on: number, now: Date, otherPlan: string): Effect['what'] {
+type What =
+  Pick<RenewedEffect, 'kind' | 'endsAt' | 'planId'> | { kind: Exclude<LaterEffect['kind'], 'renewed'> }
+
+function whatOf(what: string, on: number, now: Date, otherPlan: string): What {
   switch (what) {
     case 'renewed':
       return { kind: 'renewed', endsAt: day(on + 60, now), planId: undefined }
     case 'renewed on another plan':
       return { kind: 'renewed', endsAt: day(on + 60, now), planId: otherPlan }
-    case 'paymentsFailed':
-    case 'inquiryOpened':
-    case 'inquiryClosed':
-    case 'partlyRefunded':
-    case 'givenBack':
-    case 'cancelled':
+    case 'payment_failed':
+    case 'inquiry_opened':
+    case 'inquiry_closed':
+    case 'partially_refunded':
+    case 'refunded':
+    case 'charged_back':
+    case 'canceled':
       return { kind: what }
     default:
       throw new Error(`nothing happens as ${what}`)
   }
 }
 
-/** All orders in which effects can become known: a purchase lands before all else of it. */
+/** All orders in which effects can become known: a purchase is paid before all else of it. */
 export function* ordersOf(effects: readonly Effect[]): Generator<Effect[]> {
   if (effects.length === 0) return yield []
   for (const [at, effect] of effects.entries()) {
     const waits = effects.some(
-      (other) => other !== effect && other.purchaseRef === effect.purchaseRef && other.what.kind === 'landed',
+      (other) => other !== effect && other.purchaseRef === effect.purchaseRef && other.kind === 'paid',
     )
-    if (waits && effect.what.kind !== 'landed') continue
+    if (waits && effect.kind !== 'paid') continue
     for (const order of ordersOf(effects.toSpliced(at, 1))) yield [effect, ...order]
   }
 }
@@ -141,9 +149,7 @@ export function orderBy(effects: readonly Effect[], places: readonly number[]): 
   for (const place of places) {
     if (left.length === 0) break
     const effect = left[place % left.length]!
-    const landing = left.find(
-      (other) => other.purchaseRef === effect.purchaseRef && other.what.kind === 'landed',
-    )
+    const landing = left.find((other) => other.purchaseRef === effect.purchaseRef && other.kind === 'paid')
     const next = landing ?? effect
     left.splice(left.indexOf(next), 1)
     order.push(next)
@@ -154,7 +160,10 @@ export function orderBy(effects: readonly Effect[], places: readonly number[]): 
 /** Whether a revocation may go out, in this order, before something is known that came before it. */
 export function mayRevokeEarly(order: readonly Effect[]): boolean {
   return order.some(
-    (effect, at) =>
-      effect.what.kind === 'givenBack' && order.slice(at + 1).some((later) => later.at < effect.at),
+    (effect, at) => isGivenBack(effect) && order.slice(at + 1).some((later) => later.at < effect.at),
   )
+}
+
+function isGivenBack({ kind }: Effect): boolean {
+  return kind === 'refunded' || kind === 'charged_back'
 }

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { ServiceError } from '@licensing/grpc/errors'
+import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { Licence } from '@licensing/proto/licensing'
 import { PurchaseEffectSchema } from '@licensing/proto/purchases'
@@ -14,7 +15,11 @@ export const inDays = (days: number) => new Date(Date.now() + days * 86_400_000)
 export const daysAgo = (days: number) => inDays(-days)
 
 type Callee = Pick<Harness, 'accountId' | 'applicationId' | 'purchases'>
-export type Kind = NonNullable<MessageInitShape<typeof PurchaseEffectSchema>['kind']>
+/** What happens to a purchase: the kind of the effect, and what it brings. */
+export type Happened = Pick<
+  MessageInitShape<typeof PurchaseEffectSchema>,
+  'planId' | 'externalRef' | 'endsAt'
+> & { kind: PurchaseEffectKind }
 
 interface Buying {
   planId: string
@@ -30,7 +35,7 @@ export interface Bought {
   created: boolean
 }
 
-/** A purchase that lands. */
+/** A customer pays for a purchase. */
 export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
   const bought = {
     ...buying,
@@ -39,10 +44,10 @@ export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
   }
   const { planId, externalRef, endsAt, orderedAt } = bought
   const value = { planId, externalRef, ...(endsAt && { endsAt: timestampFromDate(endsAt) }) }
-  const landed = { bought }
+  const paid = { bought }
   return {
     bought,
-    ...(await applied(harness, landed, { case: 'landed', value }, orderedAt, bought.purchaseRef)),
+    ...(await applied(harness, paid, { kind: 'paid', ...value }, orderedAt, bought.purchaseRef)),
   }
 }
 
@@ -50,23 +55,23 @@ export async function buy(harness: Callee, buying: Buying): Promise<Bought> {
 export async function apply(
   harness: Callee,
   purchase: Pick<Bought, 'bought'>,
-  kind: Kind,
+  happened: Happened,
   at: Date,
   cause = unique('cause'),
 ): Promise<Licence> {
-  return (await applied(harness, purchase, kind, at, cause)).licence
+  return (await applied(harness, purchase, happened, at, cause)).licence
 }
 
 /** @throws ServiceError where it is refused */
 async function applied(
   harness: Callee,
   { bought: { purchaseRef, orderedAt } }: Pick<Bought, 'bought'>,
-  kind: Kind,
+  happened: Happened,
   at: Date,
   cause: string,
 ): Promise<{ licence: Licence; created: boolean }> {
   const { accountId, applicationId } = harness
-  const effect = { accountId, applicationId, purchaseRef, cause, kind }
+  const effect = { accountId, applicationId, purchaseRef, cause, ...happened }
   const times = { at: timestampFromDate(at), orderedAt: timestampFromDate(orderedAt) }
   const message = create(PurchaseEffectSchema, { ...effect, ...times })
   const { results } = await harness.purchases.applyPurchaseEffects({ effects: [message] })
@@ -97,13 +102,13 @@ interface Payment {
 /** The purchase that each licence was last paid with. */
 const latest = new Map<string, Bought>()
 
-/** A purchase that lands now. */
+/** A customer pays now. */
 export async function provision(harness: Callee, payment: Payment): Promise<Bought> {
   const { planId, externalRef, paymentRef: purchaseRef, expiresOn: endsAt } = payment
   const named = { ...(purchaseRef !== undefined && { purchaseRef }), ...(endsAt && { endsAt }) }
-  const landed = await buy(harness, { planId, externalRef, orderedAt: tick(), ...named })
-  latest.set(landed.licence.id, landed)
-  return landed
+  const paid = await buy(harness, { planId, externalRef, orderedAt: tick(), ...named })
+  latest.set(paid.licence.id, paid)
+  return paid
 }
 
 /** A licence that a new customer has paid for. */
@@ -114,17 +119,18 @@ export async function bought(harness: Callee, planId: string, expiresOn?: Date):
 
 /** What may happen to a licence's latest purchase, in the words of a licence. */
 const happenings = {
-  'failed payments': { case: 'paymentsFailed', value: {} },
-  'an inquiry': { case: 'inquiryOpened', value: {} },
-  'an inquiry that closes': { case: 'inquiryClosed', value: {} },
-  'a full refund': { case: 'givenBack', value: { chargedBack: false } },
-  'a partial refund': { case: 'partlyRefunded', value: {} },
-  'a cancelled subscription': { case: 'cancelled', value: {} },
-} satisfies Record<string, Kind>
+  'failed payments': { kind: 'payment_failed' },
+  'an inquiry': { kind: 'inquiry_opened' },
+  'an inquiry that closes': { kind: 'inquiry_closed' },
+  'a full refund': { kind: 'refunded' },
+  'a chargeback': { kind: 'charged_back' },
+  'a partial refund': { kind: 'partially_refunded' },
+  'a cancelled subscription': { kind: 'canceled' },
+} satisfies Record<string, Happened>
 
 export type Happening = keyof typeof happenings
 
-export const kindOf = (name: Happening): Kind => happenings[name]
+export const kindOf = (name: Happening): Happened => happenings[name]
 
 /** Something happens now to the purchase that the licence was last paid with. */
 export function happen(
@@ -145,6 +151,6 @@ export function renew(
   return apply(harness, latest.get(licence.id)!, renewal(endsAt), tick(), cause)
 }
 
-export function renewal(endsAt: Date): Kind {
-  return { case: 'renewed', value: { endsAt: timestampFromDate(endsAt) } }
+export function renewal(endsAt: Date): Happened {
+  return { kind: 'renewed', endsAt: timestampFromDate(endsAt) }
 }

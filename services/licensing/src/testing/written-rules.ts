@@ -132,6 +132,7 @@ export const rules = {
     else: nothing,
   },
   'a full refund': { ...ends, else: nothing },
+  'a chargeback': { ...ends, else: nothing },
   'a partial refund': {
     active: becomes('downgraded'),
     suspended: becomes('downgraded'),

@@ -93,9 +93,9 @@ export async function givenSales(
   )
   await sql.unsafe(
     `insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, status, licence_id, sent_as_purchase)
+      currency, occurred_at, status, licence_id)
     select ${timed('sale')}, $1, $2, 'order-' || n, '', 'customer-' || n, $3, 4900, 'usd', ${at},
-      case when n % 500 = 0 then 'provision_failed' else 'provisioned' end, ${id('lic')}, true
+      case when n % 500 = 0 then 'provision_failed' else 'provisioned' end, ${id('lic')}
     from generate_series(10, ${sales}::bigint, 10) n`,
     of,
   )

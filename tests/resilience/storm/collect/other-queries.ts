@@ -55,8 +55,8 @@ export function countUnhandled(sql: StormSql): Promise<{ name: string; count: nu
     select 'processor events not handled' as name, count(*)::float8 as count
     from processor_events where handled_at is null
     union all
-    select 'purchases not decided or not carried out', count(*)::float8
-    from fulfilments where due_at is not null or carry_at is not null
+    select 'purchases not decided or not sent', count(*)::float8
+    from purchases where decide_at is not null or send_at is not null
     union all
     select 'effects that licensing was not sent', count(*)::float8 from purchase_effects where state = 'waiting'
     union all

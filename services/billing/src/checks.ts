@@ -1,0 +1,24 @@
+import { invalid } from '@licensing/grpc/errors'
+import { problemOfText, textLimits } from '@licensing/proto/text'
+
+/** @throws ServiceError `validation_failed` if a vendor's reference cannot be stored */
+export function checkReference(pointer: string, text: string): void {
+  const problem = problemOfText(text, textLimits.reference)
+  if (problem) throw invalid(pointer, problem)
+}
+
+const mostMinor = BigInt(Number.MAX_SAFE_INTEGER)
+const currencies = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()))
+
+/**
+ * Checks amounts of vendors. Amounts that the processor reports are stored as they are.
+ *
+ * @throws ServiceError `validation_failed`
+ */
+export function checkMoney(amount: bigint, currency: string): void {
+  if (amount < 0n || amount > mostMinor)
+    throw invalid('/amount', 'must be a whole number of minor units, at least 0')
+  if (!currencies.has(currency)) {
+    throw invalid('/currency', 'must be the ISO 4217 code of a current currency, in lower case, such as eur')
+  }
+}

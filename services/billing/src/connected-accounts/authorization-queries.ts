@@ -1,0 +1,84 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+
+export interface NewAuthorization {
+  stateHash: Buffer
+  accountId: string
+}
+
+// Authorizations that an account can have open. Another one ends the earliest.
+const mostOpen = 20
+
+/** A state is valid for 15 minutes, and then the confirmation of its consent for another 15. */
+export async function insertAuthorization(
+  sql: Sql,
+  { stateHash, accountId }: NewAuthorization,
+): Promise<void> {
+  await sql`
+    delete from processor_authorizations where expires_at < now() or state_hash in (
+      select state_hash from processor_authorizations where account_id = ${accountId}
+      order by expires_at desc offset ${mostOpen - 1}
+    )`
+  await sql`
+    insert into processor_authorizations (state_hash, account_id, expires_at)
+    values (${stateHash}, ${accountId}, now() + interval '15 minutes')`
+}
+
+export async function findAuthorization(
+  sql: Sql,
+  stateHash: Buffer,
+): Promise<{ account_id: string; is_open: boolean } | undefined> {
+  const [row] = await sql<{ account_id: string; is_open: boolean }[]>`
+    select account_id, browser_hash is null and expires_at > now() as is_open
+    from processor_authorizations where state_hash = ${stateHash}`
+  return row
+}
+
+/** @returns false if it was used before or has expired */
+export async function useState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<boolean> {
+  const used = await sql`
+    update processor_authorizations set browser_hash = ${browserHash}
+    where state_hash = ${stateHash} and browser_hash is null and expires_at > now()`
+  return used.count > 0
+}
+
+/** The processor was unavailable: the same browser may return with the same state. */
+export async function releaseState(sql: Sql, stateHash: Buffer, browserHash: Buffer): Promise<void> {
+  await sql`
+    update processor_authorizations set browser_hash = null
+    where state_hash = ${stateHash} and browser_hash = ${browserHash} and merchant is null`
+}
+
+export async function writeConsent(
+  sql: Sql,
+  stateHash: Buffer,
+  { merchant, confirmationHash }: { merchant: string; confirmationHash: Buffer },
+): Promise<void> {
+  await sql`
+    update processor_authorizations set
+      merchant = ${merchant}, confirmation_hash = ${confirmationHash}, expires_at = now() + interval '15 minutes'
+    where state_hash = ${stateHash}`
+}
+
+export interface Consent {
+  account_id: string
+  merchant: string
+}
+
+export async function findConsent(
+  sql: Sql,
+  confirmationHash: Buffer,
+  browserHash: Buffer,
+): Promise<Consent | undefined> {
+  const [row] = await sql<Consent[]>`
+    select account_id, merchant from processor_authorizations
+    where confirmation_hash = ${confirmationHash} and browser_hash = ${browserHash} and expires_at > now()`
+  return row
+}
+
+/** @returns false if it was used before */
+export async function takeConsent(tx: Transaction, confirmationHash: Buffer): Promise<boolean> {
+  const taken = await tx`
+    delete from processor_authorizations
+    where confirmation_hash = ${confirmationHash} and expires_at > now()`
+  return taken.count > 0
+}

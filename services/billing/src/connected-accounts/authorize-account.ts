@@ -1,0 +1,135 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { Transaction } from '@licensing/database/connect'
+import { ProcessorAuthorizationSchema } from '@licensing/proto/billing'
+import type {
+  BeginProcessorAuthorizationRequest,
+  ReceivedProcessorAuthorizationSchema,
+  ReceiveProcessorAuthorizationRequest,
+  ConfirmedProcessorAuthorizationSchema,
+  ConfirmProcessorAuthorizationRequest,
+} from '@licensing/proto/billing'
+import { hash, randomBytes } from 'node:crypto'
+import type { BillingDependencies } from '../dependencies.ts'
+import {
+  insertAuthorization,
+  findAuthorization,
+  releaseState,
+  useState,
+  writeConsent,
+  findConsent,
+  takeConsent,
+} from './authorization-queries.ts'
+import { checkProcessor, connectMerchant } from './connect-account.ts'
+
+const answer = { schema: ProcessorAuthorizationSchema, of: (url: string) => ({ url }) }
+
+/** Returns the address of the processor's consent page, where a vendor proves that an account is its own. */
+export async function beginAuthorization(
+  { change, processor }: BillingDependencies,
+  { accountId, processor: name, returnUrl }: BeginProcessorAuthorizationRequest,
+): Promise<MessageInitShape<typeof ProcessorAuthorizationSchema>> {
+  checkProcessor(processor, name)
+  const state = newSecret()
+  const url = processor.consentUrl(state, returnUrl)
+  const insert = async (tx: Transaction) => {
+    await insertAuthorization(tx, { stateHash: hashOf(state), accountId })
+    return url
+  }
+  return answer.of(await change(insert, { answer }))
+}
+
+/**
+ * A browser returned from the processor's consent page. Nothing is connected yet. The page first shows for which vendor
+ * account it would be, because a link to the consent page can be made by one vendor and opened by another.
+ */
+export async function receiveAuthorization(
+  deps: BillingDependencies,
+  { processor: name, state, code, browser }: ReceiveProcessorAuthorizationRequest,
+): Promise<MessageInitShape<typeof ReceivedProcessorAuthorizationSchema>> {
+  const { sql, processor, catalog } = deps
+  checkProcessor(processor, name)
+  const [stateHash, browserHash] = [hashOf(state), hashOf(browser)]
+  const authorization = await findAuthorization(sql, stateHash)
+  if (!authorization?.is_open) throw noSuchState()
+  const { account_id: accountId } = authorization
+  const { name: accountName } = await catalog.getAccount({ accountId })
+  // The state is used before the processor is called, so that only one of two requests with it continues.
+  if (!(await useState(sql, stateHash, browserHash))) throw noSuchState()
+  if (code === undefined) {
+    throw new ServiceError(
+      'bad_request',
+      'access was not given on the page of the payment processor: begin again, and give it there',
+    )
+  }
+  const connectedAccount = await redeem(deps, code).catch(async (error: unknown) => {
+    if (error instanceof ServiceError && error.code === 'unavailable') {
+      await releaseState(sql, stateHash, browserHash)
+    }
+    throw error
+  })
+  const confirmation = newSecret()
+  await writeConsent(sql, stateHash, {
+    merchant: `${name}:${connectedAccount}`,
+    confirmationHash: hashOf(confirmation),
+  })
+  return { accountId, accountName, connectedAccount, confirmation }
+}
+
+async function redeem({ processor }: BillingDependencies, code: string): Promise<string> {
+  const { connectedAccount, live } = await processor.redeemConsent(code)
+  if (live !== processor.live || !/^acct_[A-Za-z0-9_]{1,250}$/.test(connectedAccount)) {
+    throw new ServiceError(
+      'bad_request',
+      'the account has a different mode (test or live) than this platform',
+    )
+  }
+  return connectedAccount
+}
+
+function noSuchState(): ServiceError {
+  return new ServiceError(
+    'bad_request',
+    'this link was used before, is older than 15 minutes, or was not made here: begin again',
+  )
+}
+
+/** Connects the account, for the person who consented in the same browser. */
+export async function confirmAuthorization(
+  deps: BillingDependencies,
+  { processor: name, confirmation, browser }: ConfirmProcessorAuthorizationRequest,
+): Promise<MessageInitShape<typeof ConfirmedProcessorAuthorizationSchema>> {
+  const { sql, processor, catalog } = deps
+  checkProcessor(processor, name)
+  const confirmationHash = hashOf(confirmation)
+  const consent = await findConsent(sql, confirmationHash, hashOf(browser))
+  if (!consent) throw noSuchConsent()
+  const { account_id: accountId, merchant } = consent
+  const connectedAccount = merchant.slice(name.length + 1)
+  const { name: accountName } = await catalog.getAccount({ accountId })
+  // The consent may have been withdrawn since.
+  if (!(await processor.isConnected(connectedAccount))) {
+    throw new ServiceError('bad_request', `${connectedAccount} is no longer connected to this platform`)
+  }
+  await connectMerchant(deps, { accountId, merchant }, async (tx) => {
+    if (!(await takeConsent(tx, confirmationHash))) throw noSuchConsent()
+  })
+  return { accountId, accountName, connectedAccount }
+}
+
+function noSuchConsent(): ServiceError {
+  return new ServiceError(
+    'bad_request',
+    'this page was confirmed before, is older than 15 minutes, or was opened in another browser: begin again',
+  )
+}
+
+/** 256 random bits. */
+export function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Only this hash of a secret is stored. */
+export function hashOf(secret: string): Buffer {
+  return hash('sha256', secret, 'buffer')
+}

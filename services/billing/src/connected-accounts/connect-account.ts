@@ -1,0 +1,130 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Transaction } from '@licensing/database/connect'
+import { brokenConstraint } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type { ConnectProcessorRequest, ProcessorSchema, GetProcessorRequest } from '@licensing/proto/billing'
+import type { BillingDependencies } from '../dependencies.ts'
+import { insertReconciliation } from '../inbox/reconciliation-queries.ts'
+import type { PaymentProcessor } from '../processor/processor.ts'
+import {
+  hasProven,
+  forgetUnused,
+  holderConstraint,
+  lockConnections,
+  makeCurrent,
+  findConnection,
+} from './connection-queries.ts'
+import type { ConnectionRow } from './connection-queries.ts'
+
+/**
+ * Connects a vendor account to an account at the processor that the platform can reach. Earlier sales through it remain
+ * with the vendor account that made them: they are found by session and charge.
+ */
+export async function connectProcessor(
+  deps: BillingDependencies,
+  { accountId, processor: name, connectedAccount }: ConnectProcessorRequest,
+): Promise<MessageInitShape<typeof ProcessorSchema>> {
+  const { processor, processorClaim } = deps
+  checkProcessor(processor, name)
+  if (!/^acct_[A-Za-z0-9_]{1,250}$/.test(connectedAccount)) {
+    throw invalid('/connected_account', 'must be the id of a connected account, acct_…')
+  }
+  if (!(await processor.isConnected(connectedAccount))) throw notConnected(connectedAccount)
+  const merchant = `${name}:${connectedAccount}`
+  const row = await connectMerchant(deps, { accountId, merchant }, async (tx) => {
+    if (processorClaim === 'authorize' && !(await hasProven(tx, accountId, merchant))) {
+      throw notProven(connectedAccount)
+    }
+  })
+  return processorMessage(row, processor)
+}
+
+export function checkProcessor(processor: PaymentProcessor, name: string): void {
+  if (name !== processor.name) throw invalid('/processor', `must be ${processor.name}`)
+}
+
+export function processorMessage(
+  row: ConnectionRow,
+  processor: PaymentProcessor,
+): MessageInitShape<typeof ProcessorSchema> {
+  const colon = row.merchant.indexOf(':')
+  return {
+    processor: row.merchant.slice(0, colon),
+    connectedAccount: row.merchant.slice(colon + 1),
+    connectedAt: timestampFromDate(row.connected_at),
+    livemode: processor.live,
+  }
+}
+
+function notConnected(connectedAccount: string): ServiceError {
+  return invalid(
+    '/connected_account',
+    `the payment processor knows no account ${connectedAccount} that is connected to this platform`,
+  )
+}
+
+function notProven(connectedAccount: string): ServiceError {
+  return new ServiceError(
+    'conflict',
+    `this account has not proven that ${connectedAccount} is its own: make POST /v1/processor/authorizations and open its url`,
+    { members: { current: 'not_proven', allowed: [] } },
+  )
+}
+
+// Connections of an account in ten minutes through which nothing was sold. Each costs a comparison with the processor's
+// events.
+const mostUnused = 20
+
+/**
+ * Makes a merchant the current one of an account. A constraint decides which of two vendors gets it.
+ *
+ * @param first called first in the transaction
+ */
+export async function connectMerchant(
+  { sql }: Pick<BillingDependencies, 'sql'>,
+  { accountId, merchant }: { accountId: string; merchant: string },
+  first: (tx: Transaction) => Promise<void>,
+): Promise<ConnectionRow> {
+  try {
+    return await transaction(sql, async (tx) => {
+      await lockConnections(tx, accountId)
+      await first(tx)
+      await insertReconciliation(tx, merchant)
+      const row = await makeCurrent(tx, accountId, merchant)
+      if ((await forgetUnused(tx, accountId)) > mostUnused) {
+        throw new ServiceError(
+          'rate_limited',
+          'too many accounts were connected one after the other: try again in ten minutes',
+        )
+      }
+      return row
+    })
+  } catch (error) {
+    if (brokenConstraint(error) === holderConstraint) throw heldByAnother(merchant)
+    throw error
+  }
+}
+
+function heldByAnother(merchant: string): ServiceError {
+  const connectedAccount = merchant.slice(merchant.indexOf(':') + 1)
+  return new ServiceError(
+    'already_exists',
+    `${connectedAccount} is connected to another vendor account: connect another one there, or withdraw the platform's access at the payment processor first`,
+  )
+}
+
+export async function getProcessor(
+  { sql, processor }: BillingDependencies,
+  { accountId }: GetProcessorRequest,
+): Promise<MessageInitShape<typeof ProcessorSchema>> {
+  const row = await findConnection(sql, accountId)
+  if (!row || row.disconnected_at) {
+    throw new ServiceError(
+      'not_found',
+      'no payment processor is connected: connect one with PUT /v1/processor',
+    )
+  }
+  return processorMessage(row, processor)
+}

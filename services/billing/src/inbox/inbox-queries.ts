@@ -1,0 +1,114 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+import { rowsOf } from '../row-queries.ts'
+
+export interface NewInboxEvent {
+  processor: string
+  eventId: string
+  merchant: string
+  type: string
+  body: Uint8Array
+}
+
+/** @returns false if the event was there before */
+export async function insertEvent(sql: Sql, event: NewInboxEvent): Promise<boolean> {
+  return (await insertEvents(sql, [event])) === 1
+}
+
+/** Inserts events in this order. @returns how many were not there before */
+export async function insertEvents(sql: Sql, events: NewInboxEvent[]): Promise<number> {
+  let inserted = 0
+  for (let from = 0; from < events.length; from += insertedTogether) {
+    const rows = events.slice(from, from + insertedTogether).map(({ eventId: event_id, body, ...event }) => {
+      return { ...event, event_id, body: Buffer.from(body) }
+    })
+    const result = await sql`
+      insert into processor_events ${sql(rows, 'processor', 'event_id', 'merchant', 'type', 'body')}
+      on conflict (processor, event_id) do nothing`
+    inserted += result.count
+  }
+  return inserted
+}
+
+const insertedTogether = 500
+
+/** Which of these events are or were in the inbox. */
+export async function findKnownEvents(sql: Sql, processor: string, eventIds: string[]): Promise<Set<string>> {
+  const rows = await sql<{ event_id: string }[]>`
+    select event_id from processor_events where processor = ${processor} and event_id = any(${eventIds})`
+  return new Set(rows.map((row) => row.event_id))
+}
+
+/**
+ * Marks events as handled, unless they are parked. The bodies are deleted: they contain customers' data, and the
+ * processor keeps them.
+ */
+export async function finishEvents(tx: Transaction, positions: bigint[]): Promise<void> {
+  await tx`
+    update processor_events set handled_at = clock_timestamp(), body = null, last_error = null
+    where position = any(${positions.map(String)}::bigint[]) and not parked`
+}
+
+export async function postponeEvent(
+  sql: Sql,
+  position: bigint,
+  error: string,
+  delayMs: number,
+): Promise<void> {
+  await sql`
+    update processor_events set attempts = attempts + 1, last_error = ${error},
+      due_at = clock_timestamp() + ${delayMs}::int * interval '1 millisecond'
+    where position = ${position} and handled_at is null`
+}
+
+/** Parks events until a new version understands them or an operator decides. */
+export async function parkEvents(
+  tx: Transaction,
+  events: { position: bigint; last_error: string }[],
+): Promise<void> {
+  await tx`
+    update processor_events e set parked = true, attempts = e.attempts + 1, last_error = p.last_error
+    from ${rowsOf(tx, 'processor_events', events)} p
+    where e.position = p.position and e.handled_at is null`
+}
+
+/** Has all parked events read again: a new version may understand them. */
+export async function unparkEvents(sql: Sql): Promise<number> {
+  const unparked = await sql`
+    update processor_events set parked = false, due_at = clock_timestamp() where parked and handled_at is null`
+  return unparked.count
+}
+
+export interface UnhandledEvent {
+  event_id: string
+  merchant: string
+  type: string
+  received_at: Date
+  attempts: number
+  parked: boolean
+  last_error: string | null
+}
+
+/** Events that are parked or have failed. */
+export async function listUnhandledEvents(sql: Sql, most: number): Promise<UnhandledEvent[]> {
+  return sql<UnhandledEvent[]>`
+    select event_id, merchant, type, received_at, attempts, parked, last_error from processor_events
+    where handled_at is null and (parked or attempts > 0)
+    order by position limit ${most}`
+}
+
+/** @returns false where there is no such event that is not handled */
+export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
+  const retried = await sql`
+    update processor_events set parked = false, due_at = clock_timestamp()
+    where event_id = ${eventId} and handled_at is null`
+  return retried.count > 0
+}
+
+/** @returns false where there is no such event that is not handled */
+export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> {
+  const discarded = await sql`
+    update processor_events set parked = false, handled_at = clock_timestamp(), body = null,
+      last_error = 'discarded by an operator'
+    where event_id = ${eventId} and handled_at is null`
+  return discarded.count > 0
+}

@@ -1,0 +1,45 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { invalid } from '@licensing/grpc/errors'
+import type { Loop } from '@licensing/process/loop'
+import type { GetPaymentDaysRequest, GetPaymentDaysResponseSchema } from '@licensing/proto/billing'
+import type { BillingDependencies } from '../dependencies.ts'
+import { startRounds } from '../start-rounds.ts'
+import { listPaymentDays, addUpChanges } from './payment-day-queries.ts'
+
+export async function getPaymentDays(
+  { sql }: BillingDependencies,
+  request: GetPaymentDaysRequest,
+): Promise<MessageInitShape<typeof GetPaymentDaysResponseSchema>> {
+  checkDay('/from', request.from)
+  checkDay('/to', request.to)
+  const rows = await listPaymentDays(sql, request)
+  return {
+    days: rows.map((row) => ({
+      day: row.day,
+      currency: row.currency,
+      count: row.count,
+      grossMinor: row.gross_minor,
+      refundedMinor: row.refunded_minor,
+      feeMinor: row.fee_minor,
+    })),
+  }
+}
+
+function checkDay(pointer: string, day: string): void {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day) || Number.isNaN(Date.parse(day))) {
+    throw invalid(pointer, 'must be a day, YYYY-MM-DD')
+  }
+}
+
+const everyMs = 2_000
+const idleMs = 10_000
+const mostAtOnce = 20_000
+
+/** Moves noted changes into their days, so that readers have few rows to add up. */
+export function startAddingUp({ sql, log }: Pick<BillingDependencies, 'sql' | 'log'>): Loop {
+  const addUp = async () => {
+    const added = await addUpChanges(sql, mostAtOnce)
+    return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+  }
+  return startRounds('adding up days of payments', log, everyMs, addUp, idleMs)
+}

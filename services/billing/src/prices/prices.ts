@@ -1,0 +1,83 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { brokenConstraint } from '@licensing/database/problems'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type {
+  PriceSchema,
+  SetPriceRequest,
+  GetPriceRequest,
+  DeletePriceRequest,
+  Price,
+} from '@licensing/proto/billing'
+import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
+import { checkMoney, checkReference } from '../checks.ts'
+import type { BillingDependencies } from '../dependencies.ts'
+import { putPrice, findPrice, removePrice } from './price-queries.ts'
+import type { PriceRow } from './price-queries.ts'
+
+export async function setPrice(
+  { sql, catalog }: BillingDependencies,
+  { accountId, applicationId, price }: SetPriceRequest,
+): Promise<MessageInitShape<typeof PriceSchema>> {
+  if (!price) throw invalid('/price_id', 'is required')
+  const wanted = toPriceRow(price)
+  await catalog.getPlanCopy({ accountId, applicationId, planId: price.planId })
+  try {
+    return priceMessage(await putPrice(sql, { accountId, applicationId }, wanted))
+  } catch (error) {
+    if (brokenConstraint(error) !== 'prices_price') throw error
+    throw new ServiceError(
+      'already_exists',
+      `another plan is mapped to price ${price.priceId}: remove that mapping first, or use another price`,
+    )
+  }
+}
+
+export async function getPrice(
+  { sql }: BillingDependencies,
+  request: GetPriceRequest,
+): Promise<MessageInitShape<typeof PriceSchema>> {
+  const row = await findPrice(sql, request)
+  if (!row) throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
+  return priceMessage(row)
+}
+
+export async function deletePrice(
+  { sql }: BillingDependencies,
+  request: DeletePriceRequest,
+): Promise<Record<string, never>> {
+  if (!(await removePrice(sql, request))) {
+    throw new ServiceError('not_found', `plan ${request.planId.slice(0, 64)} has no price`)
+  }
+  return {}
+}
+
+export function toPriceRow(price: Price): PriceRow {
+  checkMoney(price.amount, price.currency)
+  checkReference('/price_id', price.priceId)
+  const { mode } = price
+  if (!isMember('priceMode', mode)) {
+    throw invalid('/mode', `must be ${closedSets.priceMode.join(' or ')}`)
+  }
+  if (price.periodMonths !== undefined && price.periodMonths < 1) {
+    throw invalid('/period_months', 'must be at least 1')
+  }
+  return {
+    plan_id: price.planId,
+    price_id: price.priceId,
+    amount: price.amount,
+    currency: price.currency,
+    mode,
+    period_months: price.periodMonths ?? null,
+  }
+}
+
+export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema> {
+  return {
+    planId: row.plan_id,
+    priceId: row.price_id,
+    amount: row.amount,
+    currency: row.currency,
+    mode: readMember('priceMode', row.mode),
+    ...(row.period_months !== null && { periodMonths: row.period_months }),
+  }
+}

@@ -1,0 +1,78 @@
+import { Agent as HttpAgent } from 'node:http'
+import { Agent } from 'node:https'
+import { Stripe } from 'stripe'
+
+export interface StripeSettings {
+  /** Stripe’s own if undefined. */
+  apiBase: string | undefined
+  secretKey: string | undefined
+  /** The platform's id at Stripe Connect. Without it no consent page can be opened. */
+  clientId: string | undefined
+  /** The address of the consent page for browsers. If undefined, it is on `apiBase` or Stripe’s own. */
+  connectBase: string | undefined
+  /** If no webhook secret is configured, every event is refused. */
+  webhookSecrets: string[]
+}
+
+/** Whether a key moves real money. */
+export function isLiveKey(secretKey: string | undefined): boolean {
+  return secretKey !== undefined && /^(sk|rk)_live_/.test(secretKey)
+}
+
+// More requests wait, so that a slow processor does not take all resources of this process.
+const mostConnections = 64
+
+/**
+ * The official client for `apiBase`, without telemetry. It retries only if a call asks for it. The library still
+ * repeats a request whose connection was closed, once.
+ *
+ * @param once prevents that repetition
+ */
+export function newStripeClient(
+  { apiBase, secretKey }: StripeSettings,
+  { once = false } = {},
+): Stripe | undefined {
+  if (!secretKey) return undefined
+  const base = apiBase === undefined ? undefined : new URL(apiBase)
+  const connections = { keepAlive: true, maxSockets: mostConnections }
+  const agent = base?.protocol === 'http:' ? new HttpAgent(connections) : new Agent(connections)
+  return new Stripe(secretKey, {
+    httpClient: once
+      ? withoutRepeats(Stripe.createNodeHttpClient(agent))
+      : Stripe.createNodeHttpClient(agent),
+    telemetry: false,
+    maxNetworkRetries: 0,
+    timeout: 10_000,
+    ...(base && {
+      host: base.hostname,
+      protocol: base.protocol === 'http:' ? 'http' : 'https',
+      port: base.port || (base.protocol === 'http:' ? 80 : 443),
+    }),
+  })
+}
+
+type HttpClient = ReturnType<typeof Stripe.createNodeHttpClient>
+
+// The library recognizes a closed connection by the code of the error.
+function withoutRepeats(client: HttpClient): HttpClient {
+  return {
+    getClientName: () => client.getClientName(),
+    async makeRequest(...request) {
+      try {
+        return await client.makeRequest(...request)
+      } catch (error) {
+        throw new Error('the payment processor gave no answer', { cause: error })
+      }
+    },
+  }
+}
+
+const prefix = 'stripe:'
+
+export function merchantOf(connectedAccount: string): string {
+  return `${prefix}${connectedAccount}`
+}
+
+export function connectedAccountOf(merchant: string): string {
+  return merchant.slice(prefix.length)
+}

@@ -1,0 +1,189 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import type { Fact } from '../facts.ts'
+import { NotUnderstood } from '../processor.ts'
+import type { Reading } from '../processor.ts'
+import { isUsed, readEvent } from './events.ts'
+
+const folder = new URL('../../../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
+const files = readdirSync(folder)
+
+function factOf(reading: Reading): Fact | undefined {
+  return reading && 'fact' in reading ? reading.fact : undefined
+}
+
+function read(name: string): Fact | undefined {
+  const file = files.find((each) => each.startsWith(`${name}-`))!
+  return factOf(readEvent(readFileSync(new URL(file, folder))))
+}
+
+const at = (seconds: number) => seconds * 1000
+
+describe('an event of Stripe’s', () => {
+  test('of every recorded kind is read without failing', () => {
+    expect(files.length).toBeGreaterThan(20)
+    for (const file of files) expect(() => readEvent(readFileSync(new URL(file, folder)))).not.toThrow()
+  })
+
+  test('says what a checkout came to', () => {
+    expect(read('a1')).toEqual({
+      kind: 'checkout',
+      checkoutRef: 'cs_test_a1FixturePurchaseA',
+      sessionId: 'chk_01fixtureA',
+      state: 'paid',
+      amount: 4900,
+      currency: 'usd',
+      paymentRef: 'pi_3TPurchA00000001',
+      subscriptionRef: undefined,
+      invoiceRef: undefined,
+      at: at(1793700002),
+    })
+    expect(read('b1')).toMatchObject({ state: 'unpaid' })
+    expect(read('b2')).toMatchObject({ state: 'paid' })
+    expect(read('c2')).toMatchObject({ state: 'failed' })
+  })
+
+  test('is read in whatever currency the processor names', () => {
+    const file = files.find((each) => each.startsWith('a4-'))!
+    const text = readFileSync(new URL(file, folder), 'utf8').replaceAll('"usd"', '"xyz"')
+    expect(factOf(readEvent(Buffer.from(text)))).toMatchObject({ kind: 'charge', currency: 'xyz' })
+  })
+
+  test('says what was refunded, refund by refund and in all', () => {
+    expect(read('a3')).toMatchObject({ kind: 'refund', amount: 1900, status: 'succeeded' })
+    expect(read('a6')).toMatchObject({
+      kind: 'charge',
+      amount: 4900,
+      refunded: 4900,
+      chargedAt: at(1793700000),
+    })
+    expect(read('b3')).toMatchObject({ kind: 'refund', status: 'pending' })
+  })
+
+  test('says which invoice was paid, until when and at which price, and which failed', () => {
+    expect(read('s1')).toMatchObject({
+      kind: 'invoice_paid',
+      reason: 'first',
+      lines: [
+        { itemRef: expect.any(String), priceRef: 'price_1TTeamJpy00000001', periodEnd: at(1796342400) },
+      ],
+    })
+    expect(read('s8')).toMatchObject({ kind: 'invoice_failed', attempt: 4 })
+    expect(read('s9')).toMatchObject({ kind: 'subscription_ended', paymentsFailed: true })
+  })
+
+  test('says that the account withdrew its access, whatever its version', () => {
+    const event = JSON.parse(
+      readFileSync(
+        new URL(
+          files.find((f) => f.startsWith('x1-'))!,
+          folder,
+        ),
+        'utf8',
+      ),
+    ) as object
+    expect(readEvent(Buffer.from(JSON.stringify({ ...event, api_version: '2019-01-01' })))).toMatchObject({
+      disconnectedAt: expect.any(Date),
+    })
+  })
+
+  test('of the platform’s own means nothing here', () => {
+    expect(isUsed('application_fee.created')).toBe(false)
+    expect(isUsed('toString')).toBe(false)
+  })
+
+  test.each([
+    ['warning_needs_response', 'inquiry'],
+    ['warning_under_review', 'inquiry'],
+    ['warning_closed', 'inquiry_closed'],
+    ['needs_response', 'chargeback'],
+    ['under_review', 'chargeback'],
+    ['appeal_under_review', 'chargeback'],
+    ['lost', 'chargeback'],
+    ['won', 'chargeback'],
+    ['prevented', undefined],
+  ])('reports a dispute that is %s as %s', (status, stage) => {
+    const fact = factOf(readEvent(eventOf('charge.dispute.updated', { id: 'du_1', status })))
+    expect(fact).toEqual(stage && expect.objectContaining({ kind: 'dispute', stage }))
+  })
+
+  test.each(['requires_action', 'pending', null])('counts a refund that is %s as pending', (status) => {
+    expect(factOf(readEvent(eventOf('refund.updated', { id: 're_1', status })))).toMatchObject({
+      status: 'pending',
+    })
+  })
+
+  test('says that a refund had succeeded before it failed', () => {
+    const event = eventOf('refund.failed', { id: 're_1', status: 'failed' }, { status: 'succeeded' })
+    expect(factOf(readEvent(event))).toMatchObject({ status: 'failed', hadSucceeded: true })
+  })
+
+  test('of a subscription’s first invoice that fails says nothing: there is no licence yet', () => {
+    const parent = { subscription_details: { subscription: 'sub_1', metadata: {} } }
+    const invoice = { id: 'in_1', billing_reason: 'subscription_create', parent, attempt_count: 3 }
+    expect(readEvent(eventOf('invoice.payment_failed', invoice))).toBeUndefined()
+  })
+
+  test('has ids or whole objects where Stripe may send either, and null or nothing where it may', () => {
+    const charge = { id: 'ch_1', object: 'charge' }
+    const refund = { id: 're_1', status: 'succeeded', charge, payment_intent: { id: 'pi_1' } }
+    expect(factOf(readEvent(eventOf('refund.created', refund)))).toMatchObject({
+      chargeRef: 'ch_1',
+      paymentRef: 'pi_1',
+    })
+    const bare = { id: 're_1', status: 'succeeded', payment_intent: null }
+    expect(factOf(readEvent(eventOf('refund.created', bare)))).toMatchObject({ paymentRef: undefined })
+  })
+})
+
+describe('an event that is not understood', () => {
+  test.each<[string, string, object]>([
+    ['a dispute in a status to come', 'charge.dispute.updated', { id: 'du_1', status: 'a status to come' }],
+    ['a refund in a status to come', 'refund.updated', { id: 're_1', status: 'a status to come' }],
+    ['a refund without an amount', 'refund.created', { id: 're_1', status: 'succeeded', amount: 'much' }],
+    ['a charge in a status to come', 'charge.succeeded', { id: 'ch_1', status: 'a status to come' }],
+    [
+      'a checkout paid in a way to come',
+      'checkout.session.completed',
+      { id: 'cs_1', payment_status: 'later' },
+    ],
+    ['an invoice as versions before basil had it', 'invoice.paid', { id: 'in_1', subscription: 'sub_1' }],
+    [
+      'an invoice for a reason to come',
+      'invoice.paid',
+      { id: 'in_1', billing_reason: 'gift', parent: { subscription_details: { subscription: 'sub_1' } } },
+    ],
+  ])('is %s', (_, type, object) => {
+    expect(() => readEvent(eventOf(type, object))).toThrow(NotUnderstood)
+  })
+
+  test('is one of another API version; other releases of the same line are understood', () => {
+    const refund = { id: 're_1', status: 'succeeded' }
+    const inVersion = (version: string) => eventOf('refund.created', refund, undefined, version)
+    expect(() => readEvent(inVersion('2024-06-20'))).toThrow('API version 2024-06-20')
+    expect(() => readEvent(inVersion('2026-03-25.dahlia'))).toThrow('dahlia')
+    expect(factOf(readEvent(inVersion('2026-12-16.endive')))).toMatchObject({ refundRef: 're_1' })
+  })
+
+  test('is a body that is no event', () => {
+    for (const body of ['{', '[]', '{"type":"refund.created","created":"now"}']) {
+      expect(() => readEvent(Buffer.from(body))).toThrow(NotUnderstood)
+    }
+  })
+})
+
+function eventOf(type: string, object: object, before?: object, version?: string): Buffer {
+  const defaults = { amount: 100, currency: 'usd', charge: 'ch_1', created: 1793700000 }
+  return Buffer.from(
+    JSON.stringify({
+      id: 'evt_1',
+      type,
+      created: 1793700000,
+      ...(version !== undefined && { api_version: version }),
+      data: {
+        object: type.startsWith('checkout') ? object : { ...defaults, ...object },
+        ...(before && { previous_attributes: before }),
+      },
+    }),
+  )
+}

@@ -1,0 +1,124 @@
+import type { ServiceError } from '@licensing/grpc/errors'
+import { readConfig } from '@licensing/process/config'
+import { Stripe } from 'stripe'
+import { describe, expect, test } from 'vitest'
+import { billingConfig, stripeSettings } from '../../config.ts'
+import { verifySignature } from './webhooks.ts'
+
+const secret = 'whsec_of_the_test'
+const body = Buffer.from(JSON.stringify({ id: 'evt_1', object: 'event', type: 'invoice.paid' }, null, 2))
+const now = Date.UTC(2026, 10, 21)
+
+function signed(payload: Buffer, options: { at?: number; secret?: string } = {}): string {
+  return Stripe.webhooks.generateTestHeaderString({
+    payload: payload.toString(),
+    secret: options.secret ?? secret,
+    timestamp: (options.at ?? now) / 1000,
+  })
+}
+
+const refused = expect.objectContaining({ code: 'bad_request' })
+
+describe('a signature', () => {
+  test('that fits gives the event', () => {
+    expect(verifySignature(body, signed(body), [secret], now)).toMatchObject({ id: 'evt_1' })
+  })
+
+  test.each([-300_000, 300_000])('is taken up to 300 seconds off (%d ms)', (off) => {
+    expect(verifySignature(body, signed(body, { at: now + off }), [secret], now)).toBeDefined()
+  })
+
+  test.each([-301_000, 301_000, 86_400_000])('is refused further off, past or future (%d ms)', (off) => {
+    const header = signed(body, { at: now + off })
+    expect(() => verifySignature(body, header, [secret], now)).toThrow(refused)
+  })
+
+  test('fits any of the secrets, while one is being replaced', () => {
+    expect(verifySignature(body, signed(body), ['whsec_new', secret], now)).toBeDefined()
+    const twice = `${signed(body, { secret: 'whsec_old' })},${signed(body).split(',')[1]}`
+    expect(verifySignature(body, twice, [secret], now)).toBeDefined()
+  })
+
+  const v1 = signed(body).split(',')[1]!
+  test.each([
+    ['none at all', ''],
+    ['of another secret', signed(body, { secret: 'whsec_other' })],
+    ['of another scheme alone', signed(body).replace('v1=', 'v0=')],
+    ['without a time', v1],
+    ['with a time that is no number', `t=now,${v1}`],
+    ['that is no header', 'nonsense'],
+    ['with a second time', `${signed(body)},t=${now / 1000}0`],
+    ['of NUL characters', '\0\0'],
+  ])('is refused: %s', (_, header) => {
+    expect(() => verifySignature(body, header, [secret], now)).toThrow(refused)
+  })
+
+  test('of other bytes is refused, though they mean the same', () => {
+    const reserialized = Buffer.from(JSON.stringify(JSON.parse(body.toString())))
+    expect(() => verifySignature(reserialized, signed(body), [secret], now)).toThrow(refused)
+    const tampered = Buffer.from(body.toString().replace('evt_1', 'evt_2'))
+    expect(() => verifySignature(tampered, signed(body), [secret], now)).toThrow(refused)
+  })
+
+  test.each([
+    '',
+    'not json',
+    'null',
+    '[]',
+    '{}',
+    '{"id":1,"type":"x"}',
+    '{"object":"v2.core.event"}',
+    '{"id":"evt_\\u0000","type":"invoice.paid"}',
+    '{"id":"evt_\\ud83d","type":"invoice.paid"}',
+    `{"id":"${'e'.repeat(256)}","type":"invoice.paid"}`,
+    '{"id":"evt_1","type":"\\u0000"}',
+    '{"id":"evt_1","type":"invoice.paid","account":1}',
+    '{"id":"evt_1","type":"invoice.paid","account":{"id":"acct_1"}}',
+    '{"id":"evt_1","type":"invoice.paid","account":["acct_1"]}',
+    '{"id":"evt_1","type":"invoice.paid","account":true}',
+    '{"id":"evt_1","type":"invoice.paid","account":""}',
+    '{"id":"evt_1","type":"invoice.paid","account":"acct_\\u0000"}',
+  ])('of what is no event is refused: %s', (text) => {
+    const payload = Buffer.from(text)
+    expect(() => verifySignature(payload, signed(payload), [secret], now)).toThrow(refused)
+  })
+
+  test('cannot be checked without a secret, and is not taken', () => {
+    const blank = signed(body, { secret: ' ' })
+    expect(() => verifySignature(body, blank, [], now)).toThrow(
+      expect.objectContaining({ code: 'unavailable' }),
+    )
+    expect(() => verifySignature(body, blank, [''], now)).toThrow(refused)
+  })
+})
+
+test('STRIPE_WEBHOOK_SECRET takes the new secret beside the old, and either verifies; one taken out does not', () => {
+  const environment = {
+    GRPC_ADDRESS: 'a:1',
+    DATABASE_URL: 'postgres://a/b',
+    NATS_URL: 'nats://a',
+    CATALOG_ADDRESS: 'a:1',
+    LICENSING_ADDRESS: 'a:1',
+    CALLER_CHECK: 'off',
+  }
+  const secretsOf = (text: string) =>
+    stripeSettings(readConfig(billingConfig, { ...environment, STRIPE_WEBHOOK_SECRET: text })).webhookSecrets
+  const payload = '{"id":"evt_1","type":"invoice.paid"}'
+  const by = (secret: string) => Stripe.webhooks.generateTestHeaderString({ payload, secret })
+  const verified = (secrets: string, signer: string) => {
+    try {
+      return verifySignature(Buffer.from(payload), by(signer), secretsOf(secrets)).id
+    } catch (error) {
+      return (error as ServiceError).code
+    }
+  }
+  for (const secrets of ['whsec_new,whsec_old', ' whsec_new , whsec_old,']) {
+    expect([verified(secrets, 'whsec_new'), verified(secrets, 'whsec_old')]).toEqual(['evt_1', 'evt_1'])
+  }
+  expect([verified('whsec_new', 'whsec_new'), verified('whsec_new', 'whsec_old')]).toEqual([
+    'evt_1',
+    'bad_request',
+  ])
+  // An empty entry never verifies what is signed with nothing.
+  expect(verified('whsec_new,', '')).toBe('bad_request')
+})

@@ -1,0 +1,174 @@
+import { waitingForLocks } from '@licensing/changes/change'
+import type { BillingDependencies } from '../../dependencies.ts'
+import { insertEvents } from '../../inbox/inbox-queries.ts'
+import type { NewInboxEvent } from '../../inbox/inbox-queries.ts'
+import { readNewest } from '../../inbox/missed-events.ts'
+import type { Fact } from '../../processor/facts.ts'
+import type { PaymentProcessor } from '../../processor/processor.ts'
+import { writeAnswers } from '../decide/decision-queries.ts'
+import type { AnsweredQuestion } from '../decide/decision-queries.ts'
+import type { QuestionKind } from '../decide/decision.ts'
+import { lease, listOwners, queues } from '../queue-queries.ts'
+import type { DueQuestion } from '../queue-queries.ts'
+import { Shares } from '../queue-rounds.ts'
+import { markDue } from '../record/fact-queries.ts'
+import type { NewFact } from '../record/fact-queries.ts'
+import { recordFacts } from '../record/record-facts.ts'
+import { mostUnanswered, pauseAfter, timing } from '../timing.ts'
+
+const mostTogether = 32
+// Slow questions of one account must not take all places.
+const mostOfAccount = 8
+
+interface Answer {
+  answered: AnsweredQuestion
+  facts: NewFact[]
+  /** Events that the processor lists and that have not arrived. */
+  events: NewInboxEvent[]
+}
+
+/** Asks the processor what its events did not say: many questions at a time, in equal shares by account. */
+export class ProcessorAsker {
+  readonly #deps: BillingDependencies
+  readonly #shares = new Shares(mostTogether, mostTogether)
+  readonly #asking = new Map<string, number>()
+  readonly #running = new Set<Promise<void>>()
+  #answers: Answer[] = []
+  #writing: Promise<void> | undefined
+
+  constructor(deps: BillingDependencies) {
+    this.#deps = deps
+  }
+
+  /** @returns how many questions it asked */
+  async round(): Promise<number> {
+    const free = mostTogether - this.#running.size
+    if (free <= 0) return 0
+    const busy = [...this.#asking].filter(([, count]) => count >= mostOfAccount).map(([id]) => id)
+    const { sql } = this.#deps
+    const list = (after: string, most: number) =>
+      listOwners(sql, queues.questions, after, most, { without: busy })
+    const { owners } = await this.#shares.next(list, free)
+    if (owners.length === 0) return 0
+    const each = Math.max(1, Math.min(mostOfAccount, Math.floor(free / owners.length)))
+    const questions = await lease(sql, queues.questions, owners, each)
+    for (const question of questions) this.#begin(question)
+    return questions.length
+  }
+
+  /** Resolves when all running questions are answered. */
+  async stop(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+
+  #begin(question: DueQuestion): void {
+    const { account_id: accountId } = question
+    this.#asking.set(accountId, (this.#asking.get(accountId) ?? 0) + 1)
+    const work = this.#ask(question)
+      .then((answer) => this.#write(answer))
+      .catch((error: unknown) =>
+        this.#deps.log.warn({ err: error, question }, 'answer not recorded: the question is repeated'),
+      )
+      .finally(() => {
+        const left = this.#asking.get(accountId)! - 1
+        if (left > 0) this.#asking.set(accountId, left)
+        else this.#asking.delete(accountId)
+        this.#running.delete(work)
+        this.#deps.wake('ask')
+      })
+    this.#running.add(work)
+  }
+
+  /** Answers that arrive while others are being written are written together. */
+  #write(answer: Answer): Promise<void> {
+    this.#answers.push(answer)
+    const before = this.#writing
+    const writing = (async () => {
+      await before?.catch(() => undefined)
+      const answers = this.#answers.splice(0)
+      if (answers.length > 0) await this.#record(answers)
+    })()
+    this.#writing = writing
+    return writing
+  }
+
+  async #record(answers: Answer[]): Promise<void> {
+    const { change, wake } = this.#deps
+    const facts = answers.flatMap((answer) => answer.facts)
+    const answered = answers.map((answer) => answer.answered)
+    const purchases = answered.map((answer) => answer.purchase_ref)
+    const events = answers.flatMap((answer) => answer.events)
+    await change(async (tx) => {
+      await insertEvents(tx, events)
+      await recordFacts(tx, facts)
+      await writeAnswers(tx, answered)
+      await markDue(tx, purchases)
+    }, waitingForLocks)
+    if (events.length > 0) wake('record')
+    wake('decide')
+  }
+
+  async #ask({ purchase_ref, kind, ref, merchant, attempts }: DueQuestion): Promise<Answer> {
+    const about = { purchase_ref, kind, ref }
+    try {
+      if (kind === 'events') {
+        const events = await readNewest(this.#deps, merchant)
+        return { answered: { ...about, found: true, next_at: null }, facts: [], events }
+      }
+      const found = await factsFor(this.#deps.processor, kind, ref, merchant)
+      const facts = (found ?? []).map((fact) => ({ merchant, sourceKey: sourceKeyOf(fact), fact }))
+      return { answered: { ...about, found: found !== undefined, next_at: null }, facts, events: [] }
+    } catch (error) {
+      const level = attempts === mostUnanswered ? 'warn' : 'debug'
+      this.#deps.log[level]({ err: error, merchant, ...about, attempts }, 'the processor gave no answer')
+      const again = new Date(Date.now() + pauseAfter(timing.retryQuestion, attempts))
+      return { answered: { ...about, found: null, next_at: again }, facts: [], events: [] }
+    }
+  }
+}
+
+/** @returns undefined if the processor has no such object */
+async function factsFor(
+  processor: PaymentProcessor,
+  kind: Exclude<QuestionKind, 'events'>,
+  ref: string,
+  merchant: string,
+): Promise<Fact[] | undefined> {
+  switch (kind) {
+    case 'charge':
+      return alone(await processor.findCharge(merchant, ref))
+    case 'invoice':
+      return processor.findInvoice(merchant, ref)
+    case 'subscription':
+      return alone(await processor.findSubscription(merchant, ref))
+    case 'records': {
+      // The reference is the charge's id and what was known when the question was asked.
+      const records = await processor.chargeRecords(merchant, ref.slice(0, ref.indexOf(':')))
+      return records && [records.charge, ...records.refunds, ...records.disputes]
+    }
+  }
+}
+
+function alone(fact: Fact | undefined): Fact[] | undefined {
+  return fact && [fact]
+}
+
+/** The same for the same answer, so that a repetition adds no fact. */
+function sourceKeyOf(fact: Fact): string {
+  switch (fact.kind) {
+    case 'charge':
+      return `records:charge:${fact.chargeRef}:${fact.paymentRef ?? ''}:${fact.amount}:${fact.refunded}`
+    case 'refund':
+      return `records:refund:${fact.refundRef}:${fact.status}`
+    case 'dispute':
+      return `records:dispute:${fact.disputeRef}:${fact.stage}:${fact.status}`
+    case 'invoice_paid':
+      return `records:invoice:${fact.invoiceRef}`
+    case 'invoice_payment':
+      return `records:invoice_payment:${fact.invoiceRef}:${fact.paymentRef}`
+    case 'subscription':
+      return `records:subscription:${fact.subscriptionRef}:${Math.max(...fact.items.map((item) => item.periodEnd))}`
+    default:
+      throw new Error(`${fact.kind} is read from events alone`)
+  }
+}

@@ -1,0 +1,207 @@
+import { addMonths } from '../../calendar.ts'
+import type { PaymentRow } from '../../payments/payment-queries.ts'
+import type { SubscriptionItem } from '../../processor/facts.ts'
+import { refundEffect } from '../../refunds/decide-refunds.ts'
+import type { PaymentWithRefunds } from '../../refunds/decide-refunds.ts'
+import { ask, hasCome } from './decision.ts'
+import type { History, NewEffect, Subject } from './decision.ts'
+import { failureStreak, ofKind } from './merge-facts.ts'
+import type { Invoice } from './merge-facts.ts'
+import { PurchasedItem } from './purchased-item.ts'
+import { timing } from '../timing.ts'
+
+/** Decides what is sent to licensing, in the order of the processor's clock. */
+export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]): void {
+  const { history, decision } = subject
+  const { session, effects: known } = history
+  const main = payments[0]!.payment
+  const orderedAt = main.charged_at ?? main.paid_at
+  const first = known.has('paid') ? orderCorrected(history, orderedAt) : paid(subject, main, orderedAt)
+  if (!first && !known.has('paid')) return
+  const incomplete = new Set<DraftEffect>()
+  const refunds = payments.flatMap((each) => {
+    const own = ofRefunds(subject, each)
+    if (!each.isComplete) for (const effect of own) incomplete.add(effect)
+    return own
+  })
+  const later = [...renewals(subject), ...failures(subject), ...refunds, ...end(subject)]
+    .filter((effect) => !known.has(effect.effect_key))
+    // The sort is stable: effects of the same time stay in this order, in which one can follow another.
+    .sort((a, b) => a.at.getTime() - b.at.getTime())
+  // An effect that waits stops later ones. Otherwise the vendor would get other events for a refund and an end.
+  const waits = (effect: DraftEffect) =>
+    incomplete.has(effect) || (isRevocation(effect) && !mayRevoke(subject, effect))
+  const firstWaiting = later.findIndex(waits)
+  if (firstWaiting >= 0) later.splice(firstWaiting)
+  decision.effects = [...(first ? [first] : []), ...later].map((effect) => ({
+    ...effect,
+    ordered_at: orderedAt,
+    state: session.status === 'provision_failed' ? 'refused' : 'waiting',
+  }))
+}
+
+const isRevocation = ({ kind }: DraftEffect) => kind === 'refunded' || kind === 'charged_back'
+
+type DraftEffect = Omit<NewEffect, 'ordered_at' | 'state'>
+
+function effect(
+  kind: NewEffect['kind'],
+  effectKey: string,
+  cause: string,
+  atMs: number,
+  more: Partial<DraftEffect> = {},
+): DraftEffect {
+  return {
+    effect_key: effectKey,
+    kind,
+    cause,
+    at: new Date(atMs),
+    plan_id: null,
+    external_ref: null,
+    ends_at: null,
+    refund_id: null,
+    ...more,
+  }
+}
+
+/** If the time of the first charge turns out to differ from what licensing was last sent, that is corrected. */
+function orderCorrected({ orderedAt: before, session }: History, orderedAt: Date): DraftEffect | undefined {
+  const at = orderedAt.getTime()
+  return before && before.getTime() !== at
+    ? effect('order_corrected', `order_corrected:${at}`, session.id, at)
+    : undefined
+}
+
+function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
+  const { history, checkout, paidAt } = subject
+  const { id, plan_id, external_ref } = history.session
+  const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
+  if (main.charge_state === 'pending' && !hasCome(subject, waitsUntil)) return undefined
+  const ends_at = endOfFirst(subject)
+  if (ends_at === 'unknown') return undefined
+  const at = Math.max(paidAt, orderedAt.getTime())
+  return effect('paid', 'paid', id, at, { plan_id, external_ref, ends_at })
+}
+
+/** A subscription is not sent before the end of its period is known: without it the licence would never end. */
+function endOfFirst(subject: Subject): Date | null | 'unknown' {
+  const { history, invoices, checkout, paidAt, rules } = subject
+  const { session } = history
+  if (session.mode === 'payment') {
+    return session.period_months === null ? null : addMonths(new Date(paidAt), session.period_months)
+  }
+  const reported =
+    invoices.find((invoice) => invoice.reason === 'first')?.periodEnd ?? soldItemOf(subject)?.periodEnd
+  if (reported !== undefined) return new Date(reported + rules.graceMs)
+  const subscriptionRef = checkout.subscriptionRef ?? session.subscription_ref
+  if (subscriptionRef) ask(subject, 'subscription', subscriptionRef, checkout.recordedMs)
+  return 'unknown'
+}
+
+// The processor's clock counts in seconds. Effects of one second are ordered by the paid cycle that they belong to, so that a
+// refund of one cycle comes before the payment of the next: each cycle adds a millisecond. The end comes last.
+const mostCycles = 998
+const endOfSecond = 999
+
+/** The number of paid cycles up to this invoice. Null stands for the first invoice, which the checkout pays. */
+function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
+  const earlier = invoices.filter((each) => {
+    if (invoice === null || each.reason !== 'cycle') return false
+    return invoice.reason === 'cycle' ? endOf(each) <= endOf(invoice) : each.paidAt <= invoice.paidAt
+  })
+  return Math.min(earlier.length, mostCycles)
+}
+
+const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
+
+function soldItemOf({ history: { facts, session, planOfPrice } }: Subject): SubscriptionItem | undefined {
+  const [subscription] = ofKind(facts, 'subscription')
+  return subscription && new PurchasedItem(session.price_id, planOfPrice).soldAmong(subscription.items)
+}
+
+/**
+ * Each invoice after the first moves the end, and the plan follows the price. If it is not known which line of the invoice
+ * is for the purchase, the renewal waits for the processor's answer, however long that takes.
+ */
+function renewals(subject: Subject): DraftEffect[] {
+  const { history, invoices, rules } = subject
+  return invoices.flatMap((invoice) => {
+    const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
+    if (reason === 'first') return []
+    if (!isRead) ask(subject, 'invoice', invoiceRef, recordedMs)
+    if (periodEnd === undefined) return []
+    const ends_at = new Date(periodEnd + rules.graceMs)
+    const plan_id = history.planOfPrice.get(priceRef ?? '') ?? null
+    const at = invoice.paidAt + cyclesWith(subject, invoice)
+    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id })]
+  })
+}
+
+function failures(subject: Subject): DraftEffect[] {
+  const { history, invoices, rules } = subject
+  const streak = failureStreak(history.facts, invoices, rules.failuresBeforeSuspend)
+  if (!streak) return []
+  const at = streak.at + cyclesWith(subject, invoices.at(-1) ?? null)
+  return [effect('payment_failed', `payment_failed:${streak.invoiceRef}`, streak.invoiceRef, at)]
+}
+
+/**
+ * A revocation is permanent, so it waits for events that may prevent it, such as another purchase of the customer. It waits
+ * for `othersArrive`, and until events that the processor lists and that did not arrive were read. If the processor does
+ * not answer, it waits until `lookAtEvents`.
+ */
+function mayRevoke(subject: Subject, { cause }: DraftEffect): boolean {
+  const knownMs = Math.max(...subject.history.facts.map((fact) => fact.recorded_at.getTime()))
+  const { waiting } = ask(subject, 'events', cause, knownMs)
+  const haveArrived = hasCome(subject, knownMs + timing.othersArrive)
+  return haveArrived && (!waiting || hasCome(subject, knownMs + timing.lookAtEvents))
+}
+
+/** Refunds, chargebacks and inquiries of one payment. */
+function ofRefunds(subject: Subject, paidBy: PaymentWithRefunds): DraftEffect[] {
+  const { refunds, parts, disputes } = paidBy
+  const cycle = cyclesWith(subject, paidBy.invoice)
+  const inquiries = disputes
+    .filter((dispute) => dispute.inquiry && runsOn(subject, paidBy, dispute.openedAt))
+    .map((each) => effect('inquiry_opened', `inquiry_opened:${each.ref}`, each.ref, each.openedAt + cycle))
+  const refunded = refunds.map((refund) => {
+    const { id, ref } = refund
+    const { lane, at } = parts.get(id)!
+    const kind = lane === 'full_refund' ? 'refunded' : 'partially_refunded'
+    const isCurrent = runsOn(subject, paidBy, at)
+    return effect(isCurrent ? kind : null, refundEffect(id), ref, at + cycle, { refund_id: id })
+  })
+  const chargedBack = disputes.flatMap(({ id, ref, chargebackAt }) => {
+    if (id === undefined || chargebackAt === undefined) return []
+    const kind = runsOn(subject, paidBy, chargebackAt) ? 'charged_back' : null
+    return [effect(kind, refundEffect(id), ref, chargebackAt + cycle, { refund_id: id })]
+  })
+  const closed = disputes.flatMap(({ ref, inquiryClosedAt }) =>
+    inquiryClosedAt === undefined
+      ? []
+      : [effect('inquiry_closed', `inquiry_closed:${ref}`, ref, inquiryClosedAt + cycle)],
+  )
+  const processed = new Set(subject.history.refunds.filter((row) => row.processed).map((row) => row.id))
+  return [...inquiries, ...refunded, ...chargedBack, ...closed].filter(
+    ({ refund_id: id }) => id === null || !processed.has(id),
+  )
+}
+
+/** Whether this payment paid for the purchase's current cycle at that time. A proration never does. */
+function runsOn({ invoices }: Subject, { invoice }: PaymentWithRefunds, at: number): boolean {
+  if (invoice?.reason === 'proration') return false
+  return !invoices.some(
+    (other) =>
+      other.reason === 'cycle' && other.paidAt <= at && (invoice === null || endOf(other) > endOf(invoice)),
+  )
+}
+
+function end(subject: Subject): DraftEffect[] {
+  const { history, checkout } = subject
+  const [ended] = ofKind(history.facts, 'subscription_ended')
+  if (!ended || history.effects.has('canceled')) return []
+  const { subscriptionRef, endedAt, paymentsFailed, recordedMs } = ended
+  if (paymentsFailed && !hasCome(subject, recordedMs + timing.othersArrive)) return []
+  const at = endedAt + endOfSecond
+  return [effect('canceled', 'canceled', checkout.subscriptionRef ?? subscriptionRef, at)]
+}

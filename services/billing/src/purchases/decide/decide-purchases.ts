@@ -1,0 +1,50 @@
+import type { Transaction } from '@licensing/database/connect'
+import { alertVendors } from '../../alerts/alert-vendor.ts'
+import type { BillingDependencies } from '../../dependencies.ts'
+import { cancelFeeRefunds, insertFeeRefunds } from '../../fees/fee-refund-queries.ts'
+import { postEntries } from '../../fees/post-entries.ts'
+import { decide } from './decide.ts'
+import { loadHistories, ownerOf, postponeDecision, writeDecided } from './decision-queries.ts'
+import { batchRounds } from '../queue-rounds.ts'
+import { pauseAfter, timing } from '../timing.ts'
+import { queues } from '../queue-queries.ts'
+import type { DuePurchase } from '../queue-queries.ts'
+
+const perRound = 200
+
+/** @returns a round, which decides due purchases and returns how many it took */
+export function decideRounds(deps: BillingDependencies): () => Promise<number> {
+  return batchRounds(
+    deps,
+    queues.decisions,
+    perRound,
+    (tx, due) => decideAll(deps, tx, due),
+    async ({ purchase_ref: purchase, attempts }, error) => {
+      const failures = attempts + 1
+      deps.log.error({ err: error, purchase, attempts: failures }, 'purchase not decided')
+      await postponeDecision(deps.sql, purchase, pauseAfter(timing.retryDecision, failures))
+    },
+  )
+}
+
+/** Ledger entries come last: they lock the caps of the accounts, for which other transactions wait. */
+async function decideAll(deps: BillingDependencies, tx: Transaction, due: DuePurchase[]): Promise<void> {
+  const now = new Date()
+  const rules = { failuresBeforeSuspend: deps.failuresBeforeSuspend, graceMs: deps.subscriptionGraceMs }
+  const histories = await loadHistories(tx, due)
+  const decided = histories.map((history) => ({ history, decision: decide(history, now, rules) }))
+  await writeDecided(tx, decided)
+  for (const { history, decision } of decided) {
+    const { account_id: accountId, application_id: applicationId } = history.session
+    for (const alert of decision.alerts) await alertVendors(tx, [accountId], alert, applicationId)
+  }
+  const decisions = decided.map(({ decision }) => decision)
+  const canceled = decisions.flatMap((decision) => decision.canceledFeeRefunds)
+  await cancelFeeRefunds(tx, canceled)
+  const feeRefunds = decisions.flatMap((decision) => decision.feeRefunds)
+  await insertFeeRefunds(tx, feeRefunds)
+  const entries = decided.flatMap(({ history, decision }) =>
+    decision.entries.map((entry) => ({ ...entry, ...ownerOf(history.session) })),
+  )
+  await postEntries(tx, entries)
+}

@@ -1,0 +1,348 @@
+import { describe, expect, test } from 'vitest'
+import type { Fact } from '../../processor/facts.ts'
+import { decide } from './decide.ts'
+import type { Question } from './decision.ts'
+import type { RecordedFact } from './merge-facts.ts'
+import {
+  charged,
+  day,
+  dispute,
+  effectsOf,
+  failure,
+  givenHistory,
+  invoice,
+  ledgerOf,
+  paid,
+  permutations,
+  recorded,
+  refund,
+  second,
+  start,
+  record,
+} from '../../testing/histories.ts'
+
+const rules = { failuresBeforeSuspend: 3, graceMs: 14 * day }
+
+describe('the ledger', () => {
+  test('has charge, credit, reversal and credit after a refund, its failure and a second refund, in every order', () => {
+    const facts = [
+      charged,
+      refund('re_1', start + day),
+      failure('re_1', start + day, start + 2 * day),
+      refund('re_2', start + 3 * day),
+    ]
+    const expected = ['charge 245', 'credit -245 re_1', 'credit -245 re_2', 'reversal 245 re_1']
+    for (const order of permutations(facts)) {
+      expect(ledgerOf(record(givenHistory(), [paid, ...order]))).toEqual(expected)
+      expect(ledgerOf(record(givenHistory(), [...order, paid]))).toEqual(expected)
+      expect(ledgerOf(record(givenHistory(), [paid, ...order], { together: true }))).toEqual(expected)
+    }
+  })
+
+  test('has the same entries if all of that happened within one second of the processor’s clock', () => {
+    const at = start + day
+    const facts = [
+      charged,
+      refund('re_2', at),
+      failure('re_1', at, at),
+      refund('re_1', at),
+      refund('re_3', at + day),
+    ]
+    const once = facts.slice(0, 4)
+    for (const order of permutations(once)) {
+      expect(ledgerOf(record(givenHistory(), [paid, ...order]))).toEqual([
+        'charge 245',
+        'credit -245 re_1',
+        'credit -245 re_2',
+        'reversal 245 re_1',
+      ])
+    }
+  })
+
+  test('never has more than one credit more than reversals, in whatever order facts become known', () => {
+    const facts = [
+      charged,
+      refund('re_1', start + day, { amount: 1900 }),
+      refund('re_2', start + 2 * day, { amount: 3000 }),
+      failure('re_2', start + 2 * day, start + 3 * day),
+      refund('re_3', start + 4 * day, { amount: 3000 }),
+    ]
+    for (const order of permutations(facts)) {
+      const entries = ledgerOf(record(givenHistory(), [paid, ...order]))
+      expect(entries.map((entry) => entry.split(' ')[0])).toEqual(['charge', 'credit', 'credit', 'reversal'])
+    }
+  })
+
+  test('credits in the month of the charge’s entry, even if the charge turns out to be of another month', () => {
+    const history = givenHistory()
+    const late = { ...charged, chargedAt: Date.UTC(2026, 8, 30, 23, 59) }
+    // The processor knows nothing of the payment, until it does.
+    history.questions = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
+    const early = { ...paid, at: Date.UTC(2026, 9, 1) }
+    const recorded = record(history, [early, late, refund('re_1', Date.UTC(2026, 9, 3))])
+    expect(recorded.history.ledger.map((entry) => [entry.kind, entry.period])).toEqual([
+      ['charge', '2026-10'],
+      ['credit', '2026-10'],
+    ])
+  })
+
+  test('has the fee on the charged amount and currency if the price was mapped to another amount', () => {
+    const facts = [
+      { ...paid, amount: 9900, currency: 'eur' },
+      { ...charged, amount: 9900, currency: 'eur' },
+    ]
+    for (const order of permutations(facts)) {
+      const { history } = record(givenHistory(), order)
+      expect(history.ledger).toMatchObject([{ amount_minor: 495n, currency: 'eur' }])
+      expect(history.payments).toMatchObject([{ amount: 9900n, currency: 'eur', fee_minor: 495n }])
+    }
+  })
+
+  test('refunds no fee at the processor for a credit that is reversed at once, and cancels pending fee refunds', () => {
+    const gone = record(givenHistory(), [paid, charged, failure('re_1', start + day, start + 2 * day)])
+    expect(gone.decisions.flatMap((decision) => decision.feeRefunds)).toEqual([])
+    const facts = [paid, charged, refund('re_1', start + day), failure('re_1', start + day, start + 2 * day)]
+    const recorded = record(givenHistory(), facts)
+    expect(recorded.decisions.flatMap((decision) => decision.feeRefunds)).toHaveLength(1)
+    const paymentId = recorded.history.payments[0]!.id
+    expect(recorded.decisions.flatMap((decision) => decision.canceledFeeRefunds)).toEqual([paymentId])
+  })
+
+  test('waits for the charge’s month while the processor may still report it', () => {
+    const history = { ...givenHistory(), facts: [recorded(paid, start)] }
+    const decision = decide(history, new Date(start + second), rules)
+    expect(decision.entries).toEqual([])
+    expect(decision.questions).toMatchObject([{ kind: 'charge', ref: 'pi_1' }])
+    expect(decision.effects).toMatchObject([{ kind: 'paid' }])
+  })
+})
+
+describe('a purchase', () => {
+  const subscribed = { mode: 'subscription' as const, subscription_ref: 'sub_1' }
+  const began = { ...paid, subscriptionRef: 'sub_1', invoiceRef: 'in_1' }
+  const first = invoice('in_1', start, { reason: 'first' })
+  const paidBy = (invoiceRef: string, paymentRef: string) =>
+    ({ kind: 'invoice_payment', invoiceRef, paymentRef }) as const
+
+  test('of a subscription is valid for its period and the grace after it', () => {
+    const { decisions } = record(givenHistory(subscribed), [first, began, charged])
+    const effect = decisions.flatMap((decision) => decision.effects).find((effect) => effect.kind === 'paid')
+    expect(effect?.ends_at).toEqual(new Date(start + 44 * day))
+  })
+
+  test('follows the price of a paid invoice to the plan that it is mapped to', () => {
+    const history = { ...givenHistory(subscribed), planOfPrice: new Map([['price_2', 'pln_2']]) }
+    const next = invoice('in_2', start + 30 * day, { priceRef: 'price_2' })
+    const { decisions } = record(history, [began, charged, first, next])
+    const renewed = decisions
+      .flatMap((decision) => decision.effects)
+      .find((effect) => effect.kind === 'renewed')
+    expect(renewed).toMatchObject({ plan_id: 'pln_2', ends_at: new Date(start + 74 * day), cause: 'in_2' })
+  })
+
+  test('ends with a refund of its latest paid cycle, and not of an earlier one or of a proration', () => {
+    const second2 = invoice('in_2', start + 30 * day)
+    const change = invoice('in_3', start + 35 * day, { reason: 'proration', periodEnd: start + 60 * day })
+    const charge = (ref: string, paymentRef: string, at: number) => ({
+      ...charged,
+      chargeRef: ref,
+      paymentRef,
+      chargedAt: at,
+    })
+    const facts = [
+      began,
+      first,
+      charged,
+      second2,
+      paidBy('in_2', 'pi_2'),
+      charge('ch_2', 'pi_2', start + 30 * day),
+      change,
+      paidBy('in_3', 'pi_3'),
+      charge('ch_3', 'pi_3', start + 35 * day),
+    ]
+    const of = (ref: string, paymentRef: string) =>
+      refund(`re_${ref}`, start + 40 * day, { chargeRef: `ch_${ref}`, paymentRef })
+    const recorded = (...refunds: object[]) =>
+      effectsOf(record(givenHistory(subscribed), [...facts, ...refunds] as typeof facts, { together: true }))
+    expect(recorded(of('1', 'pi_1'))).toContain('nothing re_1')
+    expect(recorded(of('3', 'pi_3'))).toContain('nothing re_3')
+    expect(recorded(of('2', 'pi_2'))).toContain('refunded re_2')
+    const chargeback = dispute('du_1', start + 40 * day)
+    expect(recorded(chargeback)).toContain('nothing du_1')
+  })
+
+  const invoiceFailed = (invoiceRef: string, at: number) =>
+    ({ kind: 'invoice_failed', invoiceRef, subscriptionRef: 'sub_1', attempt: 1, at }) as const
+  // Licensing's order of what has the same time.
+  const rankOf = ({ kind }: { kind: string | null }) =>
+    ['renewed', 'payment_failed', 'partially_refunded'].indexOf(kind ?? '')
+
+  test('is suspended by three failures in a row and renewed when it is paid, once each', () => {
+    const failed = (attempt: number, at: number) => ({ ...invoiceFailed('in_2', at), attempt })
+    const facts = [began, first, charged, failed(1, start + 30 * day), failed(3, start + 35 * day)]
+    const recorded = record(givenHistory(subscribed), [...facts, failed(3, start + 35 * day)])
+    expect(effectsOf(recorded)).toEqual(['paid', 'payment_failed in_2'])
+  })
+
+  test('within one second, a refund of one cycle comes before the payment of the next, and a failure before its payment', () => {
+    const at = start + 30 * day
+    const partial = refund('re_1', at, { amount: 100 })
+    const next = invoice('in_2', at)
+    const paysNext = [
+      paidBy('in_2', 'pi_2'),
+      { ...charged, chargeRef: 'ch_2', paymentRef: 'pi_2', chargedAt: at },
+    ]
+    const ofNext = refund('re_2', at, { chargeRef: 'ch_2', paymentRef: 'pi_2', amount: 100 })
+    const failed = { ...invoiceFailed('in_2', at), attempt: 3 }
+    const ended = { kind: 'subscription_ended', subscriptionRef: 'sub_1', endedAt: at, paymentsFailed: false }
+    for (const facts of permutations([partial, next, failed, ofNext])) {
+      const known = [began, first, charged, ...paysNext, ...facts, ended] as Fact[]
+      const { decisions } = record(givenHistory(subscribed), known)
+      const sent = decisions
+        .flatMap((decision) => decision.effects)
+        .filter(({ kind }) => kind !== null && kind !== 'paid')
+        .toSorted((one, other) => one.at.getTime() - other.at.getTime() || rankOf(one) - rankOf(other))
+        .map(({ kind, cause }) => `${kind} ${cause}`)
+      const order = [
+        'payment_failed in_2',
+        'partially_refunded re_1',
+        'renewed in_2',
+        'partially_refunded re_2',
+      ]
+      expect([...order, 'canceled sub_1'].filter((each) => sent.includes(each))).toEqual(sent)
+      expect(sent.slice(-3)).toEqual(['renewed in_2', 'partially_refunded re_2', 'canceled sub_1'])
+    }
+  })
+
+  test('whose charge turns out to be earlier has its order corrected', () => {
+    const recorded = record(givenHistory(), [paid, { ...charged, chargedAt: start - 5 * second }])
+    expect(effectsOf(recorded)).toEqual(['paid', 'order_corrected cs_1'])
+  })
+
+  test('is not closed by a checkout that was replaced by another', () => {
+    const expired = { ...paid, checkoutRef: 'cs_test_0', state: 'expired' as const }
+    expect(record(givenHistory(), [expired]).history.session.status).toBe('open')
+    const own = { ...paid, state: 'expired' as const }
+    expect(record(givenHistory(), [own]).history.session.status).toBe('expired')
+  })
+
+  test('parts that add up to the amount end with a full refund, whichever becomes known first', () => {
+    const parts = [
+      refund('re_1', start + day, { amount: 1900 }),
+      refund('re_2', start + 2 * day, { amount: 3000 }),
+    ]
+    const together = record(givenHistory(), [paid, charged, ...parts], { together: true })
+    expect(effectsOf(together)).toEqual(['paid', 'partially_refunded re_1', 'refunded re_2'])
+    const reversed = record(givenHistory(), [paid, charged, ...parts.toReversed()], { together: true })
+    expect(effectsOf(reversed)).toEqual(effectsOf(together))
+  })
+
+  test.each([
+    ['that was canceled is listed as it was when it was made', 'canceled', 'partial_refund'],
+    ['that is pending is listed as what comes last', 'pending', 'full_refund'],
+  ] as const)('with a refund %s, whatever is known first', (_, status, lane) => {
+    const facts = [
+      charged,
+      refund('re_1', start + day, { amount: 3000, status }),
+      refund('re_2', start + 2 * day, { amount: 1900 }),
+    ]
+    for (const order of permutations(facts)) {
+      const { refunds } = record(givenHistory(), [paid, ...order]).history
+      expect(refunds.toSorted((a, b) => (a.ref < b.ref ? -1 : 1))).toMatchObject([
+        { ref: 're_1', lane, status },
+        { ref: 're_2', lane: 'partial_refund', status: 'succeeded' },
+      ])
+    }
+  })
+
+  test.each<[string, Fact]>([
+    ['a refund', refund('re_1', start + day)],
+    ['a dispute', dispute('du_1', start + day)],
+  ])('whose charge the processor does not show has the one that %s names', (_, reversal) => {
+    const questions: Question[] = [{ kind: 'charge', ref: 'pi_1', attempts: 1, found: false }]
+    for (const facts of permutations([paid, reversal])) {
+      const history = { ...givenHistory(), questions }
+      const { payments } = record(history, facts).history
+      expect(payments).toMatchObject([{ payment_ref: 'pi_1', charge_ref: 'ch_1' }])
+    }
+  })
+
+  test('whose refunds of one amount were inferred has one row for each after they are reported, alone or together', () => {
+    const totals = [1000, 2000].map((refunded, at) => ({
+      ...charged,
+      refunded,
+      reportedAt: start + (at + 1) * day,
+    }))
+    const inferred = record(givenHistory(), [paid, charged, ...totals]).history
+    expect(inferred.refunds.map((row) => row.ref)).toEqual(['ch_1:1000', 'ch_1:2000'])
+    const reported = [1, 2].map((at) => refund(`re_${at}`, start + at * day, { amount: 1000 }))
+    for (const rows of permutations(inferred.refunds)) {
+      for (const order of permutations(reported)) {
+        for (const together of [true, false]) {
+          const { history, decisions } = record({ ...inferred, refunds: rows }, order, { together })
+          for (const decision of decisions) {
+            const ids = decision.refunds.map((row) => row.id)
+            expect(new Set(ids).size).toBe(ids.length)
+          }
+          expect(history.refunds.map((row) => row.ref).sort()).toEqual(['re_1', 're_2'])
+          expect(history.refunds.map((row) => row.id).sort()).toEqual(rows.map((row) => row.id).sort())
+        }
+      }
+    }
+  })
+
+  test('with a reported refund waits for others that may have come before', () => {
+    const known = [recorded(paid, start), recorded(charged, start), recorded(refund('re_1', start), start)]
+    const history = { ...givenHistory(), facts: known }
+    const at = (seconds: number, questions: Question[] = []) =>
+      decide({ ...history, questions }, new Date(start + seconds * second), rules)
+    const soon = at(1)
+    expect(soon.effects.map((effect) => effect.kind)).toEqual(['paid'])
+    expect(soon.next).toEqual(new Date(start + 2 * second))
+    expect(soon.questions).toMatchObject([{ kind: 'records' }])
+    // A revocation waits for a look at the processor's events too, and not for long.
+    const waiting = at(2)
+    expect(waiting.effects.map((effect) => effect.kind)).toEqual(['paid'])
+    expect(waiting.next).toEqual(new Date(start + 3 * second))
+    expect(waiting.questions).toMatchObject([{ kind: 'records' }, { kind: 'events', ref: 're_1' }])
+    const looked: Question = { kind: 'events', ref: 're_1', attempts: 1, found: true }
+    for (const later of [at(2, [looked]), at(3)]) {
+      expect(later.effects.map((effect) => effect.kind)).toEqual(['paid', 'refunded'])
+    }
+  })
+
+  test('of which everything is known waits only with its revocation', () => {
+    const known = [charged, { ...charged, refunded: 4900 }]
+    const facts = [paid, ...known, refund('re_1', start)].map((fact) => recorded(fact, start))
+    const kindsAt = (facts: RecordedFact[], seconds: number) => {
+      const history = { ...givenHistory(), facts }
+      const { questions } = decide(history, new Date(start), rules)
+      const answered = questions.map(({ kind, ref }) => ({ kind, ref, attempts: 1, found: true }))
+      const { effects } = decide(
+        { ...history, questions: answered },
+        new Date(start + seconds * second),
+        rules,
+      )
+      return effects.map((effect) => effect.kind)
+    }
+    expect(kindsAt(facts, 1)).toEqual(['paid'])
+    expect(kindsAt([...facts, recorded(dispute('du_1', start), start)], 1)).toEqual(['paid'])
+    const partial = recorded(refund('re_1', start, { amount: 100 }), start)
+    const part = [...facts.slice(0, 2), recorded({ ...charged, refunded: 100 }, start), partial]
+    expect(kindsAt(part, 1)).toEqual(['paid', 'partially_refunded'])
+  })
+
+  test('is decided once: the same history adds nothing', () => {
+    const facts = [paid, charged, refund('re_1', start + day), dispute('du_1', start + 2 * day)]
+    const { history } = record(givenHistory(), facts)
+    const again = decide(history, new Date(start + 200 * day), rules)
+    expect(again).toMatchObject({
+      payments: [],
+      refunds: [],
+      entries: [],
+      effects: [],
+      alerts: [],
+      session: {},
+    })
+  })
+})

@@ -1,0 +1,195 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+import { findSessionsById } from '../../checkout-sessions/session-queries.ts'
+import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
+import { findPaymentsOfSessions } from '../../payments/payment-queries.ts'
+import { findRefundsOfSessions } from '../../refunds/refund-queries.ts'
+import { insertRows, rowsOf } from '../../row-queries.ts'
+import type { Decision, History, LedgerEntry, Question } from './decision.ts'
+import type { RecordedFact } from './merge-facts.ts'
+import type { DuePurchase, DueQuestion } from '../queue-queries.ts'
+
+/** The complete histories of these purchases, in a few statements. */
+export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promise<History[]> {
+  const ids = due.map((each) => each.purchase_ref)
+  const [sessions, facts, payments, refunds, ledger, effects, questions] = await Promise.all([
+    findSessionsById(tx, ids),
+    findFacts(tx, ids).then(ofEach),
+    findPaymentsOfSessions(tx, ids).then(ofEach),
+    findRefundsOfSessions(tx, ids).then(ofEach),
+    findLedger(tx, ids).then(ofEach),
+    findEffectKeys(tx, ids).then(ofEach),
+    findQuestions(tx, ids).then(ofEach),
+  ])
+  const plans = await findPlansOfPrices(tx, sessions, ids.flatMap(facts))
+  const orderedAt = new Map(due.map((each) => [each.purchase_ref, each.ordered_at ?? undefined]))
+  return sessions.map((session) => ({
+    session,
+    facts: facts(session.id),
+    payments: payments(session.id),
+    refunds: refunds(session.id),
+    ledger: ledger(session.id),
+    effects: new Set(effects(session.id).map((row) => row.effect_key)),
+    questions: questions(session.id),
+    planOfPrice: new Map(plans.get(session.application_id)?.map((row) => [row.price_id, row.plan_id])),
+    orderedAt: orderedAt.get(session.id),
+  }))
+}
+
+type OfSession<Row> = Row & { session_id: string }
+
+function ofEach<Row extends { session_id: string | null }>(rows: Row[]): (sessionId: string) => Row[] {
+  const groups = Map.groupBy(rows, (row) => row.session_id)
+  return (sessionId) => groups.get(sessionId) ?? []
+}
+
+async function findFacts(sql: Sql, ids: string[]): Promise<OfSession<RecordedFact>[]> {
+  return sql<OfSession<RecordedFact>[]>`
+    select session_id, body as fact, recorded_at from facts
+    where session_id = any(${ids}) order by session_id, position`
+}
+
+async function findLedger(sql: Sql, ids: string[]): Promise<OfSession<LedgerEntry>[]> {
+  return sql<OfSession<LedgerEntry>[]>`
+    select f.id, f.payment_id, f.kind, f.cause, f.amount_minor, f.currency, f.period, f.occurred_at, p.session_id
+    from payments p join fee_entries f on f.payment_id = p.id
+    where p.session_id = any(${ids}) order by f.id`
+}
+
+async function findEffectKeys(sql: Sql, ids: string[]): Promise<OfSession<{ effect_key: string }>[]> {
+  return sql<OfSession<{ effect_key: string }>[]>`
+    select purchase_ref as session_id, effect_key from purchase_effects where purchase_ref = any(${ids})`
+}
+
+async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Question>[]> {
+  return sql<OfSession<Question>[]>`
+    select purchase_ref as session_id, kind, ref, attempts, found from processor_questions
+    where purchase_ref = any(${ids})`
+}
+
+/** Plans that the prices of subscription items are mapped to, by application. */
+async function findPlansOfPrices(
+  sql: Sql,
+  sessions: SessionRow[],
+  facts: RecordedFact[],
+): Promise<Map<string, { price_id: string; plan_id: string }[]>> {
+  const items = facts.flatMap(({ fact }) => {
+    if (fact.kind === 'subscription') return fact.items
+    return fact.kind === 'invoice_paid' ? [...(fact.lines ?? []), ...(fact.items ?? [])] : []
+  })
+  const priceRefs = [...new Set(items.map((item) => item.priceRef).filter((ref) => ref !== undefined))]
+  if (priceRefs.length === 0) return new Map()
+  const rows = await sql<{ application_id: string; price_id: string; plan_id: string }[]>`
+    select application_id, price_id, plan_id from prices
+    where account_id = any(${sessions.map((session) => session.account_id)}) and price_id = any(${priceRefs})`
+  return Map.groupBy(rows, (row) => row.application_id)
+}
+
+export interface Decided {
+  history: History
+  decision: Decision
+}
+
+/** Writes decisions, except ledger entries. Payments come before the refunds that refer to them. */
+export async function writeDecided(tx: Transaction, decided: Decided[]): Promise<void> {
+  const payments = decided.flatMap(({ decision }) =>
+    decision.payments.map((payment) => ({
+      ...payment,
+      source_key:
+        payment.invoice_ref === null
+          ? `checkout:${payment.session_id}`
+          : `invoice:${payment.session_id}:${payment.invoice_ref}`,
+    })),
+  )
+  await insertRows(
+    tx,
+    'payments',
+    payments,
+    tx`on conflict (id) do update set amount = excluded.amount, currency = excluded.currency,
+      fee_minor = excluded.fee_minor, payment_ref = excluded.payment_ref, charge_ref = excluded.charge_ref,
+      charged_at = excluded.charged_at, charge_state = excluded.charge_state`,
+  )
+  const refunds = decided.flatMap(({ history: { session }, decision }) =>
+    decision.refunds.map((refund) => ({ ...refund, ...ownerOf(session), merchant: session.merchant })),
+  )
+  const effects = decided.flatMap(({ history: { session }, decision }) =>
+    decision.effects.map((effect) => ({ ...effect, ...ownerOf(session), purchase_ref: session.id })),
+  )
+  const questions = decided.flatMap(({ history: { session }, decision }) =>
+    decision.questions.map((question) => ({
+      ...question,
+      purchase_ref: session.id,
+      account_id: session.account_id,
+      merchant: session.merchant,
+    })),
+  )
+  await Promise.all([
+    insertRows(
+      tx,
+      'refunds',
+      refunds,
+      tx`on conflict (id) do update set ref = excluded.ref, status = excluded.status, lane = excluded.lane,
+        occurred_at = excluded.occurred_at, alerted = excluded.alerted`,
+    ),
+    insertRows(tx, 'purchase_effects', effects, tx`on conflict (purchase_ref, effect_key) do nothing`),
+    insertRows(tx, 'processor_questions', questions, tx`on conflict (purchase_ref, kind, ref) do nothing`),
+    updateSessions(tx, decided),
+    updatePurchases(tx, decided),
+  ])
+}
+
+export function ownerOf({ account_id, application_id }: SessionRow) {
+  return { account_id, application_id }
+}
+
+async function updateSessions(tx: Transaction, decided: Decided[]): Promise<void> {
+  const rows = decided
+    .filter(({ decision }) => Object.keys(decision.session).length > 0)
+    .map(({ history, decision }) => ({ ...decision.session, id: history.session.id }))
+  if (rows.length === 0) return
+  await tx`
+    update checkout_sessions s set status = coalesce(r.status, s.status),
+      payment_state = coalesce(r.payment_state, s.payment_state), paid_at = coalesce(r.paid_at, s.paid_at),
+      paid_amount = coalesce(r.paid_amount, s.paid_amount), paid_currency = coalesce(r.paid_currency, s.paid_currency),
+      payment_ref = coalesce(r.payment_ref, s.payment_ref), invoice_ref = coalesce(r.invoice_ref, s.invoice_ref),
+      subscription_ref = coalesce(r.subscription_ref, s.subscription_ref)
+    from ${rowsOf(tx, 'checkout_sessions', rows)} r where s.id = r.id`
+}
+
+/** Sets when each purchase is decided again. If it has new effects, they are sent now. */
+async function updatePurchases(tx: Transaction, decided: Decided[]): Promise<void> {
+  const rows = decided.map(({ history, decision }) => ({
+    purchase_ref: history.session.id,
+    decide_at: decision.next ?? null,
+    ordered_at: decision.effects.at(-1)?.ordered_at ?? null,
+  }))
+  const sending = decided
+    .filter(({ decision }) => decision.effects.some((effect) => effect.state === 'waiting'))
+    .map(({ history }) => history.session.id)
+  await tx`
+    update purchases p set decide_at = r.decide_at, attempts = 0, ordered_at = coalesce(r.ordered_at, p.ordered_at),
+      send_at = case when p.purchase_ref = any(${sending}) then least(p.send_at, clock_timestamp())
+        else p.send_at end
+    from ${rowsOf(tx, 'purchases', rows)} r where p.purchase_ref = r.purchase_ref`
+}
+
+export async function postponeDecision(sql: Sql, purchaseRef: string, delayMs: number): Promise<void> {
+  await sql`
+    update purchases set attempts = attempts + 1,
+      decide_at = clock_timestamp() + ${delayMs}::int * interval '1 millisecond'
+    where purchase_ref = ${purchaseRef}`
+}
+
+export interface AnsweredQuestion extends Pick<DueQuestion, 'purchase_ref' | 'kind' | 'ref'> {
+  /** Null without an answer. */
+  found: boolean | null
+  /** When to ask again; null when it is answered. */
+  next_at: Date | null
+}
+
+export async function writeAnswers(tx: Transaction, answers: AnsweredQuestion[]): Promise<void> {
+  await tx`
+    update processor_questions q set found = coalesce(a.found, q.found), next_at = a.next_at,
+      answered_at = case when a.found is not null then clock_timestamp() end
+    from ${rowsOf(tx, 'processor_questions', answers)} a
+    where q.purchase_ref = a.purchase_ref and q.kind = a.kind and q.ref = a.ref`
+}

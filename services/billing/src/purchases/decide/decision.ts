@@ -1,0 +1,149 @@
+import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
+import type { VendorAlert } from '../../alerts/alert-vendor.ts'
+import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
+import type { NewFeeRefund } from '../../fees/fee-refund-queries.ts'
+import type { NewFeeEntry } from '../../fees/ledger-queries.ts'
+import type { PaymentRow } from '../../payments/payment-queries.ts'
+import type { RefundRow } from '../../refunds/refund-queries.ts'
+import type { Checkout, Invoice, RecordedFact } from './merge-facts.ts'
+import { mostUnanswered, timing } from '../timing.ts'
+
+/** All that is known of one checkout session, and all that has been decided about it so far. */
+export interface History {
+  session: SessionRow
+  facts: RecordedFact[]
+  payments: PaymentRow[]
+  refunds: RefundRow[]
+  ledger: LedgerEntry[]
+  /** Keys of the effects that were decided before. */
+  effects: ReadonlySet<string>
+  questions: Question[]
+  /** Plans of the application, by the price that they are mapped to. */
+  planOfPrice: ReadonlyMap<string, string>
+  /** The time of the first charge, as it was last sent to licensing. */
+  orderedAt: Date | undefined
+}
+
+export type LedgerEntry = Omit<NewFeeEntry, 'account_id' | 'application_id'>
+
+export const questionKinds = ['charge', 'invoice', 'subscription', 'records', 'events'] as const
+
+export type QuestionKind = (typeof questionKinds)[number]
+
+export interface Question {
+  kind: QuestionKind
+  ref: string
+  attempts: number
+  /** Whether the processor has such an object; null without an answer. */
+  found: boolean | null
+}
+
+/** What follows from a history and was not decided before. */
+export interface Decision {
+  session: Partial<SessionRow>
+  /** New ones and changed ones. */
+  payments: PaymentRow[]
+  refunds: RefundRow[]
+  entries: LedgerEntry[]
+  /** Fees to refund at the processor. */
+  feeRefunds: NewFeeRefund[]
+  /** Payments whose pending fee refunds are no longer owed. */
+  canceledFeeRefunds: string[]
+  effects: NewEffect[]
+  alerts: VendorAlert[]
+  questions: { kind: QuestionKind; ref: string; next_at: Date }[]
+  /** When to decide again although nothing has happened. */
+  next: Date | undefined
+}
+
+/** What happened to a purchase, as it is sent to licensing. */
+export interface Effect {
+  /** Null if no licence changes and only the vendor is notified. */
+  kind: PurchaseEffectKind | null
+  /** Business key of the invoice, refund, dispute or subscription. */
+  cause: string
+  at: Date
+  ordered_at: Date
+  plan_id: string | null
+  external_ref: string | null
+  ends_at: Date | null
+  refund_id: string | null
+}
+
+/** `refused`: the effect, and all later effects of its purchase, wait for a replay. */
+export const effectStates = ['waiting', 'refused', 'done'] as const
+
+export type EffectState = (typeof effectStates)[number]
+
+export interface NewEffect extends Effect {
+  effect_key: string
+  state: Exclude<EffectState, 'done'>
+}
+
+export function nothingDecided(): Decision {
+  return {
+    session: {},
+    payments: [],
+    refunds: [],
+    entries: [],
+    feeRefunds: [],
+    canceledFeeRefunds: [],
+    effects: [],
+    alerts: [],
+    questions: [],
+    next: undefined,
+  }
+}
+
+export interface Rules {
+  /** Failed payments of a subscription in a row that suspend its licence. */
+  failuresBeforeSuspend: number
+  /** How long after the end of its period a subscription that is not canceled remains valid. */
+  graceMs: number
+}
+
+/** A paid checkout, and what this decision contains so far. */
+export interface Subject {
+  history: History
+  checkout: Checkout
+  paidAt: number
+  invoices: Invoice[]
+  now: Date
+  rules: Rules
+  decision: Decision
+}
+
+/** Whether this time has come. If not, the purchase is decided again at that time. */
+export function hasCome({ decision, now }: Subject, atMs: number): boolean {
+  if (now.getTime() >= atMs) return true
+  if (decision.next === undefined || atMs < decision.next.getTime()) decision.next = new Date(atMs)
+  return false
+}
+
+/** Whether they differ in any of these. */
+export function differ<Row extends object>(one: Row, other: Row, names: readonly (keyof Row)[]): boolean {
+  return names.some((name) => one[name]?.valueOf() !== other[name]?.valueOf())
+}
+
+/**
+ * Asks the processor, unless that was done before. It is asked after `eventBeforeQuestion`, because an event may say it.
+ *
+ * @returns whether the answer is still expected, and whether the processor has such an object
+ */
+export function ask(
+  { history, decision, now }: Subject,
+  kind: QuestionKind,
+  ref: string,
+  sinceMs: number,
+): { waiting: boolean; found: boolean } {
+  const asked = history.questions.find((each) => each.kind === kind && each.ref === ref)
+  if (asked) {
+    const waiting = asked.found === null && asked.attempts < mostUnanswered
+    return { waiting, found: asked.found === true }
+  }
+  const next_at = new Date(Math.max(now.getTime(), sinceMs + timing.eventBeforeQuestion))
+  if (!decision.questions.some((each) => each.kind === kind && each.ref === ref)) {
+    decision.questions.push({ kind, ref, next_at })
+  }
+  return { waiting: true, found: false }
+}

@@ -1,0 +1,185 @@
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { reconcile } from '../inbox/missed-events.ts'
+import { deliver, eventsAt } from '../testing/charge-story.ts'
+import { startHarness } from '../testing/harness.ts'
+import type { Harness } from '../testing/harness.ts'
+import { outcomeOf, quiet } from '../testing/outcome.ts'
+import { ledgerOf, licencesOf, openCheckout, pay } from '../testing/shop.ts'
+import { anotherPlan } from '../testing/vendor.ts'
+import type { Mode, Vendor } from '../testing/vendor.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+  // The tests deliver each event themselves.
+  await harness.simulator.control('delivery-rules', { action: 'drop' })
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+type Listed = Awaited<ReturnType<typeof eventsAt>>[number]
+
+/** What one customer bought, the oldest first, and which of it was given back and how. */
+interface Story {
+  bought: Mode[]
+  givenBack: number[]
+  by: 'refund' | 'dispute'
+}
+
+interface Happened {
+  vendor: Vendor
+  /** The plan of each purchase. */
+  plans: string[]
+  /** Events of each purchase, and of each that was given back. */
+  sales: Listed[][]
+  reversals: Listed[][]
+}
+
+/** Lets a story happen at the processor; none of its events arrives. */
+async function happen({ bought, givenBack, by }: Story): Promise<Happened> {
+  const first = await harness.givenVendor()
+  const usd = { amount: 4900n, currency: 'usd' }
+  const subscription = await anotherPlan(harness, first, { ...usd, mode: 'subscription' })
+  const seen = new Set<string>()
+  const news = async () => {
+    const events = (await eventsAt(harness, first)).filter((event) => !seen.has(event.id))
+    for (const { id } of events) seen.add(id)
+    return events
+  }
+  const happened: Happened = { vendor: first, plans: [], sales: [], reversals: [] }
+  let created = Math.floor(Date.now() / 1000) - 3_000
+  const charges: string[] = []
+  for (const mode of bought) {
+    const vendor = mode === 'payment' ? first : subscription
+    const session = await openCheckout(harness, vendor)
+    await pay(harness, session, { created: (created += 60) })
+    const events = await news()
+    charges.push(events.find((event) => event.type === 'charge.succeeded')!.data.object.id)
+    happened.plans.push(vendor.planId)
+    happened.sales.push(events)
+  }
+  for (const at of givenBack) {
+    await harness.simulator.control(by, { charge: charges[at]!, created: (created += 60) })
+    happened.reversals.push(await news())
+  }
+  return happened
+}
+
+/** The events arrive in this order, with this pause between two of the groups. */
+async function arrive({ vendor }: Happened, groups: Listed[][], pauseMs = 0): Promise<void> {
+  for (const [at, group] of groups.entries()) {
+    const until = performance.now() + (at === 0 ? 0 : pauseMs)
+    await eventually(() => performance.now() >= until, { intervalMs: 1 })
+    await Promise.all(group.map((event) => deliver(harness, vendor, event)))
+  }
+}
+
+async function expectOneLicence({ vendor, plans }: Happened, { givenBack, by }: Story): Promise<void> {
+  await quiet(harness, vendor)
+  const standing = plans.findLast((_, at) => !givenBack.includes(at))
+  expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'active', planId: standing }])
+  const { sent } = await outcomeOf(harness, vendor)
+  expect(sent.filter((type) => type.startsWith('licence.created'))).toHaveLength(1)
+  expect(sent.filter((type) => type.startsWith('payment.succeeded'))).toHaveLength(plans.length)
+  expect(sent.filter((type) => type.startsWith('refund.processed'))).toHaveLength(givenBack.length)
+  const credits = by === 'refund' ? givenBack.map(() => 'credit -245') : []
+  const ledger = (await ledgerOf(harness, vendor)).toSorted()
+  expect(ledger).toEqual([...plans.map(() => 'charge 245'), ...credits])
+}
+
+const stories: [string, Story][] = [
+  ['bought twice, the first refunded', { bought: ['payment', 'payment'], givenBack: [0], by: 'refund' }],
+  ['bought twice, the first charged back', { bought: ['payment', 'payment'], givenBack: [0], by: 'dispute' }],
+  [
+    'subscribed, then bought, the subscription refunded',
+    { bought: ['subscription', 'payment'], givenBack: [0], by: 'refund' },
+  ],
+  [
+    'bought, then subscribed, the first refunded',
+    { bought: ['payment', 'subscription'], givenBack: [0], by: 'refund' },
+  ],
+  [
+    'bought, then subscribed, the first charged back',
+    { bought: ['payment', 'subscription'], givenBack: [0], by: 'dispute' },
+  ],
+  [
+    'bought three times, the first and the second refunded',
+    { bought: ['payment', 'payment', 'payment'], givenBack: [0, 1], by: 'refund' },
+  ],
+  [
+    'bought three times, the first and the last refunded',
+    { bought: ['payment', 'payment', 'payment'], givenBack: [2, 0], by: 'refund' },
+  ],
+  ['bought twice, the last refunded', { bought: ['payment', 'payment'], givenBack: [1], by: 'refund' }],
+]
+
+describe('a customer has one licence, which rests on the valid purchase:', () => {
+  describe.concurrent.each(stories)('%s,', (_, story) => {
+    test('and reconciliation finds all events', async () => {
+      const happened = await happen(story)
+      const merchant = `stripe:${happened.vendor.connectedAccount}`
+      await reconcile(harness.deps, { merchant, reconciled_to: new Date() })
+      await expectOneLicence(happened, story)
+    })
+
+    test.each([0, 20, 150])(
+      'and it is reported last first, with %i ms between two of them',
+      async (pauseMs) => {
+        const happened = await happen(story)
+        const { sales, reversals } = happened
+        await arrive(happened, [...reversals.toReversed(), ...sales.toReversed()], pauseMs)
+        await expectOneLicence(happened, story)
+      },
+    )
+
+    test.each([0, 150, 1_000])(
+      'and it is reported in order after its refunds, with %i ms between two of them',
+      async (pauseMs) => {
+        const happened = await happen(story)
+        const { sales, reversals } = happened
+        await arrive(happened, [reversals.flat(), ...sales], pauseMs)
+        await expectOneLicence(happened, story)
+      },
+    )
+
+    test('and the events of the valid purchase are lost, but the processor lists them', async () => {
+      const happened = await happen(story)
+      const { sales, reversals } = happened
+      const lost = sales.findLastIndex((_sale, at) => !story.givenBack.includes(at))
+      await arrive(happened, [...reversals, ...sales.filter((_sale, at) => at !== lost)])
+      await expectOneLicence(happened, story)
+    })
+  })
+
+  test('the second sale is reported after the revocation was decided, while licensing is unavailable', async () => {
+    const story: Story = { bought: ['payment', 'payment'], givenBack: [0], by: 'refund' }
+    const happened = await happen(story)
+    const { vendor, sales, reversals } = happened
+    await harness.licensingProcess.stop()
+    await arrive(happened, [...reversals, sales[0]!], 0)
+    const revoked = () =>
+      harness.sql`select 1 from purchase_effects where account_id = ${vendor.accountId} and kind = 'refunded'`
+    await eventually(async () => expect(await revoked()).toHaveLength(1))
+    // Nothing has been sent yet.
+    await arrive(happened, [sales[1]!])
+    await harness.licensingProcess.start()
+    await expectOneLicence(happened, story)
+  })
+})
+
+test('a processor that does not answer delays a revocation, and does not prevent it', async () => {
+  const happened = await happen({ bought: ['payment'], givenBack: [0], by: 'refund' })
+  const { vendor, sales, reversals } = happened
+  const account = vendor.connectedAccount
+  for (const answer of ['500', 'hang']) {
+    await harness.simulator.control('faults', { answer, until_cleared: true, path: '/v1/events', account })
+  }
+  await arrive(happened, [sales[0]!])
+  await quiet(harness, vendor)
+  const startedMs = performance.now()
+  await arrive(happened, [reversals[0]!])
+  await eventually(async () =>
+    expect(await licencesOf(harness, vendor)).toMatchObject([{ status: 'revoked' }]),
+  )
+  expect(performance.now() - startedMs).toBeLessThan(10_000)
+})

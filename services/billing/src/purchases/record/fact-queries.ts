@@ -1,0 +1,97 @@
+import type { Sql, Transaction } from '@licensing/database/connect'
+import type { Fact } from '../../processor/facts.ts'
+import { insertRows, rowsOf } from '../../row-queries.ts'
+
+export interface NewFact {
+  merchant: string
+  /** The event's id, or a key made of what the processor answered. */
+  sourceKey: string
+  fact: Fact
+}
+
+/** Serializes the recording of a merchant's facts, so that of two linked facts the later one finds the earlier one. */
+export async function lockMerchants(tx: Transaction, merchants: string[]): Promise<void> {
+  const sorted = [...new Set(merchants)].sort()
+  await tx`
+    select pg_advisory_xact_lock(hashtextextended(merchant, 0))
+    from unnest(${sorted}::text[]) with ordinality as m (merchant, place) order by place`
+}
+
+export interface Link {
+  merchant: string
+  ref: string
+  session_id: string
+}
+
+export async function findLinks(sql: Sql, refs: { merchant: string; ref: string }[]): Promise<Link[]> {
+  return sql<Link[]>`
+    select merchant, ref, session_id from purchase_links
+    where (merchant, ref) in (
+      select merchant, ref from unnest(${refs.map((each) => each.merchant)}::text[],
+        ${refs.map((each) => each.ref)}::text[]) as r (merchant, ref)
+    )`
+}
+
+/** Which of these sessions exist, each with this merchant. */
+export async function findSessionsOf(
+  sql: Sql,
+  named: { merchant: string; id: string }[],
+): Promise<Set<string>> {
+  if (named.length === 0) return new Set()
+  const rows = await sql<{ id: string }[]>`
+    select s.id from ${rowsOf(sql, 'checkout_sessions', named)} n
+    join checkout_sessions s on s.id = n.id and s.merchant = n.merchant`
+  return new Set(rows.map((row) => row.id))
+}
+
+export interface WaitingFact {
+  position: bigint
+  merchant: string
+  refs: string[]
+}
+
+/** Facts without a known purchase that contain any of these ids. It reads the index once for each id. */
+export async function findWaitingFacts(sql: Sql, refs: string[]): Promise<WaitingFact[]> {
+  return sql<WaitingFact[]>`
+    select distinct on (f.position) f.position, f.merchant, f.refs
+    from unnest(${refs}::text[]) as r (ref) join facts f on f.session_id is null and f.refs @> array[r.ref]
+    order by f.position`
+}
+
+export async function insertLinks(tx: Transaction, links: Link[]): Promise<void> {
+  await insertRows(tx, 'purchase_links', links, tx`on conflict do nothing`)
+}
+
+export async function insertFacts(
+  tx: Transaction,
+  facts: (NewFact & { refs: string[]; sessionId: string | undefined })[],
+): Promise<void> {
+  const rows = facts.map(({ merchant, sourceKey, fact, refs, sessionId }) => ({
+    merchant,
+    source_key: sourceKey,
+    session_id: sessionId ?? null,
+    refs,
+    body: fact,
+  }))
+  await insertRows(tx, 'facts', rows, tx`on conflict (merchant, source_key) do nothing`)
+}
+
+export async function linkWaitingFacts(
+  tx: Transaction,
+  linked: { position: bigint; session_id: string | undefined }[],
+): Promise<void> {
+  if (linked.length === 0) return
+  await tx`
+    update facts f set session_id = l.session_id from ${rowsOf(tx, 'facts', linked)} l
+    where f.position = l.position`
+}
+
+/** Has these purchases decided: something happened to them. */
+export async function markDue(tx: Transaction, sessionIds: string[]): Promise<void> {
+  const sorted = [...new Set(sessionIds)].sort()
+  if (sorted.length === 0) return
+  await tx`
+    insert into purchases as p (purchase_ref, account_id, decide_at)
+    select id, account_id, clock_timestamp() from checkout_sessions where id = any(${sorted}) order by id
+    on conflict (purchase_ref) do update set decide_at = least(p.decide_at, excluded.decide_at)`
+}

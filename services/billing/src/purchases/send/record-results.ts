@@ -1,0 +1,150 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import type { NewEvent } from '@licensing/events/outbox'
+import type { ServiceError } from '@licensing/grpc/errors'
+import { alertVendors } from '../../alerts/alert-vendor.ts'
+import {
+  failSales,
+  failSessions,
+  findOvertakenRenewals,
+  finishEffects,
+  isSale,
+  lockPurchases,
+  markRefundsProcessed,
+  provisionSales,
+  provisionSessions,
+  refuseEffects,
+  writeSent,
+} from './effect-queries.ts'
+import type { EffectRow, LostRenewal } from './effect-queries.ts'
+import { mostPostponements } from '../timing.ts'
+import type { DuePurchase } from '../queue-queries.ts'
+
+/** A purchase whose effects are being sent. */
+export type LeasedPurchase = Pick<DuePurchase, 'purchase_ref' | 'attempts'>
+
+/** What became of an effect. */
+export type Outcome =
+  | { applied: { licenceId: string | undefined; status: string | undefined } }
+  | { refused: ServiceError }
+  | { failed: unknown }
+  | { postponed: true }
+
+export interface SentEffect {
+  effect: EffectRow
+  outcome: Outcome
+}
+
+/**
+ * Records what became of effects, and notifies the vendors, in one transaction. A repetition changes nothing.
+ *
+ * @param quietly the caller reports a refusal
+ */
+export async function recordResults(
+  tx: Transaction,
+  leased: LeasedPurchase[],
+  sent: SentEffect[],
+  quietly: boolean,
+): Promise<void> {
+  const refs = leased.map((each) => each.purchase_ref)
+  await lockPurchases(tx, refs)
+  const applied = sent.filter(({ outcome }) => 'applied' in outcome)
+  const finished = applied.map(({ effect }) => effect.position)
+  await finishEffects(tx, finished)
+  const succeeded = await provisioned(tx, applied)
+  const failures = await provisionsFailed(tx, sent)
+  const refunded = await refundsProcessed(tx, applied)
+  await append(tx, ...succeeded, ...(quietly ? [] : failures), ...refunded)
+  await alertLostRenewals(tx, applied)
+  const purchasesOf = (outcome: 'failed' | 'postponed') =>
+    new Set(sent.filter((each) => outcome in each.outcome).map(({ effect }) => effect.purchase_ref))
+  const [failed, postponed] = [purchasesOf('failed'), purchasesOf('postponed')]
+  const tried = leased.map(({ purchase_ref, attempts }) => {
+    // While licensing is unavailable, postponements are not used up: what is known must still count when it is back.
+    if (failed.has(purchase_ref))
+      return { purchase_ref, attempts: Math.min(attempts, mostPostponements / 2) + 1 }
+    return { purchase_ref, attempts: postponed.has(purchase_ref) ? attempts + 1 : 0 }
+  })
+  await writeSent(tx, tried)
+}
+
+async function provisioned(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
+  const licences = applied.flatMap(({ effect, outcome }) =>
+    effect.kind === 'paid' && 'applied' in outcome && outcome.applied.licenceId !== undefined
+      ? [{ id: effect.purchase_ref, licence_id: outcome.applied.licenceId }]
+      : [],
+  )
+  const { sales = [], sessions = [] } = Object.groupBy(licences, tableOf)
+  await provisionSales(tx, sales)
+  return (await provisionSessions(tx, sessions)).map((row) =>
+    eventOf(row, {
+      case: 'paymentSucceeded',
+      value: { licenceId: row.licence_id ?? '', amount: row.amount, currency: row.currency },
+    }),
+  )
+}
+
+const tableOf = ({ id }: { id: string }) => (isSale(id) ? 'sales' : 'sessions')
+
+function eventOf(
+  row: { account_id: string; application_id: string },
+  payload: NewEvent['payload'],
+): NewEvent {
+  return { accountId: row.account_id, applicationId: row.application_id, payload }
+}
+
+/** A refused purchase waits for a replay, with all its effects. */
+async function provisionsFailed(tx: Transaction, sent: SentEffect[]): Promise<NewEvent[]> {
+  const refused = sent.flatMap(({ effect, outcome }) =>
+    'refused' in outcome ? [{ id: effect.purchase_ref, failure_reason: outcome.refused.code }] : [],
+  )
+  if (refused.length === 0) return []
+  const refs = refused.map((each) => each.id)
+  await refuseEffects(tx, refs)
+  const { sales = [], sessions = [] } = Object.groupBy(refused, tableOf)
+  const failed = [...(await failSessions(tx, sessions)), ...(await failSales(tx, sales))]
+  return failed.map(({ id: sessionId, plan_id: planId, amount, currency, failure_reason, ...row }) =>
+    eventOf(row, {
+      case: 'paymentProvisionFailed',
+      value: { sessionId, planId, amount, currency, reason: failure_reason ?? 'internal' },
+    }),
+  )
+}
+
+/** Events of the refunds themselves. Licensing appends those of their licences. */
+async function refundsProcessed(tx: Transaction, applied: SentEffect[]): Promise<NewEvent[]> {
+  const ids = applied.map(({ effect }) => effect.refund_id).filter((id) => id !== null)
+  if (ids.length === 0) return []
+  return (await markRefundsProcessed(tx, ids)).map(({ charge_ref: chargeRef, amount, lane, ...row }) =>
+    eventOf(row, {
+      case: 'refundProcessed',
+      value: { licenceId: row.licence_id ?? '', chargeRef, amount, lane },
+    }),
+  )
+}
+
+/**
+ * Alerts the vendor that a customer still pays for a licence that is revoked or retired: by a renewal after its end, or by
+ * one that was applied before its end became known.
+ */
+async function alertLostRenewals(tx: Transaction, applied: SentEffect[]): Promise<void> {
+  for (const { effect, outcome } of applied) {
+    if (!('applied' in outcome)) continue
+    const { licenceId = '', status } = outcome.applied
+    if (status !== 'revoked' && status !== 'retired') continue
+    for (const renewal of await lostRenewals(tx, effect)) {
+      const alert = {
+        kind: 'renewal_without_licence' as const,
+        subject: `A renewal was paid on licence ${licenceId}, which is ${status}`,
+        text: `Invoice ${renewal.cause} of purchase ${renewal.purchase_ref} was paid, and licence ${licenceId} is ${status} and stays so. End the subscription at the payment processor, or issue the customer another licence.`,
+      }
+      await alertVendors(tx, [renewal.account_id], alert, renewal.application_id)
+    }
+  }
+}
+
+async function lostRenewals(tx: Transaction, effect: EffectRow): Promise<LostRenewal[]> {
+  if (effect.kind === 'renewed') return [effect]
+  const isRevocation = effect.kind === 'refunded' || effect.kind === 'charged_back'
+  return isRevocation ? findOvertakenRenewals(tx, effect.position) : []
+}

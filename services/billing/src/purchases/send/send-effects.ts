@@ -1,0 +1,215 @@
+import { waitingForLocks } from '@licensing/changes/change'
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { ServiceError } from '@licensing/grpc/errors'
+import { isErrorCode } from '@licensing/proto/errors'
+import type { ErrorCode } from '@licensing/proto/errors'
+import { PurchaseEffectSchema } from '@licensing/proto/purchases'
+import type { PurchaseEffect, PurchaseEffectResult } from '@licensing/proto/purchases'
+import type { BillingDependencies } from '../../dependencies.ts'
+import { Shares } from '../queue-rounds.ts'
+import { lease, listOwners, queues } from '../queue-queries.ts'
+import {
+  findPostponedRevocations,
+  findWaitingEffects,
+  isSale,
+  leaseSending,
+  lockPurchases,
+  retryRefused,
+} from './effect-queries.ts'
+import type { EffectRow } from './effect-queries.ts'
+import { recordResults } from './record-results.ts'
+import type { LeasedPurchase, Outcome, SentEffect } from './record-results.ts'
+
+const perRound = 200
+// The limit of the RPC.
+const mostEffects = 200
+
+/** @returns a round, which sends the effects of many purchases and returns how many purchases it took */
+export function sendRounds(deps: BillingDependencies): () => Promise<number> {
+  const shares = new Shares(perRound, 100)
+  return async () => {
+    const list = (after: string, most: number) => listOwners(deps.sql, queues.effects, after, most)
+    const { owners, each } = await shares.next(list)
+    if (owners.length === 0) return 0
+    const leased = await lease(deps.sql, queues.effects, owners, each)
+    if (leased.length > 0) await sendEffects(deps, leased)
+    return leased.length
+  }
+}
+
+/**
+ * Sends the waiting effects of purchases that the caller has leased, with no transaction open, and records the results.
+ *
+ * @param quietly the caller reports a refusal
+ */
+async function sendEffects(
+  deps: BillingDependencies,
+  leased: LeasedPurchase[],
+  quietly = false,
+): Promise<SentEffect[]> {
+  const refs = leased.map((each) => each.purchase_ref)
+  const waiting = await findWaitingEffects(deps.sql, refs)
+  const postponed = await postponedAmong(deps, refs, waiting)
+  const effects = waiting.filter((effect) => !postponed.includes(effect))
+  const sent: SentEffect[] = postponed.map((effect) => ({ effect, outcome: { postponed: true } }))
+  // An effect that was not applied stops later effects of its own purchase, and no others.
+  const stopped = new Set<string>()
+  for (let from = 0; from < effects.length; from += mostEffects) {
+    const batch = effects.slice(from, from + mostEffects).filter((each) => !stopped.has(each.purchase_ref))
+    const outcomes = await apply(
+      deps,
+      batch.filter((effect) => effect.kind !== null),
+    )
+    for (const effect of batch) {
+      if (stopped.has(effect.purchase_ref)) continue
+      const outcome = effect.kind === null ? nothingChanged : outcomes.get(effect)!
+      if (!('applied' in outcome)) stopped.add(effect.purchase_ref)
+      sent.push({ effect, outcome })
+    }
+  }
+  await record(deps, leased, sent, quietly)
+  return sent
+}
+
+/**
+ * Revocations that must not be sent yet, with the effects that follow them. This is checked right before sending, so that
+ * neither an outage nor a restart makes billing forget what it knows.
+ */
+async function postponedAmong(
+  { sql }: BillingDependencies,
+  refs: string[],
+  effects: EffectRow[],
+): Promise<EffectRow[]> {
+  if (!effects.some(({ kind }) => kind === 'refunded' || kind === 'charged_back')) return []
+  const revocations = await findPostponedRevocations(sql, refs)
+  const postponedFrom = new Map<string, bigint>()
+  for (const { purchase_ref: ref, position } of effects) {
+    if (revocations.has(position) && !postponedFrom.has(ref)) postponedFrom.set(ref, position)
+  }
+  return effects.filter(({ purchase_ref: ref, position }) => position >= (postponedFrom.get(ref) ?? Infinity))
+}
+
+/** If the results of a batch cannot be recorded together, they are recorded purchase by purchase. */
+async function record(
+  deps: BillingDependencies,
+  leased: LeasedPurchase[],
+  sent: SentEffect[],
+  quietly: boolean,
+): Promise<void> {
+  try {
+    await deps.change((tx) => recordResults(tx, leased, sent, quietly), waitingForLocks)
+  } catch (error) {
+    if (leased.length === 1) throw error
+    deps.log.warn({ err: error, purchases: leased.length }, 'results not recorded together: one by one')
+    for (const one of leased) {
+      const own = sent.filter(({ effect }) => effect.purchase_ref === one.purchase_ref)
+      await record(deps, [one], own, quietly).catch((alone: unknown) =>
+        deps.log.error({ err: alone, purchase: one.purchase_ref }, 'results not recorded'),
+      )
+    }
+  }
+}
+
+/**
+ * Sends at once a purchase that licensing refused, with all its effects since.
+ *
+ * @returns false if nothing of it was refused
+ * @throws ServiceError why it is refused again; `unavailable` if it is tried again in the background
+ */
+export async function replay(deps: BillingDependencies, purchaseRef: string): Promise<boolean> {
+  const isRetried = await deps.change(async (tx) => {
+    await lockPurchases(tx, [purchaseRef])
+    return retryRefused(tx, purchaseRef)
+  })
+  if (isRetried) await provisionNow(deps, purchaseRef, true)
+  return isRetried
+}
+
+/** Sends a purchase at once, even if a replica is just sending it: licensing applies each effect once. */
+export async function provisionAgain(deps: BillingDependencies, purchaseRef: string): Promise<void> {
+  await leaseSending(deps.sql, purchaseRef)
+  await provisionNow(deps, purchaseRef)
+}
+
+/**
+ * Sends the waiting effects of a purchase that the caller has leased, for a request that waits for the licence.
+ *
+ * @param quietly the caller reports a refusal
+ * @throws ServiceError if no licence was provisioned
+ */
+export async function provisionNow(
+  deps: BillingDependencies,
+  purchaseRef: string,
+  quietly = false,
+): Promise<void> {
+  const sent = await sendEffects(deps, [{ purchase_ref: purchaseRef, attempts: 0 }], quietly)
+  for (const { effect, outcome } of sent) {
+    if (effect.kind !== 'paid' || 'applied' in outcome || 'postponed' in outcome) continue
+    if ('refused' in outcome) throw outcome.refused
+    throw outcome.failed instanceof ServiceError
+      ? outcome.failed
+      : new ServiceError('unavailable', 'the licensing service is temporarily unavailable')
+  }
+}
+
+/** If the call as a whole fails although licensing is available, it is repeated purchase by purchase. */
+async function apply(deps: BillingDependencies, effects: EffectRow[]): Promise<Map<EffectRow, Outcome>> {
+  if (effects.length === 0) return new Map()
+  try {
+    const { results } = await deps.purchases.applyPurchaseEffects({ effects: effects.map(messageOf) })
+    return new Map(effects.map((effect, at) => [effect, outcomeOf(effect, results[at])]))
+  } catch (error) {
+    const groups = Map.groupBy(effects, (effect) => effect.purchase_ref)
+    deps.log.warn({ err: error, purchases: groups.size }, 'effects not applied')
+    if (groups.size === 1 || (error instanceof ServiceError && error.code === 'unavailable')) {
+      return new Map(effects.map((effect) => [effect, { failed: error }]))
+    }
+    const outcomes: [EffectRow, Outcome][] = []
+    for (const group of groups.values()) outcomes.push(...(await apply(deps, group)))
+    return new Map(outcomes)
+  }
+}
+
+const nothingChanged: Outcome = { applied: { licenceId: undefined, status: undefined } }
+
+function outcomeOf(effect: EffectRow, result: PurchaseEffectResult | undefined): Outcome {
+  switch (result?.outcome.case) {
+    case 'applied': {
+      const { licence } = result.outcome.value
+      return { applied: { licenceId: licence?.id, status: licence?.status } }
+    }
+    case 'refused': {
+      const { code, detail } = result.outcome.value
+      const known = isErrorCode(code) ? code : 'internal'
+      if (isPassing(known)) return { failed: new ServiceError(known, detail) }
+      // If the licence no longer exists, the effect changes nothing and must not stop later ones.
+      return effect.kind === 'paid' ? { refused: new ServiceError(known, detail) } : nothingChanged
+    }
+    default:
+      return { failed: new Error('licensing gave no result') }
+  }
+}
+
+const passing: ReadonlySet<ErrorCode> = new Set(['unavailable', 'internal', 'rate_limited'])
+
+/** Whether a retry may succeed without the vendor doing anything. */
+export function isPassing(code: ErrorCode): boolean {
+  return passing.has(code)
+}
+
+function messageOf(row: EffectRow): PurchaseEffect {
+  return create(PurchaseEffectSchema, {
+    accountId: row.account_id,
+    applicationId: row.application_id,
+    // Licensing knows a sale event by the shop's own id.
+    purchaseRef: isSale(row.purchase_ref) ? row.cause : row.purchase_ref,
+    kind: row.kind!,
+    cause: row.cause,
+    at: timestampFromDate(row.at),
+    orderedAt: timestampFromDate(row.ordered_at),
+    ...(row.plan_id !== null && { planId: row.plan_id }),
+    ...(row.external_ref !== null && { externalRef: row.external_ref }),
+    ...(row.ends_at !== null && { endsAt: timestampFromDate(row.ends_at) }),
+  })
+}

@@ -1,0 +1,99 @@
+import type { Loop } from '@licensing/process/loop'
+import { Gauge } from 'prom-client'
+import { closeParkedAlerts } from '../alerts/open-alert-queries.ts'
+import type { BillingDependencies, Stage } from '../dependencies.ts'
+import { reachZeroCaps } from '../fees/spend-cap.ts'
+import { unparkEvents } from '../inbox/inbox-queries.ts'
+import { startRounds } from '../start-rounds.ts'
+import { ProcessorAsker } from './ask/ask-processor.ts'
+import { decideRounds } from './decide/decide-purchases.ts'
+import { isAnyDueWithin, queues } from './queue-queries.ts'
+import { recordRounds } from './record/record-events.ts'
+import { sendRounds } from './send/send-effects.ts'
+import { timing } from './timing.ts'
+import { countBacklog, purgeHandled } from './upkeep-queries.ts'
+import type { Backlog } from './upkeep-queries.ts'
+
+export interface Stages {
+  /** Runs a stage now: there may be work for it. */
+  wake(stage: Stage): void
+  stop(): Promise<void>
+}
+
+const queueOf = {
+  record: queues.events,
+  decide: queues.decisions,
+  ask: queues.questions,
+  send: queues.effects,
+} satisfies Record<Stage, unknown>
+
+/** Runs the stages on every replica. Row locks and leases keep two replicas from taking the same row. */
+export function startStages(deps: BillingDependencies): Stages {
+  const loops: { stage: Stage; loop: Loop }[] = []
+  const wake = (wanted: Stage) => {
+    for (const { stage, loop } of loops) if (stage === wanted) loop.wake()
+  }
+  const start = (stage: Stage, round: () => Promise<number>, next: Stage[], name: string = stage) => {
+    const work = async () => {
+      const taken = await round()
+      if (taken === 0)
+        return (await isAnyDueWithin(deps.sql, queueOf[stage], timing.idle)) ? timing.poll : 'idle'
+      for (const each of next) wake(each)
+      return 0
+    }
+    loops.push({ stage, loop: startRounds(name, deps.log, timing.poll, work, timing.idle) })
+  }
+  const asker = new ProcessorAsker(deps)
+  start('ask', () => asker.round(), [])
+  // Two loops: while licensing works on one batch, the results of the other are recorded.
+  for (const one of ['first', 'second']) start('send', sendRounds(deps), [], `send, the ${one}`)
+  start('decide', decideRounds(deps), ['send', 'ask'])
+  start('record', recordRounds(deps), ['decide'])
+  const others = [startMeasuring(deps), startUpkeep(deps)]
+  return {
+    wake,
+    async stop() {
+      await Promise.all([...loops.map(({ loop }) => loop), ...others].map((each) => each.stop()))
+      await asker.stop()
+    },
+  }
+}
+
+const purgedTogether = 1_000
+
+/** Deletes rows that nothing needs any more, and reports spend caps of zero. */
+function startUpkeep(deps: BillingDependencies): Loop {
+  const { sql, log, wake } = deps
+  let isFirst = true
+  return startRounds('upkeep', log, timing.upkeep, async () => {
+    // A new version may understand what an earlier one parked.
+    if (isFirst && (await unparkEvents(sql)) > 0) wake('record')
+    isFirst = false
+    await closeParkedAlerts(sql)
+    await reachZeroCaps(deps)
+    const kept = { events: timing.handledEventKept, facts: timing.unlinkedFactKept }
+    const purged = await purgeHandled(sql, kept, purgedTogether)
+    return purged > 0 ? timing.poll : timing.upkeep
+  })
+}
+
+const gauge = (name: string, help: string) => new Gauge({ name, help })
+
+const gauges: Record<keyof Backlog, Gauge> = {
+  waiting: gauge('processor_events_waiting', 'Processor events not recorded yet'),
+  parked: gauge(
+    'processor_events_parked',
+    'Processor events that are not understood or cannot be stored: licensing-admin processor-events list',
+  ),
+  due: gauge('purchases_due', 'Purchases about which there is something to decide, now or later'),
+  effects: gauge('purchases_carrying', 'Purchases whose effects licensing has not been sent yet'),
+  questions: gauge('processor_questions_waiting', 'Questions that the processor has not answered yet'),
+}
+
+/** By a loop of its own, so that the gauges are right while the stages are busy. */
+function startMeasuring({ sql, log }: BillingDependencies): Loop {
+  return startRounds('measuring', log, timing.measure, async () => {
+    const backlog = await countBacklog(sql)
+    for (const name of Object.keys(gauges) as (keyof Backlog)[]) gauges[name].set(backlog[name])
+  })
+}

@@ -1,0 +1,273 @@
+import { amountText } from '@licensing/money/amounts'
+import { newId } from '@licensing/database/ids'
+import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { VendorAlert } from '../alerts/alert-vendor.ts'
+import type { PaymentRow } from '../payments/payment-queries.ts'
+import type { RefundRow } from './refund-queries.ts'
+import type { ChargedPayment } from '../payments/decide-payments.ts'
+import { ask, differ, hasCome } from '../purchases/decide/decision.ts'
+import type { Subject } from '../purchases/decide/decision.ts'
+import { mergeDisputes, mergeRefunds, ofKind, sortedBy } from '../purchases/decide/merge-facts.ts'
+import type { Charge, MergedDispute, MergedRefund } from '../purchases/decide/merge-facts.ts'
+import { partsOf } from './refund-steps.ts'
+import type { CountedRefund, Part } from './refund-steps.ts'
+import { timing } from '../purchases/timing.ts'
+
+export interface PaymentWithRefunds extends ChargedPayment {
+  /** The charged amount. A tax or a discount makes it differ from the price. */
+  total: number
+  /** Refunds that count, in the order in which they succeeded. */
+  refunds: CountedRefund[]
+  /** What each refund is, by the id of its row. */
+  parts: Map<string, Part>
+  /** Only a chargeback has a row. */
+  disputes: (MergedDispute & { id: string | undefined })[]
+  /** Whether no refund or dispute of the payment is still to be reported. Until then none of them has an effect. */
+  isComplete: boolean
+}
+
+/** Lists the refunds and disputes of a payment as they are now, whether or not they have an effect. */
+export function decideRefunds(subject: Subject, charged: ChargedPayment): PaymentWithRefunds {
+  const { facts, refunds: allRows } = subject.history
+  const { payment, charge } = charged
+  const { id: paymentId, payment_ref: paymentRef, currency } = payment
+  const rows = allRows.filter((row) => row.payment_id === paymentId)
+  const reported = paymentRef === null ? [] : mergeRefunds(facts, paymentRef)
+  const disputes = paymentRef === null ? [] : mergeDisputes(facts, paymentRef)
+  const { isComplete, silent } = compareWithRecords(subject, charged, reported, disputes)
+  const known = charge ? withInferred(subject, charge, reported, rows, silent) : reported
+  const at = (refund: MergedRefund) => refund.succeededAt ?? refund.createdAt
+  const inOrder = sortedBy(known, 'createdAt', 'ref').sort((a, b) => at(a) - at(b))
+  const own = rowsOf(inOrder, rows)
+  const refunds = inOrder.map((refund) => ({ ...refund, id: own.get(refund.ref)?.id ?? newId('rfd') }))
+  // A refund in another currency than the charge does not count.
+  const counted = refunds.filter(
+    (refund): refund is CountedRefund => refund.succeededAt !== undefined && refund.currency === currency,
+  )
+  const total = charge?.amount ?? Number(payment.amount)
+  const decided = rows.filter((row) => isDecided(subject, row)).map((row) => [row.id, row.lane] as const)
+  const result: PaymentWithRefunds = {
+    ...charged,
+    total,
+    refunds: counted,
+    parts: partsOf(counted, total, new Map(decided)),
+    disputes: disputes.map((dispute) => ({
+      ...dispute,
+      id: listChargeback(subject, payment, dispute, rows),
+    })),
+    isComplete,
+  }
+  for (const refund of refunds) listRefund(subject, result, refund, rows)
+  return result
+}
+
+/** Whether its effect was decided. From then on its lane does not change. */
+function isDecided({ history }: Subject, { id, processed }: RefundRow): boolean {
+  return processed || history.effects.has(refundEffect(id))
+}
+
+/** The key of the effect of a refund or a chargeback. */
+export function refundEffect(id: string): string {
+  return `refund:${id}`
+}
+
+/**
+ * Before a refund or a dispute has an effect, the processor's records of the charge are read. They contain what events that
+ * have not arrived will report, so that effects are sent in the order in which they happened. The records do not say when
+ * and how: a refund that failed may have succeeded before, a chargeback may have been an inquiry.
+ */
+function compareWithRecords(
+  subject: Subject,
+  { charge, payment }: ChargedPayment,
+  refunds: MergedRefund[],
+  disputes: MergedDispute[],
+): { isComplete: boolean; silent: boolean } {
+  const all = [...refunds, ...disputes]
+  const refunded = charge?.refunded ?? 0
+  const missing = refunded > sumOf(refunds)
+  if (all.length === 0 && !missing) return { isComplete: true, silent: false }
+  const chargeRef = charge?.chargeRef ?? payment.charge_ref
+  const news = all.map((each) => `${each.ref}:${each.status}`).sort()
+  const known = `${chargeRef}:${refunded}:${news.join()}`.slice(0, 2_000)
+  const { waiting, found } = chargeRef
+    ? ask(subject, 'records', known, -Infinity)
+    : { waiting: false, found: false }
+  const silent = !waiting && !found
+  if (all.length === 0) return { isComplete: true, silent }
+  const completeAt = Math.max(...all.map((each) => each.recordedMs)) + timing.othersArrive
+  const confirmed = found && !missing && all.every((each) => each.explained)
+  return { isComplete: confirmed || hasCome(subject, completeAt), silent }
+}
+
+/** The reference of an inferred refund is made of the charge's id and its total. */
+function isInferred({ ref }: { ref: string }): boolean {
+  return ref.includes(':')
+}
+
+/**
+ * Infers refunds from a charge's totals, for processors that report refunds only by the charge. A refund that is reported
+ * later and is part of an inferred one does not count.
+ *
+ * @param silent the processor gave no list of refunds
+ */
+function withInferred(
+  subject: Subject,
+  charge: Charge,
+  reported: MergedRefund[],
+  rows: RefundRow[],
+  silent: boolean,
+): MergedRefund[] {
+  const { currency } = charge
+  const own = rowsOf(reported, rows)
+  const taken = new Set(own.values())
+  const inferredRows = rows.filter((row) => isInferred(row) && !taken.has(row))
+  // What inferred refunds can cover of reported refunds without a row.
+  let coveredLeft = inferredRows.reduce((sum, row) => sum + Number(row.amount), 0)
+  const isCovered = ({ ref, amount }: MergedRefund) => {
+    if (own.has(ref) || amount > coveredLeft) return false
+    coveredLeft -= amount
+    return true
+  }
+  const known = [
+    ...reported.filter((refund) => !isCovered(refund)),
+    ...inferredRows.map((row) =>
+      inferred(row.ref, Number(row.amount), row.currency, row.occurred_at.getTime()),
+    ),
+  ]
+  const missing = charge.refunded - sumOf(known)
+  if (missing <= 0) return known
+  const charged = ofKind(subject.history.facts, 'charge')
+  const refunded = charged.filter((fact) => fact.chargeRef === charge.chargeRef && fact.refunded > 0)
+  const totals = sortedBy(refunded, 'refunded', 'reportedAt')
+  const lastRecorded = Math.max(...totals.map((fact) => fact.recordedMs))
+  const waitsUntil = lastRecorded + (silent ? timing.othersArrive : timing.missingRefund)
+  if (!hasCome(subject, waitsUntil)) return known
+  let left = missing
+  for (const { refunded: total, reportedAt } of totals) {
+    const before = known.filter((refund) => refund.createdAt <= reportedAt)
+    const amount = Math.min(left, total - sumOf(before))
+    if (amount <= 0) continue
+    left -= amount
+    known.push(inferred(`${charge.chargeRef}:${total}`, amount, currency, reportedAt))
+  }
+  return known
+}
+
+function inferred(ref: string, amount: number, currency: string, at: number): MergedRefund {
+  return {
+    ref,
+    amount,
+    currency,
+    createdAt: at,
+    status: 'succeeded',
+    succeededAt: at,
+    failedAt: undefined,
+    recordedMs: at,
+    explained: true,
+  }
+}
+
+function sumOf(refunds: MergedRefund[]): number {
+  return refunds.reduce((sum, refund) => sum + refund.amount, 0)
+}
+
+/** The row of each refund, by its reference. The row of an inferred refund becomes that of a reported one. */
+function rowsOf(refunds: MergedRefund[], rows: RefundRow[]): Map<string, RefundRow> {
+  const listed = new Map(rows.map((row) => [row.ref, row]))
+  const found = new Map<string, RefundRow>()
+  for (const { ref } of refunds) {
+    const row = listed.get(ref)
+    if (row) found.set(ref, row)
+  }
+  const taken = new Set(found.values())
+  for (const { ref, amount } of refunds.filter((refund) => !isInferred(refund) && !found.has(refund.ref))) {
+    const twin = rows.find((row) => isInferred(row) && !taken.has(row) && row.amount === BigInt(amount))
+    if (!twin) continue
+    found.set(ref, twin)
+    taken.add(twin)
+  }
+  return found
+}
+
+function listRefund(
+  subject: Subject,
+  refunded: PaymentWithRefunds,
+  refund: MergedRefund & { id: string },
+  rows: RefundRow[],
+): void {
+  const { payment } = refunded
+  const row = rows.find((each) => each.id === refund.id)
+  const isOtherCurrency = refund.currency !== payment.currency
+  const alerted = isOtherCurrency || refund.status === 'failed'
+  if (alerted && !row?.alerted) subject.decision.alerts.push(alertOf(payment, refund, isOtherCurrency))
+  const occurred_at = new Date(refund.createdAt)
+  const lane = refunded.parts.get(refund.id)?.lane ?? laneOfUncounted(refunded, refund)
+  list(subject, payment, refund, row, { id: refund.id, lane, occurred_at, alerted })
+}
+
+/** @returns the row's id if the dispute is a chargeback */
+function listChargeback(
+  subject: Subject,
+  payment: PaymentRow,
+  dispute: MergedDispute,
+  rows: RefundRow[],
+): string | undefined {
+  if (dispute.chargebackAt === undefined) return undefined
+  const row = rows.find((each) => each.ref === dispute.ref)
+  const id = row?.id ?? newId('rfd')
+  const occurred_at = new Date(dispute.openedAt)
+  list(subject, payment, dispute, row, { id, lane: 'chargeback', occurred_at, alerted: false })
+  return id
+}
+
+/** Writes the row if it changed. Its lane does not change after its effect was decided. */
+function list(
+  subject: Subject,
+  payment: PaymentRow,
+  { ref, amount, currency, status }: MergedRefund | MergedDispute,
+  row: RefundRow | undefined,
+  now: Pick<RefundRow, 'id' | 'lane' | 'occurred_at' | 'alerted'>,
+): void {
+  const next: RefundRow = {
+    ...now,
+    payment_id: payment.id,
+    ref,
+    amount: BigInt(amount),
+    currency,
+    status,
+    lane: row && isDecided(subject, row) ? row.lane : now.lane,
+    processed: row?.processed ?? false,
+    alerted: now.alerted || (row?.alerted ?? false),
+  }
+  if (!row || differ(row, next, ['ref', 'status', 'lane', 'alerted'])) subject.decision.refunds.push(next)
+}
+
+/**
+ * The lane of a refund that does not count: as if it had succeeded after all others if it is pending, and at the time when
+ * it was created if it failed.
+ */
+function laneOfUncounted({ refunds, total }: PaymentWithRefunds, refund: MergedRefund): RefundLane {
+  const at = refund.status === 'pending' ? Infinity : refund.createdAt
+  const earlier = refunds.filter(
+    ({ status, failedAt, succeededAt }) =>
+      succeededAt <= at && (status !== 'failed' || (failedAt ?? -Infinity) > at),
+  )
+  return sumOf(earlier) + refund.amount >= total ? 'full_refund' : 'partial_refund'
+}
+
+function alertOf(payment: PaymentRow, refund: MergedRefund, isOtherCurrency: boolean): VendorAlert {
+  const charge = payment.charge_ref ?? payment.payment_ref ?? payment.id
+  const what = `Refund ${refund.ref} of ${amountText(refund.amount, refund.currency)} on charge ${charge}`
+  const licence = payment.licence_id ?? '(none)'
+  return isOtherCurrency
+    ? {
+        kind: 'processor_event_parked',
+        subject: `A refund in another currency on charge ${charge}`,
+        text: `${what} is in another currency than the charge (${payment.currency.toUpperCase()}). It was not counted and changed no licence: look at it at the payment processor, and change the licence ${licence} yourself if need be.`,
+      }
+    : {
+        kind: 'refund_reversed',
+        subject: `A refund failed on charge ${charge}`,
+        text: `${what} failed at the payment processor: the customer did not get the money. The licence ${licence} stays as it is; a revoked licence cannot be revived, issue a new one if the customer is to keep it. A fee that had been credited for the refund is charged again.`,
+      }
+}

@@ -1,0 +1,86 @@
+import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { MergedRefund } from '../purchases/decide/merge-facts.ts'
+
+/** A refund that succeeded, with the id of its row. */
+export type CountedRefund = MergedRefund & { id: string; succeededAt: number }
+
+interface Step {
+  refund: CountedRefund
+  /** 1: it succeeded; -1: it failed after that. */
+  by: 1 | -1
+  at: number
+  /** What the customer has got back after this step. */
+  refunded: number
+}
+
+/**
+ * Successes and failures of a charge's refunds, by the processor's clock, which counts in seconds. Steps of one second are
+ * ordered so that never more is refunded than was charged: if a refund can only succeed after another failed, it does.
+ */
+export function stepsOf(refunds: CountedRefund[], total: number): Step[] {
+  const left: Omit<Step, 'refunded'>[] = refunds
+    .flatMap((refund) => {
+      const { succeededAt: succeeded } = refund
+      const success = { refund, by: 1 as const, at: succeeded }
+      if (refund.status !== 'failed') return [success]
+      const failedAt = Math.max(succeeded, refund.failedAt ?? succeeded)
+      return [success, { refund, by: -1 as const, at: failedAt }]
+    })
+    .sort(
+      (a, b) =>
+        a.at - b.at ||
+        Number(a.refund.status !== 'failed') - Number(b.refund.status !== 'failed') ||
+        b.by - a.by ||
+        (a.refund.ref < b.refund.ref ? -1 : 1),
+    )
+  const steps: Step[] = []
+  let refunded = 0
+  while (left.length > 0) {
+    const tied = left.filter((step) => step.at === left[0]!.at)
+    const succeeded = (refund: CountedRefund) => steps.some((step) => step.refund === refund)
+    const next =
+      tied.find((step) => step.by === 1 && refunded + step.refund.amount <= total) ??
+      tied.find((step) => step.by === -1 && succeeded(step.refund)) ??
+      tied[0]!
+    left.splice(left.indexOf(next), 1)
+    refunded += next.by * next.refund.amount
+    steps.push({ ...next, refunded })
+  }
+  return steps
+}
+
+/** What a refund is in the list, in the effect for licensing and in the vendor's event. */
+export interface Part {
+  lane: RefundLane
+  /** When it took effect. */
+  at: number
+}
+
+/**
+ * The part of each refund, by its id. The refund that completes the amount of the charge is the full refund. If its effect
+ * was decided as a partial refund, because an earlier refund was not known then, the earlier refund becomes the full one:
+ * a charge that is refunded completely has one full refund, in whatever order its refunds become known.
+ *
+ * @param decided lanes of refunds whose effects were decided: they do not change
+ */
+export function partsOf(
+  refunds: CountedRefund[],
+  total: number,
+  decided: ReadonlyMap<string, RefundLane>,
+): Map<string, Part> {
+  const parts = new Map<string, Part>()
+  const open: CountedRefund[] = []
+  for (const { refund, by, at, refunded } of stepsOf(refunds, total)) {
+    if (by === -1) continue
+    const lane = refunded >= total ? 'full_refund' : 'partial_refund'
+    const before = decided.get(refund.id)
+    parts.set(refund.id, { lane: before ?? lane, at })
+    if (lane === 'partial_refund') {
+      if (before === undefined) open.push(refund)
+    } else if (before === 'partial_refund') {
+      const other = open.pop()
+      if (other) parts.set(other.id, { lane, at })
+    }
+  }
+  return parts
+}

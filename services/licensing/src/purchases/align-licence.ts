@@ -1,0 +1,102 @@
+import { lifecycle } from '../licences/licence.ts'
+import type { Cause, Circumstances, Transition } from '../licences/licence.ts'
+import type { By } from '../licences/transition-queries.ts'
+import type { PlanRow } from '../plans/plan-queries.ts'
+import type { Basis, DecisiveEffect } from './basis.ts'
+import { changeLicence } from './changes.ts'
+import type { Changes } from './changes.ts'
+import type { EffectKind } from './effect.ts'
+import { isLater } from './purchase.ts'
+import type { Purchase } from './purchase.ts'
+import { isHeld } from './purchased-licence.ts'
+import type { LockedLicence, PurchasedLicence } from './purchased-licence.ts'
+
+/** What happened, and what the licence rested on before and after it. */
+export interface BasisChange {
+  /** `ended`: the end of a purchase has passed. */
+  kind: EffectKind | 'ended'
+  purchase?: Purchase
+  /** What the licence rested on when it was last written. */
+  restedOn: Purchase | undefined
+  before: Basis
+  after: Basis
+}
+
+/** Makes a licence rest on the purchase that it should rest on, and gives it the status that its purchases require. */
+export function alignLicence(
+  changes: Changes,
+  purchased: PurchasedLicence,
+  plans: ReadonlyMap<string, PlanRow>,
+  by: By,
+  change: BasisChange,
+): void {
+  const { licence } = purchased
+  const { current, decisive, isValid } = change.after
+  if (licence.rests_on !== current.purchase_ref) {
+    licence.rests_on = current.purchase_ref
+    changes.licences.set(licence.id, licence)
+  }
+  if (!isHeld(purchased)) return
+  const given = {
+    plan_id: current.plan_id,
+    snapshot_id: current.snapshot_id,
+    expires_on: current.ends_at,
+  }
+  const isPast = hasPassed(change)
+  const isReplaced = change.restedOn !== current || isPast
+  const isRenewal = change.kind === 'renewed' && change.purchase === current
+  const circumstances: Circumstances = {
+    plan: plans.get(current.plan_id)!.status,
+    planDiffers: licence.plan_id !== given.plan_id,
+    endMoves: licence.expires_on?.getTime() !== given.expires_on?.getTime(),
+    stands: isValid,
+    clears: decisive === 'paid' && (isReplaced || isRenewal || change.before.decisive !== 'paid'),
+    overtaken: isOvertaken(change, licence),
+    lifts: (isPast || change.before.decisive === 'inquiry_opened') && decisive !== 'inquiry_opened',
+  }
+  const causes = causesOf(change, isReplaced)
+  if (causes.length > 0) changeLicence(changes, purchased, { causes, circumstances, by, given })
+}
+
+/** Whether the purchase had ended before it became known: for that time the licence rested on it. */
+function hasPassed({ kind, purchase, after: { current } }: BasisChange): boolean {
+  return kind === 'paid' && purchase !== undefined && isLater(purchase, current)
+}
+
+/** Whether the licence has the status that its purchases required before, and a late effect changed what they require. */
+function isOvertaken({ before, after }: BasisChange, { status, status_reason }: LockedLicence): boolean {
+  if (status === 'expired' && !before.isValid && after.isValid) return true
+  const isAsBefore = resultOf(before.decisive) === (status === 'suspended' ? status_reason : status)
+  return isAsBefore && before.decisive !== after.decisive
+}
+
+/** The status that an effect leads to; of a suspension, its reason. */
+function resultOf(decisive: DecisiveEffect): string {
+  const { to, reason }: Transition = lifecycle[decisive][0]
+  return reason ?? to
+}
+
+const replacing: Cause[] = ['purchase_replaced', 'moved_to_retired_plan', 'replaced_on_retired_plan']
+const renewing: Cause[] = ['renewed', 'price_changed', 'payment_recovered', 'moved_to_retired_plan']
+
+/** The causes that move the licence, in this order. */
+function causesOf(change: BasisChange, isReplaced: boolean): Cause[] {
+  const { kind, purchase, before, after } = change
+  const isCurrent = purchase === after.current
+  const isSame = before.decisive === after.decisive
+  const preventing = after.decisive === 'paid' ? [] : [after.decisive]
+  const changed = isSame && before.isValid === after.isValid ? [] : preventing
+  if (kind === 'paid') {
+    return ['paid', ...(isReplaced && !isCurrent ? replacing.slice(1) : []), ...changed]
+  }
+  if (isReplaced) return [...replacing, ...preventing]
+  if (kind === 'renewed' && isCurrent) return [...renewing, ...changed]
+  // Its own effect counts also if it changes nothing: the vendor may have changed the status since.
+  const isDecisive = kind === 'inquiry_closed' ? after.decisive === 'paid' : kind === after.decisive
+  if (isSame && !(isCurrent && isDecisive)) return []
+  return after.decisive === 'paid' ? [recoveryFrom(before.decisive)] : [after.decisive]
+}
+
+function recoveryFrom(decisive: DecisiveEffect): Cause {
+  return decisive === 'paid' || decisive === 'inquiry_opened' ? 'inquiry_closed' : 'payment_recovered'
+}

@@ -1,0 +1,125 @@
+import type { StandingRow } from '../licences/licence-queries.ts'
+import { held } from '../licences/licence.ts'
+import type { PlanRow } from '../plans/plan-queries.ts'
+import { basisOf } from './basis.ts'
+import type { Basis } from './basis.ts'
+import type { LaterEffect } from './effect.ts'
+import { orderOf } from './purchase.ts'
+import type { Purchase, RecordedEffect } from './purchase.ts'
+
+export type LockedLicence = StandingRow & {
+  snapshot_id: string
+  rests_on: string | null
+  reactivated_at: Date | null
+}
+
+/** A locked licence with all purchases that it may rest on, and their effects. */
+export interface PurchasedLicence {
+  licence: LockedLicence
+  purchases: Purchase[]
+  effects: RecordedEffect[]
+}
+
+/** Whether a payment of the customer changes this licence; otherwise it creates another one. */
+export const isHeld = ({ licence }: PurchasedLicence): boolean => held.includes(licence.status)
+
+export function purchaseOf({ purchases }: PurchasedLicence, ref: string): Purchase | undefined {
+  return purchases.find((purchase) => purchase.purchase_ref === ref)
+}
+
+/** The purchase that the licence rests on, as it was last written. */
+export function restsOn({ licence, purchases }: PurchasedLicence): Purchase | undefined {
+  return purchases.find((purchase) => purchase.purchase_ref === licence.rests_on) ?? purchases[0]
+}
+
+/** The terms on which a licence was issued or imported, as a purchase. Its row is inserted with the first payment. */
+export function issuedTerms(licence: LockedLicence): Purchase {
+  return {
+    application_id: licence.application_id,
+    purchase_ref: licence.id,
+    account_id: licence.account_id,
+    licence_id: licence.id,
+    ordered_at: null,
+    ...termsOf(licence),
+    fell_at: null,
+    given_back: false,
+  }
+}
+
+type Terms = Pick<LockedLicence, 'plan_id' | 'snapshot_id' | 'expires_on'>
+
+/** Plan and end of a purchase when it is made. */
+export function termsOf({ plan_id, snapshot_id, expires_on: ends_at }: Terms) {
+  return {
+    plan_id,
+    snapshot_id,
+    ends_at,
+    landed_plan_id: plan_id,
+    landed_snapshot_id: snapshot_id,
+    landed_ends_at: ends_at,
+  }
+}
+
+/** What the licence rests on at a time; it has at least one purchase. */
+export function basisAt({ licence, purchases, effects }: PurchasedLicence, now: Date): Basis {
+  return basisOf(purchases, effects, licence.reactivated_at, now.getTime())
+}
+
+/** A time after all that is known of the licence's purchases, and not before `now`. */
+export function afterAll({ licence, purchases, effects }: PurchasedLicence, now: Date): Date {
+  const known = [
+    licence.reactivated_at?.getTime() ?? 0,
+    ...effects.map(({ at }) => at.getTime()),
+    ...purchases.flatMap((purchase) => [orderOf(purchase), purchase.fell_at?.getTime() ?? 0]),
+  ]
+  return new Date(Math.max(now.getTime(), ...known.map((at) => at + 1)))
+}
+
+/** Adds an effect to what is known of the purchase. @param plan the plan of a renewal */
+export function record(
+  { effects }: PurchasedLicence,
+  purchase: Purchase,
+  effect: LaterEffect,
+  plan: PlanRow | undefined,
+): RecordedEffect {
+  const { kind, cause, at, orderedAt } = effect
+  purchase.ordered_at = orderedAt
+  const recorded: RecordedEffect = {
+    purchase_ref: purchase.purchase_ref,
+    kind,
+    cause,
+    at,
+    ends_at: kind === 'renewed' ? effect.endsAt : null,
+    plan_id: plan?.id ?? null,
+    snapshot_id: plan?.snapshot_id ?? null,
+  }
+  effects.push(recorded)
+  const isGivenBack = kind === 'refunded' || kind === 'charged_back'
+  if (isGivenBack || kind === 'canceled') {
+    if (!purchase.fell_at || at < purchase.fell_at) purchase.fell_at = at
+    purchase.given_back ||= isGivenBack
+  }
+  renew(purchase, effects)
+  return recorded
+}
+
+/** Sets the end and the plan that the purchase's renewals have brought, in whatever order they became known. */
+function renew(purchase: Purchase, effects: readonly RecordedEffect[]): void {
+  const renewals = effects
+    .filter(({ purchase_ref, kind }) => purchase_ref === purchase.purchase_ref && kind === 'renewed')
+    // A renewal after the purchase was refunded or canceled changes nothing.
+    .filter(({ at }) => !purchase.fell_at || at <= purchase.fell_at)
+    .sort((a, b) => a.at.getTime() - b.at.getTime() || (a.cause < b.cause ? -1 : 1))
+  let [end, planId, snapshotId] = [
+    purchase.landed_ends_at,
+    purchase.landed_plan_id,
+    purchase.landed_snapshot_id,
+  ]
+  for (const { ends_at, plan_id, snapshot_id } of renewals) {
+    // A renewal never moves the end back.
+    if (end && ends_at && end < ends_at) end = ends_at
+    if (plan_id === null || snapshot_id === null || plan_id === planId) continue
+    ;[planId, snapshotId] = [plan_id, snapshot_id]
+  }
+  Object.assign(purchase, { ends_at: end, plan_id: planId, snapshot_id: snapshotId })
+}

@@ -1,0 +1,52 @@
+import { LostRace } from '@licensing/changes/change'
+import type { Change } from '@licensing/changes/change'
+import type { Transaction } from '@licensing/database/connect'
+import { alignLicence } from './align-licence.ts'
+import { lockPurchasedLicences } from './apply-batch.ts'
+import { noChanges, writeChanges } from './changes.ts'
+import { databaseTime, lockPlansOf } from './purchase-queries.ts'
+import type { Busy } from './purchase-queries.ts'
+import { basisAt, restsOn } from './purchased-licence.ts'
+
+interface Options {
+  /** The database's time if absent. */
+  now?: Date
+  /** What to do with licences and plans that other transactions have locked. */
+  busy: Busy
+}
+
+/**
+ * Makes licences whose purchase has ended rest on their latest valid purchase, if there is one.
+ *
+ * @returns whether any licence changed
+ */
+export async function replaceEndedPurchases(
+  change: Change,
+  licenceIds: string[],
+  options: Options,
+): Promise<boolean> {
+  return change((tx) => replaceIn(tx, licenceIds, options))
+}
+
+// Lock order: plans before licences.
+async function replaceIn(tx: Transaction, licenceIds: string[], { now, busy }: Options): Promise<boolean> {
+  const plans = await lockPlansOf(tx, licenceIds, [], busy)
+  const licences = await lockPurchasedLicences(tx, licenceIds, busy)
+  const changes = noChanges(now ?? (await databaseTime(tx)))
+  for (const purchased of licences.values()) {
+    const { licence, purchases } = purchased
+    const restedOn = restsOn(purchased)
+    if (!restedOn) continue
+    const possible = [licence.plan_id, ...purchases.map((purchase) => purchase.plan_id)]
+    if (possible.some((planId) => !plans.has(planId))) {
+      if (busy === 'skip') continue
+      throw new LostRace()
+    }
+    const after = basisAt(purchased, changes.now)
+    if (!after.isValid || after.current === restedOn) continue
+    const change = { kind: 'ended' as const, restedOn, before: after, after }
+    alignLicence(changes, purchased, plans, { actor: 'sweep' }, change)
+  }
+  await writeChanges(tx, changes)
+  return changes.licences.size > 0
+}
