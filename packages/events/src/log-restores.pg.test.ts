@@ -102,6 +102,24 @@ test.concurrent(
   },
 )
 
+test.concurrent('what JetStream still has of a log that was set back is ignored', async () => {
+  await using given = await givenBoth()
+  const { pipeline, producer, consumer } = given
+  await given.change('acct_a', 1, 10)
+  await expectNumbers(pipeline, upTo(10))
+  await producer.backUp()
+  await consumer.backUp()
+  await given.change('acct_a', 11, 20)
+  await expectNumbers(pipeline, upTo(20))
+  await producer.restore()
+  await consumer.restore()
+  await producer.start()
+  await eventually(async () => expect(await producer.sql`select from event_log_epochs`).toHaveLength(2))
+  await consumer.start()
+  await given.change('acct_a', 101, 105)
+  await expectNumbers(pipeline, [...upTo(10), 101, 102, 103, 104, 105])
+})
+
 test.concurrent(
   'a consumer whose database is set back while it runs idle catches up from the log',
   async () => {

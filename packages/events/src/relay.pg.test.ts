@@ -127,11 +127,13 @@ test('an outbox that has grown is read as a small one is: by its indexes', async
   const relay = startRelay({ sql: given.sql, nats, source: 'licensing', streamReplicas: 1, log })
   for (const number of upTo(30)) {
     await transaction(given.sql, (tx) => append(tx, suspended('acct_a', number)))
+    relay.wake()
     await eventually(() => emptied(given.sql))
   }
   const many = upTo(5_000).map((number) => suspended('acct_loud', number))
   await transaction(given.sql, (tx) => append(tx, ...many))
   for (const number of upTo(30)) await transaction(given.sql, (tx) => append(tx, suspended('acct_b', number)))
+  relay.wake()
   await eventually(() => emptied(given.sql))
   await relay.stop()
   // What a connection has counted is seen a second later.

@@ -133,11 +133,13 @@ async function numberEvents(
       findState(connection),
       listShares(connection, { after, each: shareOfAccount, limit: mostEvents }),
     )
-    if (!lock!.locked || rows.length === 0) {
+    const isBusy = !lock!.locked
+    // Also without events: consumers ignore what NATS still has of a log that was set back.
+    const state = !isBusy && found!.is_suspect ? await newEpoch(connection, found!) : found!
+    if (isBusy || rows.length === 0) {
       await commit(connection)
-      return { rows: [], batches: [], isBusy: !lock!.locked }
+      return { rows: [], batches: [], isBusy }
     }
-    const state = found!.is_suspect ? await newEpoch(connection, found!) : found!
     if (found!.is_suspect) for (const row of rows) row.precedes_epoch = true
     const { batches, numbers } = batchesOf(rows, state)
     const [moved] = await sendTogether(

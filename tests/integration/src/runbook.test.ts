@@ -1,6 +1,6 @@
-import { startComposeStack } from '@licensing/test-support/compose-stack'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
+import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
@@ -47,8 +47,9 @@ test.runIf(withContainers)(
   async () => {
     const [backUp, restoreAll, restoreOne] = await commandsOf('Backup and restore')
     const [replaceNats] = await commandsOf('NATS after a power failure')
-    await using receiver = await startHttpsReceiver({}, 'containers')
-    await using stack = await startComposeStack({ receiver }, await buildThisRelease(true))
+    process.env['TEST_COMPOSE'] = await buildThisRelease(true)
+    await using receiver = await startHttpsReceiver()
+    await using stack = await startStack({ receiver })
     const licenceId = await givenLicence(stack)
     const endpoint = await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, {
       body: { url: receiver.url(), subscribed_events: '*' },

@@ -124,7 +124,7 @@ async function runCommands(
   const script = `dc() { docker compose ${optionsOf(project).join(' ')} "$@"; }\n${commands}`
   const { PATH = '', HOME = '', DOCKER_HOST, DOCKER_CONTEXT } = process.env
   const env = { PATH, HOME, DOCKER_HOST, DOCKER_CONTEXT, COMPOSE_PROJECT_NAME: project, ...environment }
-  await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd, env })
+  await promisify(execFile)('bash', ['--norc', '-euo', 'pipefail', '-c', script], { cwd, env })
 }
 
 async function containersOf(compose: Compose, service: string): Promise<string[]> {
