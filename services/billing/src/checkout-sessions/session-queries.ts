@@ -4,7 +4,6 @@ import type { PageRequest } from '@licensing/database/page'
 import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
 import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
-import type { ListedSession } from './sessions.ts'
 
 /** The processor's state of a checkout. It only increases. */
 export const paymentStates = { none: 0, unpaid: 1, expired: 2, failed: 3, paid: 4 } as const
@@ -38,6 +37,22 @@ export interface SessionRow {
   subscription_ref: string | null
   created_at: Date
 }
+
+/** The columns that the vendor sees. */
+export type ListedSession = Pick<
+  SessionRow,
+  | 'id'
+  | 'url'
+  | 'status'
+  | 'plan_id'
+  | 'external_ref'
+  | 'amount'
+  | 'currency'
+  | 'fee_minor'
+  | 'created_at'
+  | 'licence_id'
+  | 'failure_reason'
+>
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, amount, currency,

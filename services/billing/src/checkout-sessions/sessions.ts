@@ -11,8 +11,8 @@ import type {
 import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
 import type { BillingDependencies } from '../dependencies.ts'
 import { requestedPeriod } from '../period-queries.ts'
-import { listSessionRows, findSession } from './session-queries.ts'
-import type { SessionRow } from './session-queries.ts'
+import { findSession, listSessionRows } from './session-queries.ts'
+import type { ListedSession } from './session-queries.ts'
 
 export async function getCheckoutSession(
   { sql }: BillingDependencies,
@@ -34,22 +34,6 @@ export async function listCheckoutSessions(
   const { page, hasMore } = pageOf(rows, request.limit)
   return { sessions: page.map(sessionMessage), hasMore }
 }
-
-/** What the vendor sees of a checkout session. */
-export type ListedSession = Pick<
-  SessionRow,
-  | 'id'
-  | 'url'
-  | 'status'
-  | 'plan_id'
-  | 'external_ref'
-  | 'amount'
-  | 'currency'
-  | 'fee_minor'
-  | 'created_at'
-  | 'licence_id'
-  | 'failure_reason'
->
 
 export function sessionMessage(row: ListedSession): MessageInitShape<typeof CheckoutSessionSchema> {
   return {

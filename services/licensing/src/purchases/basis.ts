@@ -16,7 +16,7 @@ export interface Basis {
   decisive: DecisiveEffect
 }
 
-// The processor's clock counts in seconds. Moments of the same time are taken in this order.
+// The processor's clock counts in seconds. Moments of the same time are sorted in this order.
 const rank = {
   paid: 0,
   renewed: 1,
