@@ -11,7 +11,7 @@ import { expect, test } from 'vitest'
 
 const secret = 'whsec_of_a_processor_that_knows_little'
 const account = 'acct_1TVendorAcme00001'
-const fixtures = new URL('../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
+const fixtures = new URL('../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 
 type Json = Record<string, unknown>
 interface StripeEvent {

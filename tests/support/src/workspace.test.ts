@@ -24,7 +24,7 @@ const packages = find('{*,*/*}/package.json')
   }))
 
 test('a package exports modules by name, each of which is there and is imported by another package', () => {
-  const files = find('{proto,packages,gateway,portal,services,sdk,cli,deploy,tests}/**/*.{ts,tsx,mjs}').map(
+  const files = find('{proto,packages,gateway,portal,services,sdk,cli,deploy,tests,tools}/**/*.{ts,tsx,mjs}').map(
     (file) => ({
       file,
       text: read(file),
