@@ -1,8 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { shapeOf } from './shape.ts'
-import { givenPayment, givenSession, givenSubscription, startWorld, vendor, idOf } from './test-support.ts'
-import type { Paid, World } from './test-support.ts'
+import {
+  givenPayment,
+  givenSession,
+  givenSubscription,
+  idOf,
+  shapeOf,
+  startWorld,
+  vendor,
+  type Paid,
+  type World,
+} from './test-support.ts'
 
 const fixtures = JSON.parse(
   readFileSync(new URL('../fixtures/api-objects.json', import.meta.url), 'utf8'),

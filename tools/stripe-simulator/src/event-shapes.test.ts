@@ -1,16 +1,16 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { SimulatedEvent } from './objects/event.ts'
-import { shapeOf } from './shape.ts'
 import {
   eventsOf,
   givenPayment,
   givenSession,
   givenSubscription,
+  shapeOf,
   startWorld,
   vendor,
+  type World,
 } from './test-support.ts'
-import type { World } from './test-support.ts'
 
 const folder = new URL('../fixtures/events/', import.meta.url)
 const emitted = new Map<string, SimulatedEvent>()

@@ -1,8 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { shapeOf } from './shape.ts'
-import { givenPayment, givenPrice, startWorld, vendor } from './test-support.ts'
-import type { Paid, World } from './test-support.ts'
+import {
+  givenPayment,
+  givenPrice,
+  shapeOf,
+  startWorld,
+  vendor,
+  type Paid,
+  type World,
+} from './test-support.ts'
 
 let world: World
 let paid: Paid

@@ -1,19 +1,22 @@
-import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
-import { createdEndpointsFor } from './delivery/created-endpoints.ts'
-import { Deliveries } from './delivery/deliveries.ts'
-import type { Delivery } from './delivery/deliveries.ts'
+import { fastify, LogController, type FastifyInstance } from 'fastify'
+import { apiRoutes } from './api/routes.ts'
+import { serveApi } from './api/serve-api.ts'
+import type { Control } from './control/control.ts'
+import { serveControl } from './control/routes.ts'
+import { Deliveries, type Delivery } from './delivery/deliveries.ts'
+import type { Endpoint } from './delivery/post.ts'
 import { runDue } from './flows/run-due.ts'
 import { Faults } from './http/faults.ts'
-import { IdempotencyKeys } from './http/idempotency.ts'
-import type { SavedAnswers } from './http/idempotency.ts'
+import { IdempotencyKeys, type SavedAnswers } from './http/idempotency.ts'
+import { parseForm } from './http/params.ts'
 import { RequestLog } from './http/request-log.ts'
-import { defaultEnabledEvents } from './objects/event.ts'
-import { newServer, serve } from './server.ts'
-import { dumpWorld, restoreWorld } from './world/dump.ts'
-import { StateFile, readStateFile } from './world/state-file.ts'
-import { checkoutUrl, newWorld } from './world/world.ts'
-import type { World } from './world/world.ts'
+import { asOfVersion } from './objects/api-version.ts'
+import { defaultEnabledEvents, type SimulatedEvent } from './objects/event.ts'
+import { serveOauth } from './pages/oauth.ts'
+import { servePages } from './pages/routes.ts'
+import { readStateFile, StateFile } from './world/state-file.ts'
+import { checkoutUrl, dumpWorld, newWorld, restoreWorld, type World } from './world/world.ts'
 
 export type SimulatorOptions = {
   host?: string
@@ -52,7 +55,7 @@ type SavedState = ReturnType<typeof dumpWorld> & {
   idempotencyKeys: SavedAnswers
 }
 
-export const defaultWebhookSecret = 'whsec_simulated'
+const defaultWebhookSecret = 'whsec_simulated'
 const defaultRetryDelaysMs = [500, 1000, 2000, 4000, 8000, 15_000, 30_000, 60_000, 120_000, 300_000]
 const expiryCheckMs = 2000
 
@@ -165,4 +168,71 @@ async function postControl<Result>(url: string, name: string, body: object): Pro
   const text = await response.text()
   if (!response.ok) throw new Error(`simulator refused ${name}: ${text}`)
   return JSON.parse(text) as Result
+}
+
+function newServer(logLevel: string): FastifyInstance {
+  return fastify({
+    // Answers that are withheld on purpose must not keep the server from stopping.
+    forceCloseConnections: true,
+    logController: new LogController({ disableRequestLogging: true }),
+    routerOptions: { querystringParser: parseForm },
+    logger: {
+      level: logLevel,
+      base: { service: 'stripe-simulator', simulated: true },
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+  })
+}
+
+export function serve(server: FastifyInstance, control: Control): void {
+  server.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string' },
+    (_request, body, done) => done(null, body),
+  )
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('x-simulated', 'stripe-simulator; no money moves')
+    // Another site's page must not press these buttons.
+    const foreign = request.headers['sec-fetch-site'] === 'cross-site'
+    if (foreign && request.method !== 'GET') await reply.code(403).send({ error: 'cross-site request' })
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    const { method, url } = request
+    request.log.debug({ method, url, status: reply.statusCode }, 'request')
+  })
+  server.setNotFoundHandler((request, reply) => {
+    const message = `Unrecognized request URL (${request.method}: ${request.url}). The simulator has only a part of Stripe's API.`
+    return reply.code(404).send({ error: { type: 'invalid_request_error', message } })
+  })
+  server.get('/healthz', () => ({ status: 'ok', simulated: true }))
+  const undelivered = (eventId: string): boolean => control.deliveries.isUndelivered(eventId)
+  serveApi(server, control, apiRoutes(undelivered))
+  serveControl(server, control)
+  servePages(server, control)
+  serveOauth(server, control)
+}
+
+/** The endpoints that were created through the API and want this event, each with the event in its own version. */
+export function createdEndpointsFor(
+  world: World,
+  event: SimulatedEvent,
+): { endpoint: Endpoint; event: SimulatedEvent }[] {
+  return world.webhookEndpoints
+    .dump()
+    .map(({ object }) => object)
+    .filter(({ status, application, enabled_events: types }) => {
+      // A Connect endpoint names the application.
+      const wanted = (application !== null) === (event.account !== undefined)
+      return status === 'enabled' && wanted && (types.includes('*') || types.includes(event.type))
+    })
+    .map(({ url, secret = '', enabled_events: enabledEvents, api_version: version }) => ({
+      endpoint: { url, secret, enabledEvents },
+      event: version === null ? event : inVersion(event, version),
+    }))
+}
+
+function inVersion(event: SimulatedEvent, version: string): SimulatedEvent {
+  const object = asOfVersion(version, event.data.object)
+  return { ...event, api_version: version, data: { ...event.data, object } }
 }

@@ -1,10 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Stripe } from 'stripe'
-import { defaultEnabledEvents } from './objects/event.ts'
-import type { SimulatedEvent } from './objects/event.ts'
-import { startSimulator } from './simulator.ts'
-import type { Simulator, SimulatorOptions } from './simulator.ts'
+import { defaultEnabledEvents, type SimulatedEvent } from './objects/event.ts'
+import { startSimulator, type Simulator, type SimulatorOptions } from './simulator.ts'
 
 export const vendor = 'acct_simVendor'
 export const asVendor = { stripeAccount: vendor }
@@ -164,4 +162,21 @@ export async function givenSubscription(
 
 export function eventsOf(receiver: Receiver, type: string): SimulatedEvent[] {
   return receiver.received.map(({ event }) => event).filter((event) => event.type === type)
+}
+
+/** A JSON value reduced to its keys and the types of its values. */
+export function shapeOf(value: unknown): unknown {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return distinct(value.map(shapeOf))
+  if (typeof value !== 'object') return typeof value
+  const entries = Object.entries(value).map(([key, member]) => [key, shapeOf(member)] as const)
+  // The members of metadata are the integrator's, not Stripe's.
+  return Object.fromEntries(
+    entries.map(([key, member]) => [key, key === 'metadata' && member !== 'null' ? 'metadata' : member]),
+  )
+}
+
+/** How many members a list has is not part of its shape. */
+function distinct(shapes: unknown[]): unknown[] {
+  return [...new Map(shapes.map((shape) => [JSON.stringify(shape), shape])).values()]
 }

@@ -1,4 +1,6 @@
 import type { Params } from '../http/params.ts'
+import { invalidRequest } from '../http/stripe-error.ts'
+import type { List } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
 
@@ -15,3 +17,55 @@ export type Call = {
 export type Handler = (call: Call) => object
 
 export type Route = readonly [method: 'GET' | 'POST' | 'DELETE', path: string, handler: Handler]
+
+/** One page of a list that is sorted newest first, with Stripe's cursors and `created` filter. */
+export function page<T extends { id: string; created?: number }>(
+  url: string,
+  params: Params,
+  everything: T[],
+): List<T> {
+  const all = everything.filter(createdFilter(params))
+  const limit = params.integer('limit', 1) ?? 10
+  if (limit > 100) {
+    throw invalidRequest('Invalid limit: must be at most 100', {
+      code: 'parameter_invalid_integer',
+      param: 'limit',
+    })
+  }
+  const after = params.string('starting_after')
+  const before = params.string('ending_before')
+  if (before !== undefined) {
+    const end = indexOf(all, before, 'ending_before')
+    const start = Math.max(0, end - limit)
+    return { object: 'list', data: all.slice(start, end), has_more: start > 0, url }
+  }
+  const start = after === undefined ? 0 : indexOf(all, after, 'starting_after') + 1
+  return {
+    object: 'list',
+    data: all.slice(start, start + limit),
+    has_more: all.length > start + limit,
+    url,
+  }
+}
+
+function createdFilter(params: Params): (object: { created?: number }) => boolean {
+  if (!params.has('created')) return () => true
+  if (params.raw('created') === undefined) {
+    const at = params.integer('created')
+    return ({ created }) => created === at
+  }
+  const range = params.object('created')?.only('gt', 'gte', 'lt', 'lte')
+  const [gt, gte] = [range?.integer('gt'), range?.integer('gte')]
+  const [lt, lte] = [range?.integer('lt'), range?.integer('lte')]
+  return ({ created = 0 }) =>
+    (gt === undefined || created > gt) &&
+    (gte === undefined || created >= gte) &&
+    (lt === undefined || created < lt) &&
+    (lte === undefined || created <= lte)
+}
+
+function indexOf(all: { id: string }[], id: string, param: string): number {
+  const index = all.findIndex((object) => object.id === id)
+  if (index >= 0) return index
+  throw invalidRequest(`No such object: '${id}'`, { code: 'resource_missing', param })
+}

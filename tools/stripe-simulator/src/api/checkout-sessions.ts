@@ -1,13 +1,11 @@
-import { priceOfLine } from '../flows/agreed-price.ts'
-import { expireSession } from '../flows/expire-session.ts'
 import { findOwned } from '../flows/find.ts'
-import { openCheckout } from '../flows/open-checkout.ts'
-import type { CheckoutOrder } from '../flows/open-checkout.ts'
-import { invalidRequest } from '../http/stripe-error.ts'
+import { expireSession, openCheckout, priceOfLine, type CheckoutOrder } from '../flows/open-checkout.ts'
 import type { Params } from '../http/params.ts'
-import { listOf } from '../objects/wire.ts'
-import type { Price } from '../objects/wire.ts'
-import type { Call } from './call.ts'
+import { invalidRequest } from '../http/stripe-error.ts'
+import { listOf, type LineItem, type Price } from '../objects/wire.ts'
+import type { Owner } from '../world/collection.ts'
+import type { World } from '../world/world.ts'
+import { page, type Call } from './call.ts'
 import {
   paymentIntentData,
   sessionCreate,
@@ -16,8 +14,6 @@ import {
   sessionList,
   subscriptionData,
 } from './checkout-parameters.ts'
-import { linesOf } from './checkout-lines.ts'
-import { page } from './page.ts'
 import { noParameters } from './parameters.ts'
 import { addPrice, readInlinePrice } from './prices.ts'
 
@@ -132,5 +128,26 @@ function readPercent(data: Params, name: string): number | null {
   if (/^\d+(\.\d{1,2})?$/.test(text) && percent <= 100) return percent
   throw invalidRequest('The fee percent is a number from 0 to 100 with at most two decimals.', {
     param: data.name(name),
+  })
+}
+
+export function linesOf(world: World, account: Owner, sessionId: string): LineItem[] {
+  const plan = findOwned(world.checkoutPlans, 'checkout session', account, sessionId)
+  return plan.lines.map(({ lineId, price, quantity }) => {
+    const amount = (price.unit_amount ?? 0) * quantity
+    return {
+      id: lineId,
+      object: 'item',
+      adjustable_quantity: null,
+      amount_discount: 0,
+      amount_subtotal: amount,
+      amount_tax: 0,
+      amount_total: amount,
+      currency: price.currency,
+      description: price.nickname ?? price.id,
+      metadata: {},
+      price: structuredClone(price),
+      quantity,
+    }
   })
 }

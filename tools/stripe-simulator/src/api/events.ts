@@ -1,9 +1,8 @@
 import { findOwned } from '../flows/find.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import type { SimulatedEvent } from '../objects/event.ts'
-import type { Call, Handler } from './call.ts'
+import { page, type Call, type Handler } from './call.ts'
 import { eventList, noParameters } from './parameters.ts'
-import { page } from './page.ts'
 
 const mostTypes = 20
 

@@ -2,7 +2,7 @@ import { invalidRequest } from '../http/stripe-error.ts'
 import { listOf } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { linesOf } from './checkout-lines.ts'
+import { linesOf } from './checkout-sessions.ts'
 
 type Tree = Record<string, unknown>
 

@@ -1,15 +1,13 @@
 import { findOwned } from '../flows/find.ts'
-import { invalidRequest } from '../http/stripe-error.ts'
 import type { Params } from '../http/params.ts'
-import { newPrice } from '../objects/price.ts'
-import type { NewPrice } from '../objects/price.ts'
+import { invalidRequest } from '../http/stripe-error.ts'
+import { newPrice, type NewPrice } from '../objects/price.ts'
 import type { Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
+import { page, type Call } from './call.ts'
 import { inlinePrice } from './checkout-parameters.ts'
-import type { Call } from './call.ts'
 import { noParameters, priceCreate, priceList } from './parameters.ts'
-import { page } from './page.ts'
 
 export function createPrice({ world, account, params }: Call): object {
   params.accept(priceCreate)

@@ -1,10 +1,4 @@
 import { getAccount, getCurrentAccount } from './accounts.ts'
-import {
-  createFeeRefund,
-  getApplicationFee,
-  listApplicationFees,
-  listFeeRefunds,
-} from './application-fees.ts'
 import type { Route } from './call.ts'
 import {
   createCheckoutSession,
@@ -13,21 +7,31 @@ import {
   listCheckoutLines,
   listCheckoutSessions,
 } from './checkout-sessions.ts'
-import { getDispute, listDisputes } from './disputes.ts'
 import { eventHandlers } from './events.ts'
 import {
+  createFeeRefund,
+  createRefund,
+  getApplicationFee,
+  getCharge,
+  getDispute,
+  getPaymentIntent,
+  getRefund,
+  listApplicationFees,
+  listCharges,
+  listDisputes,
+  listFeeRefunds,
+  listPaymentIntents,
+  listRefunds,
+} from './payments.ts'
+import { createPrice, getPrice, listPrices } from './prices.ts'
+import {
+  cancelSubscription,
   getInvoice,
   getInvoicePayment,
+  getSubscription,
   listInvoiceLines,
   listInvoicePayments,
   listInvoices,
-} from './invoices.ts'
-import { getCharge, getPaymentIntent, listCharges, listPaymentIntents } from './payments.ts'
-import { createPrice, getPrice, listPrices } from './prices.ts'
-import { createRefund, getRefund, listRefunds } from './refunds.ts'
-import {
-  cancelSubscription,
-  getSubscription,
   listSubscriptionItems,
   listSubscriptions,
   updateSubscriptionCancel,

@@ -1,18 +1,19 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { faultAnswer } from '../http/fault-answer.ts'
-import type { Fault, Faults } from '../http/faults.ts'
-import { fingerprintOf } from '../http/idempotency.ts'
-import type { Answer, IdempotencyKeys } from '../http/idempotency.ts'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Fault, FaultKind, Faults } from '../http/faults.ts'
+import { fingerprintOf, type Answer, type IdempotencyKeys } from '../http/idempotency.ts'
+import { Params, parseForm } from '../http/params.ts'
 import type { LoggedRequest, RequestLog } from '../http/request-log.ts'
+import { isValidationError, StripeError } from '../http/stripe-error.ts'
 import { apiVersion } from '../objects/api-version.ts'
+import type { Cause } from '../objects/event.ts'
 import type { Owner } from '../world/collection.ts'
+import { asEmbedded, withLivemode } from '../world/emitter.ts'
 import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
-import { authenticate } from './authenticate.ts'
+import { authenticate } from './accounts.ts'
 import type { Handler, Route } from './call.ts'
-import { errorResult, runCall } from './run-call.ts'
-import type { CallResult } from './run-call.ts'
+import { expand } from './expand.ts'
 
 export type Api = {
   world: World
@@ -135,4 +136,86 @@ async function spoil(
 
 function send(reply: FastifyReply, { status, body }: Answer): FastifyReply {
   return reply.code(status).send(body)
+}
+
+/** An answer, and whether an idempotency key remembers it. */
+type CallResult = { answer: Answer; savable: boolean }
+
+type Incoming = { account: Owner; id: string; parameters: unknown; cause: Cause }
+
+/** Runs a handler to its end without a pause, so that no two calls meet half way. */
+function runCall(
+  world: World,
+  handler: Handler,
+  incoming: Incoming,
+  log: FastifyBaseLogger,
+): CallResult {
+  const { account, id, parameters, cause } = incoming
+  try {
+    const tree = typeof parameters === 'string' ? parseForm(parameters) : Object(parameters)
+    const { expand: paths, ...values } = tree as Record<string, unknown>
+    const params = new Params(values)
+    const result = world.emitter.causedBy(cause, () => handler({ world, account, id, params }))
+    const expanded = expand(world, account, result, new Params({ paths }).strings('paths'))
+    const answer = withLivemode(world.settings.of(account).livemode, asEmbedded(expanded))
+    return { answer: { status: 200, body: JSON.stringify(answer, null, 2) }, savable: true }
+  } catch (error) {
+    return errorResult(error, log)
+  }
+}
+
+function errorResult(error: unknown, log: FastifyBaseLogger): CallResult {
+  if (error instanceof StripeError) {
+    const body = JSON.stringify({ error: error.body }, null, 2)
+    return { answer: { status: error.status, body }, savable: !isValidationError(error) }
+  }
+  log.error(error, 'the simulator failed')
+  const body = JSON.stringify({ error: { type: 'api_error', message: 'The simulator itself failed.' } })
+  return { answer: { status: 500, body }, savable: false }
+}
+
+export type Refused = { method: string; path: string; account: Owner }
+
+/** Stripe's answer to a call that met a fault. */
+function faultAnswer(kind: FaultKind, refused: Refused): Answer {
+  const answer = (status: number, error: object): Answer => ({
+    status,
+    body: JSON.stringify({ error }, null, 2),
+  })
+  switch (kind) {
+    case '403':
+      return answer(403, { message: missingPermission(refused), type: 'invalid_request_error' })
+    case '409':
+      return answer(409, {
+        code: 'idempotency_key_in_use',
+        message:
+          'There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through). (simulated)',
+        type: 'idempotency_error',
+      })
+    case '429':
+      return answer(429, {
+        code: 'rate_limit',
+        message: 'Request rate limit exceeded. (simulated)',
+        type: 'invalid_request_error',
+      })
+    case 'lock_timeout':
+      return answer(429, {
+        code: 'lock_timeout',
+        message:
+          'This object cannot be accessed right now because another API request or Stripe process is currently accessing it. (simulated)',
+        type: 'invalid_request_error',
+      })
+    case '503':
+      return answer(503, { message: 'The server is unavailable. (simulated)', type: 'api_error' })
+    default:
+      return answer(500, { message: 'An unknown error occurred. (simulated)', type: 'api_error' })
+  }
+}
+
+/** `/v1/checkout/sessions/cs_1` is read with the permission `rak_checkout_session_read`. */
+function missingPermission({ method, path, account }: Refused): string {
+  const names = path.split('/').filter((part) => /^[a-z_]+$/.test(part) && !/_(sim|test)/.test(part))
+  const resource = names.map((name) => name.replace(/s$/, '')).join('_')
+  const permission = `rak_${resource}_${method === 'GET' ? 'read' : 'write'}`
+  return `The provided key 'sk_test_*********' does not have the required permissions for this endpoint on account '${account ?? 'acct_simPlatform'}'. Having the '${permission}' permission would allow this request to continue.`
 }

@@ -1,10 +1,9 @@
 import { findOwned } from '../flows/find.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
-import { newWebhookEndpoint } from '../objects/webhook-endpoint.ts'
-import type { WebhookEndpoint } from '../objects/wire.ts'
-import type { Call } from './call.ts'
+import type { Metadata, WebhookEndpoint } from '../objects/wire.ts'
+import { newId, platformApplication } from '../world/ids.ts'
+import { page, type Call } from './call.ts'
 import { endpointCreate, endpointList, endpointUpdate, noParameters } from './parameters.ts'
-import { page } from './page.ts'
 
 /** The only answer that has the secret. */
 export function createWebhookEndpoint({ world, account, params }: Call): object {
@@ -60,4 +59,32 @@ export function deleteWebhookEndpoint({ world, account, id, params }: Call): obj
 
 function withoutSecret({ secret: _secret, ...endpoint }: WebhookEndpoint): WebhookEndpoint {
   return endpoint
+}
+
+export type NewWebhookEndpoint = {
+  created: number
+  url: string
+  enabledEvents: string[]
+  apiVersion: string | null
+  /** Events of the connected accounts, as against the platform's own. */
+  connect: boolean
+  description: string | null
+  metadata: Metadata
+}
+
+function newWebhookEndpoint(wanted: NewWebhookEndpoint): WebhookEndpoint {
+  return {
+    id: newId('we'),
+    object: 'webhook_endpoint',
+    api_version: wanted.apiVersion,
+    application: wanted.connect ? platformApplication : null,
+    created: wanted.created,
+    description: wanted.description,
+    enabled_events: wanted.enabledEvents,
+    livemode: false,
+    metadata: wanted.metadata,
+    secret: newId('whsec'),
+    status: 'enabled',
+    url: wanted.url,
+  }
 }

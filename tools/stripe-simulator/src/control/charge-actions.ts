@@ -1,5 +1,4 @@
-import { finishCapture } from '../flows/capture-charge.ts'
-import { changeRefund } from '../flows/change-refund.ts'
+import { finishCapture } from '../flows/collect-payment.ts'
 import {
   closeDispute,
   disputeOutcomes,
@@ -8,11 +7,11 @@ import {
   openDispute,
 } from '../flows/dispute-charge.ts'
 import { findPaidCharge } from '../flows/find.ts'
-import { refundCharge } from '../flows/refund-charge.ts'
+import { changeRefund, refundCharge } from '../flows/refund-charge.ts'
 import type { Params } from '../http/params.ts'
 import { refundStatuses } from '../objects/refund.ts'
 import type { World } from '../world/world.ts'
-import type { Action } from './action.ts'
+import type { Action } from './control.ts'
 
 const refundReasons = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
 

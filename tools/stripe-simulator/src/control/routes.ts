@@ -1,12 +1,13 @@
 import type { FastifyInstance } from 'fastify'
+import { findAnywhere } from '../flows/find.ts'
+import { runDue } from '../flows/run-due.ts'
 import { faultKinds } from '../http/faults.ts'
 import { Params } from '../http/params.ts'
-import { StripeError, invalidRequest, noSuch } from '../http/stripe-error.ts'
-import { dumpWorld } from '../world/dump.ts'
+import { impossible, invalidRequest, noSuch, StripeError } from '../http/stripe-error.ts'
+import { dumpWorld, type World } from '../world/world.ts'
+import { runAction } from './actions.ts'
 import type { Control } from './control.ts'
 import { deliveryRoutes } from './delivery-routes.ts'
-import { clockState, setClock } from './set-clock.ts'
-import { runAction } from './run-action.ts'
 
 /** The side that Stripe does not have: JSON in, JSON out, under `/_sim`. */
 export function serveControl(server: FastifyInstance, control: Control): void {
@@ -79,4 +80,35 @@ function addFault({ faults }: Control, params: Params): void {
     saved,
     delay_ms: params.integer('delay_ms') ?? 1000,
   })
+}
+
+/** Moves everyone's clock, or one subscription's, and does what has become due by it. */
+function setClock(world: World, params: Params): object {
+  params.only('now', 'offset_seconds', 'advance_seconds', 'reset', 'subscription')
+  const subscription = params.string('subscription')
+  if (subscription === undefined) setEveryone(world, params)
+  else moveOn(world, params, findAnywhere(world.subscriptions, 'subscription', subscription).object.customer)
+  runDue(world, { unattended: false })
+  return clockState(world)
+}
+
+function clockState(world: World): object {
+  return { now: world.clock.now(), ...world.clock.setting() }
+}
+
+function setEveryone({ clock }: World, params: Params): void {
+  const now = params.integer('now')
+  const offset = params.integer('offset_seconds', -Infinity)
+  const advance = params.integer('advance_seconds', -Infinity)
+  if (params.boolean('reset') === true) clock.offset(0)
+  if (now !== undefined) clock.freeze(now)
+  if (offset !== undefined) clock.offset(offset)
+  if (advance !== undefined) clock.advance(advance)
+}
+
+function moveOn({ clock }: World, params: Params, customer: string): void {
+  const present = clock.nowOf(customer)
+  const to = params.integer('now') ?? present + (params.integer('advance_seconds') ?? 0)
+  if (to < present) throw impossible(`the subscription's clock is at ${present} and does not go back`)
+  clock.moveCustomer(customer, to)
 }

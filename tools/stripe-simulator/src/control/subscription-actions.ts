@@ -1,17 +1,26 @@
-import { cancelAtPeriodEnd, undoCancel } from '../flows/cancel-subscription.ts'
-import { addInvoiceItems, addItem, removeItem, startTrial } from '../flows/change-items.ts'
-import { changePrice, prorations } from '../flows/change-price.ts'
-import { payInvoice } from '../flows/attempt-invoice.ts'
-import { subscriptionOf } from '../flows/collect-invoice.ts'
+import {
+  addInvoiceItems,
+  addItem,
+  changePrice,
+  prorations,
+  removeItem,
+  startTrial,
+} from '../flows/change-items.ts'
+import { payInvoice, subscriptionOf } from '../flows/collect-invoice.ts'
 import { findAnywhere, findLiveSubscription } from '../flows/find.ts'
 import { failInvoice, renewSubscription } from '../flows/renew-subscription.ts'
-import { stateOf } from '../flows/subscription-state.ts'
-import { endSubscription, updateSubscription } from '../flows/subscription-status.ts'
+import {
+  cancelAtPeriodEnd,
+  endSubscription,
+  stateOf,
+  undoCancel,
+  updateSubscription,
+} from '../flows/subscription-status.ts'
 import type { Params } from '../http/params.ts'
 import { impossible } from '../http/stripe-error.ts'
-import { finalActions } from '../objects/subscription-state.ts'
+import { finalActions } from '../objects/subscription.ts'
 import type { World } from '../world/world.ts'
-import type { Action } from './action.ts'
+import type { Action } from './control.ts'
 
 const pauseBehaviors = ['keep_as_draft', 'mark_uncollectible', 'void'] as const
 

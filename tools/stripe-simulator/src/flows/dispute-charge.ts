@@ -14,9 +14,9 @@ export const disputeReasons = [
   'subscription_canceled',
 ] as const
 export const disputeOutcomes = ['won', 'lost', 'warning_closed'] as const
-export type DisputeOutcome = (typeof disputeOutcomes)[number]
+type DisputeOutcome = (typeof disputeOutcomes)[number]
 
-export type Disputing = {
+type Disputing = {
   kind: DisputeKind
   amount: number | undefined
   reason: string

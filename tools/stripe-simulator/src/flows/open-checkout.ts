@@ -1,13 +1,11 @@
 import { amountText } from '@licensing/money/amounts'
 import { invalidRequest } from '../http/stripe-error.ts'
-import { newCheckoutSession } from '../objects/checkout-session.ts'
-import type { NewCheckoutSession } from '../objects/checkout-session.ts'
-import { minimumAmount } from '../objects/minimum-amount.ts'
+import { newCheckoutSession, type NewCheckoutSession } from '../objects/checkout-session.ts'
+import { newPrice, type NewPrice } from '../objects/price.ts'
 import type { CheckoutSession, Metadata, Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import { newId } from '../world/ids.ts'
-import { checkoutUrl } from '../world/world.ts'
-import type { World } from '../world/world.ts'
+import { checkoutUrl, type World } from '../world/world.ts'
 
 const minute = 60
 const day = 24 * 60 * minute
@@ -113,5 +111,107 @@ function checkFee(account: Owner, order: CheckoutOrder, amount: number): void {
     throw invalidRequest('The application fee cannot be greater than the total amount of the charge.', {
       param: 'payment_intent_data[application_fee_amount]',
     })
+  }
+}
+
+// Stripe's own list, in minor units. For other currencies it converts to the vendor's, which is not done here.
+const minimums: Record<string, number> = {
+  aed: 200,
+  aud: 50,
+  bgn: 100,
+  brl: 50,
+  cad: 50,
+  chf: 50,
+  czk: 1500,
+  dkk: 250,
+  eur: 50,
+  gbp: 30,
+  hkd: 400,
+  huf: 17_500,
+  inr: 50,
+  jpy: 50,
+  mxn: 1000,
+  myr: 200,
+  nok: 300,
+  nzd: 50,
+  pln: 200,
+  ron: 200,
+  sek: 300,
+  sgd: 50,
+  thb: 1000,
+  usd: 50,
+}
+
+/** The least that a charge may be; a free one is none. */
+function minimumAmount(currency: string): number {
+  return minimums[currency] ?? 1
+}
+
+export function expireSession(world: World, account: Owner, session: CheckoutSession): CheckoutSession {
+  if (session.status !== 'open') {
+    throw invalidRequest(
+      `Only Checkout Sessions with a status in ["open"] can be expired. This Checkout Session has a status of \`${session.status}\`.`,
+    )
+  }
+  session.status = 'expired'
+  session.url = null
+  world.emitter.emit(account, 'checkout.session.expired', session)
+  return session
+}
+
+/** What the platform writes into a checkout session's metadata, so that its price needs no setting up here. */
+const agreedPriceKeys = {
+  /** Minor units. */
+  amount: 'licensing_amount',
+  currency: 'licensing_currency',
+  /** Months between two charges; absent on a one-off payment. */
+  intervalCount: 'licensing_recurring_interval_count',
+} as const
+
+/**
+ * The price of a checkout line. One that exists wins, as it would at Stripe; another is what the metadata says,
+ * until it says otherwise.
+ */
+export function priceOfLine(world: World, account: Owner, id: string, metadata: Metadata): Price | undefined {
+  const existing = world.prices.find(account, id)
+  if (existing !== undefined && !isAgreed(world, account, id)) return existing
+  const agreed = readAgreed(metadata)
+  return agreed === undefined ? existing : addAgreedPrice(world, account, { ...agreed, id })
+}
+
+/** A price that exists by itself is left alone. */
+function addAgreedPrice(
+  world: World,
+  account: Owner,
+  wanted: Omit<NewPrice, 'created'> & { id: string },
+): Price {
+  const existing = world.prices.find(account, wanted.id)
+  if (existing !== undefined && !isAgreed(world, account, wanted.id)) return existing
+  const created = existing?.created ?? world.clock.now()
+  world.agreedPrices.add(account, { id: wanted.id, created })
+  return world.prices.add(account, newPrice({ product: existing?.product, ...wanted, created }))
+}
+
+function isAgreed(world: World, account: Owner, id: string): boolean {
+  return world.agreedPrices.find(account, id) !== undefined
+}
+
+function readAgreed(metadata: Metadata): Pick<NewPrice, 'unitAmount' | 'currency' | 'recurring'> | undefined {
+  const { [agreedPriceKeys.amount]: amount, [agreedPriceKeys.currency]: currency } = metadata
+  if (amount === undefined || currency === undefined) return undefined
+  const intervalCount = metadata[agreedPriceKeys.intervalCount]
+  if (
+    !/^\d{1,12}$/.test(amount) ||
+    !/^[a-z]{3}$/.test(currency) ||
+    !/^([1-9]\d?)?$/.test(intervalCount ?? '')
+  ) {
+    throw invalidRequest(`Not an agreed price: ${amount} ${currency}, every ${intervalCount ?? 0} months.`, {
+      param: 'metadata',
+    })
+  }
+  return {
+    unitAmount: Number(amount),
+    currency,
+    recurring: intervalCount ? { interval: 'month', intervalCount: Number(intervalCount) } : null,
   }
 }

@@ -1,13 +1,14 @@
 import { amountText } from '@licensing/money/amounts'
-import { invalidRequest } from '../http/stripe-error.ts'
-import { countsAgainstCharge, newRefund } from '../objects/refund.ts'
-import type { RefundStatus } from '../objects/refund.ts'
-import type { Charge, Metadata, Refund } from '../objects/wire.ts'
+import { impossible, invalidRequest } from '../http/stripe-error.ts'
+import { newFeeRefund } from '../objects/charge.ts'
+import { countsAgainstCharge, newRefund, type RefundStatus } from '../objects/refund.ts'
+import type { ApplicationFee, Charge, FeeRefund, Metadata, Refund } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
+import { newId } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
-import { refundApplicationFee } from './refund-application-fee.ts'
+import { findAnywhere, findOwned } from './find.ts'
 
-export type Refunding = {
+type Refunding = {
   /** The rest of the charge when not given. */
   amount: number | undefined
   status: RefundStatus
@@ -43,7 +44,7 @@ export function refundCharge(world: World, account: Owner, charge: Charge, refun
 }
 
 /** Money that is on its way counts; a refund that failed gives its amount back to the charge. */
-export function recountRefunds(world: World, account: Owner, charge: Charge): void {
+function recountRefunds(world: World, account: Owner, charge: Charge): void {
   const before = charge.amount_refunded
   const wasRefunded = charge.refunded
   charge.amount_refunded = world.refunds
@@ -84,4 +85,54 @@ function returnFeeShare(world: World, charge: Charge, refund: Refund): void {
   const rest = fee.amount - fee.amount_refunded
   const amount = charge.refunded ? rest : Math.min(share, rest)
   if (amount > 0) refundApplicationFee(world, fee, amount, {})
+}
+
+/** The bank decides on a pending refund, or sends a refund back days after it had succeeded. */
+export function changeRefund(
+  world: World,
+  refundId: string,
+  status: RefundStatus,
+  failureReason: string,
+): Refund {
+  const { account, object: refund } = findAnywhere(world.refunds, 'refund', refundId)
+  if (refund.status === status) throw impossible(`${refundId} is ${status} already`)
+  if (refund.status === 'failed' || refund.status === 'canceled') {
+    throw impossible(`${refundId} is ${refund.status}, which is its end`)
+  }
+  const previous = { status: refund.status }
+  refund.status = status
+  if (status !== 'pending') delete refund.pending_reason
+  if (status === 'failed') {
+    refund.failure_reason = failureReason
+    refund.failure_balance_transaction = newId('txn')
+  }
+  world.emitter.emit(account, 'refund.updated', refund, previous)
+  world.emitter.emit(account, 'charge.refund.updated', refund, previous)
+  if (status === 'failed') world.emitter.emit(account, 'refund.failed', refund, previous)
+  recountRefunds(world, account, findOwned(world.charges, 'charge', account, refund.charge ?? ''))
+  return refund
+}
+
+export function refundApplicationFee(
+  world: World,
+  fee: ApplicationFee,
+  wanted: number | undefined,
+  metadata: Metadata,
+): FeeRefund {
+  if (fee.refunded) throw invalidRequest('This application fee has already been refunded.')
+  const left = fee.amount - fee.amount_refunded
+  const amount = wanted ?? left
+  if (amount > left) {
+    const [asked, rest] = [amountText(amount, fee.currency), amountText(left, fee.currency)]
+    throw invalidRequest(`Refund amount (${asked}) is greater than unrefunded amount on fee (${rest})`, {
+      param: 'amount',
+    })
+  }
+  const previous = { amount_refunded: fee.amount_refunded, refunded: fee.refunded }
+  const refund = newFeeRefund(world.clock.now(), fee, amount, metadata)
+  fee.refunds.data.unshift(refund)
+  fee.amount_refunded += amount
+  fee.refunded = fee.amount_refunded === fee.amount
+  world.emitter.emit(null, 'application_fee.refunded', fee, previous)
+  return refund
 }

@@ -1,12 +1,19 @@
 import { impossible } from '../http/stripe-error.ts'
-import type { Invoice, Subscription } from '../objects/wire.ts'
+import { nextPeriod, type Period } from '../objects/billing-period.ts'
+import { newLine } from '../objects/invoice-line.ts'
+import type { Invoice, Subscription, SubscriptionItem } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { declineInvoice, payInvoice, unlessPaused, unpaidInvoice } from './attempt-invoice.ts'
-import type { Failure } from './attempt-invoice.ts'
-import { closePeriod, currentPeriod, draftSeconds } from './close-period.ts'
+import {
+  declineInvoice,
+  draftInvoice,
+  payInvoice,
+  unlessPaused,
+  unpaidInvoice,
+  type Failure,
+} from './collect-invoice.ts'
 import { findLiveSubscription } from './find.ts'
-import { endSubscription } from './subscription-status.ts'
+import { endSubscription, stateOf } from './subscription-status.ts'
 
 /**
  * Goes on to the end of the period and what follows it: an invoice that is still owed is paid first; otherwise the next
@@ -69,4 +76,56 @@ function attempt(
 function dueTime(owed: Invoice, { manual = false }: When): number {
   if (owed.status === 'draft') return owed.automatically_finalizes_at ?? 0
   return manual ? 0 : (owed.next_payment_attempt ?? 0)
+}
+
+/** How long the invoice of a renewal stays a draft, at Stripe about an hour. */
+const draftSeconds = 3600
+
+/**
+ * The period ends: the subscription is in the next one at once, and that one's invoice is a draft, with the prorations
+ * that waited for it. It is finalized and collected later. Items with another interval are not on it before their own
+ * period ends.
+ */
+export function closePeriod(world: World, account: Owner, subscription: Subscription): Invoice {
+  const before = structuredClone({
+    items: subscription.items,
+    latest_invoice: subscription.latest_invoice,
+  })
+  const closes = currentPeriod(subscription)
+  const state = stateOf(world, account, subscription.id)
+  const lines = [
+    ...state.pendingLines,
+    ...endingWith(subscription, closes.end).map((item) => {
+      const period = nextPeriod(subscription.billing_cycle_anchor, periodOf(item), item.price)
+      item.current_period_start = period.start
+      item.current_period_end = period.end
+      return newLine({ subscription, item, price: item.price, period })
+    }),
+  ]
+  state.pendingLines = []
+  const invoice = draftInvoice(world, account, {
+    reason: 'subscription_cycle',
+    subscription,
+    email: 'buyer@example.com',
+    lines,
+    closes,
+    finalizesAt: world.clock.now() + draftSeconds,
+  })
+  world.emitter.emit(account, 'customer.subscription.updated', subscription, before)
+  return invoice
+}
+
+/** That of the item whose period ends first. */
+export function currentPeriod(subscription: Subscription): Period {
+  const [first] = subscription.items.data.toSorted((a, b) => a.current_period_end - b.current_period_end)
+  if (first === undefined) throw new Error(`subscription ${subscription.id} has no item`)
+  return periodOf(first)
+}
+
+function endingWith({ items }: Subscription, end: number): SubscriptionItem[] {
+  return items.data.filter((item) => item.current_period_end <= end)
+}
+
+export function periodOf(item: SubscriptionItem): Period {
+  return { start: item.current_period_start, end: item.current_period_end }
 }

@@ -1,12 +1,10 @@
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { declineInvoice, payInvoice, unlessPaused } from './attempt-invoice.ts'
-import { finishCapture } from './capture-charge.ts'
-import { closePeriod, currentPeriod } from './close-period.ts'
-import { subscriptionOf } from './collect-invoice.ts'
-import { expireSession } from './expire-session.ts'
-import { stateOf } from './subscription-state.ts'
-import { endSubscription } from './subscription-status.ts'
+import { declineInvoice, payInvoice, subscriptionOf, unlessPaused } from './collect-invoice.ts'
+import { finishCapture } from './collect-payment.ts'
+import { expireSession } from './open-checkout.ts'
+import { closePeriod, currentPeriod } from './renew-subscription.ts'
+import { endSubscription, stateOf } from './subscription-status.ts'
 
 type Due = { at: number; customer: string | null; run: () => void }
 

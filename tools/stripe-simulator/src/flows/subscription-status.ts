@@ -1,3 +1,5 @@
+import { impossible } from '../http/stripe-error.ts'
+import { newSubscriptionState, type SubscriptionState } from '../objects/subscription.ts'
 import type { Subscription } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
@@ -23,7 +25,7 @@ export function markPastDue(world: World, account: Owner, subscriptionId: string
   }
 }
 
-export type EndReason = 'cancellation_requested' | 'payment_failed' | 'payment_disputed'
+type EndReason = 'cancellation_requested' | 'payment_failed' | 'payment_disputed'
 
 export function endSubscription(
   world: World,
@@ -39,6 +41,34 @@ export function endSubscription(
   world.emitter.emit(account, 'customer.subscription.deleted', subscription)
 }
 
-export function cancellationDetails(reason: EndReason | null): Subscription['cancellation_details'] {
+function cancellationDetails(reason: EndReason | null): Subscription['cancellation_details'] {
   return { comment: null, feedback: null, feedback_option: null, reason }
+}
+
+/** Booked to end with the period: until then the subscription stays active. */
+export function cancelAtPeriodEnd(world: World, account: Owner, subscription: Subscription): void {
+  const [item] = subscription.items.data
+  if (subscription.cancel_at_period_end || item === undefined) return
+  updateSubscription(world, account, subscription, {
+    cancel_at: item.current_period_end,
+    cancel_at_period_end: true,
+    canceled_at: world.clock.now(),
+    cancellation_details: cancellationDetails('cancellation_requested'),
+  })
+}
+
+export function undoCancel(world: World, account: Owner, subscription: Subscription): void {
+  if (!subscription.cancel_at_period_end) throw impossible(`${subscription.id} is not booked to end`)
+  updateSubscription(world, account, subscription, {
+    cancel_at: null,
+    cancel_at_period_end: false,
+    canceled_at: null,
+    cancellation_details: cancellationDetails(null),
+  })
+}
+
+export function stateOf(world: World, account: Owner, subscription: string): SubscriptionState {
+  const known = world.subscriptionStates.find(account, subscription)
+  if (known !== undefined) return known
+  return world.subscriptionStates.add(account, newSubscriptionState(subscription, world.clock.now()))
 }

@@ -1,4 +1,4 @@
-export type ErrorBody = {
+type ErrorBody = {
   type: 'invalid_request_error' | 'idempotency_error' | 'api_error'
   message: string
   code?: string

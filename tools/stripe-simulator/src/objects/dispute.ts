@@ -6,7 +6,7 @@ const disputeFee = 1500
 
 export type DisputeKind = 'chargeback' | 'inquiry'
 
-export type NewDispute = {
+type NewDispute = {
   created: number
   charge: Charge
   kind: DisputeKind

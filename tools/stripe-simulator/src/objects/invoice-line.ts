@@ -12,7 +12,7 @@ export type Proration = {
   creditedItems: CreditedItems | null
 }
 
-export type NewLine = {
+type NewLine = {
   subscription: Subscription
   item: SubscriptionItem
   price: Price
@@ -21,7 +21,7 @@ export type NewLine = {
   proration?: Proration
 }
 
-export type NewInvoiceItem = {
+type NewInvoiceItem = {
   subscription: Subscription
   amount: number
   description: string

@@ -1,11 +1,16 @@
 import { newId, platformApplication } from '../world/ids.ts'
 import type { Period } from './billing-period.ts'
 import { onInvoice } from './invoice-line.ts'
-import { taxOn } from './tax.ts'
-import { listOf } from './wire.ts'
-import type { Invoice, InvoiceLine, Subscription } from './wire.ts'
+import {
+  listOf,
+  type Invoice,
+  type InvoiceLine,
+  type InvoicePayment,
+  type PaymentIntent,
+  type Subscription,
+} from './wire.ts'
 
-export type BillingReason = 'subscription_create' | 'subscription_cycle' | 'subscription_update'
+type BillingReason = 'subscription_create' | 'subscription_cycle' | 'subscription_update'
 
 export type NewInvoice = {
   created: number
@@ -127,4 +132,27 @@ function totalTax(amount: number, taxable: number): NonNullable<Invoice['total_t
     taxable_amount: taxable,
     type: 'tax_rate_details',
   }
+}
+
+/** The link between an invoice and the payment intent that collects it. */
+export function newInvoicePayment(created: number, invoice: Invoice, intent: PaymentIntent): InvoicePayment {
+  return {
+    id: newId('inpay'),
+    object: 'invoice_payment',
+    amount_paid: null,
+    amount_requested: invoice.amount_due,
+    created,
+    currency: invoice.currency,
+    invoice: invoice.id,
+    is_default: true,
+    livemode: false,
+    payment: { payment_intent: intent.id, type: 'payment_intent' },
+    status: 'open',
+    status_transitions: { canceled_at: null, paid_at: null },
+  }
+}
+
+/** Tax on an amount in minor units, rounded half up to whole minor units. */
+export function taxOn(amount: number, percent: number): number {
+  return Math.round((Math.max(0, amount) * percent) / 100)
 }

@@ -1,7 +1,7 @@
 import { newId } from '../world/ids.ts'
 import type { Metadata, Price } from './wire.ts'
 
-export type Interval = 'day' | 'week' | 'month' | 'year'
+type Interval = 'day' | 'week' | 'month' | 'year'
 
 export type NewPrice = {
   id?: string | undefined

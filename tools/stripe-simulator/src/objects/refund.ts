@@ -4,7 +4,7 @@ import type { Charge, Metadata, Refund } from './wire.ts'
 export const refundStatuses = ['pending', 'requires_action', 'succeeded', 'failed', 'canceled'] as const
 export type RefundStatus = (typeof refundStatuses)[number]
 
-export type NewRefund = {
+type NewRefund = {
   created: number
   charge: Charge
   amount: number

@@ -5,7 +5,7 @@ import type Stripe from 'stripe'
  * enumeration has the values that are documented and no other. So the compiler checks every object built here against
  * Stripe's own types.
  */
-export type Wire<T> = T extends Stripe.Decimal
+type Wire<T> = T extends Stripe.Decimal
   ? string
   : T extends readonly (infer Item)[]
     ? Wire<Closed<Unexpanded<Item>>>[]

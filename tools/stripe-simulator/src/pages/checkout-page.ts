@@ -1,11 +1,9 @@
 import { amountText } from '@licensing/money/amounts'
-import { linesOf } from '../api/checkout-lines.ts'
+import { linesOf } from '../api/checkout-sessions.ts'
 import type { CheckoutSession } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { html } from './html.ts'
-import type { Html } from './html.ts'
-import { chip, layout } from './layout.ts'
+import { chip, html, layout, type Html } from './layout.ts'
 
 /** The page behind a checkout session's `url`: what the customer sees at Stripe. */
 export function checkoutPage(

@@ -1,13 +1,11 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { authenticate } from '../api/authenticate.ts'
+import { authenticate, authorize, deauthorize, isConnected } from '../api/accounts.ts'
 import type { Control } from '../control/control.ts'
-import { authorize, deauthorize, isConnected } from '../flows/connect-account.ts'
-import { parseForm } from '../http/form.ts'
+import { parseForm } from '../http/params.ts'
 import { StripeError } from '../http/stripe-error.ts'
 import { newId, platformApplication } from '../world/ids.ts'
 import type { World } from '../world/world.ts'
-import { consentPage } from './consent-page.ts'
-import { sendPage } from './send-page.ts'
+import { html, layout, sendPage } from './layout.ts'
 
 const codeSeconds = 300
 
@@ -123,4 +121,20 @@ function fieldsOf(given: unknown): Fields {
     (entry): entry is [string, string] => typeof entry[1] === 'string',
   )
   return Object.fromEntries(texts)
+}
+
+/** The page on which a vendor lets the platform act for an account; `query` is what it was opened with. */
+function consentPage(query: Record<string, string>): string {
+  const body = html`<section class="card pay">
+    <p class="small">Licensing Platform (simulated) asks for access to your account</p>
+    <form method="post" action="/oauth/authorize">
+      ${Object.entries(query).map(
+        ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+      )}
+      <label>Account <input name="account" value="${newId('acct')}" pattern="acct_[A-Za-z0-9_]+" /></label>
+      <button class="main" name="consent" value="given">Give access</button>
+      <button name="consent" value="denied">Refuse</button>
+    </form>
+  </section>`
+  return layout('Connect', body)
 }

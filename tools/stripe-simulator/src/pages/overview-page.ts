@@ -1,18 +1,16 @@
 import { amountText } from '@licensing/money/amounts'
 import type { Deliveries } from '../delivery/deliveries.ts'
+import { isInquiry, isOpen } from '../flows/dispute-charge.ts'
 import { awaitsPayment } from '../flows/pay-session.ts'
-import type { Charge, CheckoutSession, Subscription } from '../objects/wire.ts'
+import type { SimulatedEvent } from '../objects/event.ts'
+import type { Charge, CheckoutSession, Dispute, Refund, Subscription } from '../objects/wire.ts'
 import type { Stored } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { eventRow, eventTools } from './event-rows.ts'
-import { html } from './html.ts'
-import type { Html } from './html.ts'
-import { act, chip, layout, moment } from './layout.ts'
-import { disputeRow, refundRow } from './payment-rows.ts'
+import { act, chip, html, layout, moment, type Html } from './layout.ts'
 
 const mostRows = 50
 
-export type Flash = { done?: string | undefined; failed?: string | undefined }
+type Flash = { done?: string | undefined; failed?: string | undefined }
 
 /** Everything there is, newest first, each with what may happen to it next. */
 export function overviewPage(world: World, deliveries: Deliveries, flash: Flash): string {
@@ -120,5 +118,55 @@ function subscriptionRow({ account, object: subscription }: Stored<Subscription>
         ${act('cancel', 'Cancel now', named)}`
       }
     </div>
+  </div>`
+}
+
+function eventTools(deliveries: Deliveries): Html {
+  const held = deliveries.held().length
+  const holding = deliveries.rules.list().some(({ action }) => action === 'hold')
+  return html`<div class="tools">
+    ${holding ? chip('holding') : act('hold', 'Hold the next events', {})}
+    ${(holding || held > 0) && act('release', `Release ${held} in order`, {})}
+    ${held > 1 && act('release', `Release ${held} reversed`, { order: 'reversed' })}
+  </div>`
+}
+
+function eventRow(deliveries: Deliveries, event: SimulatedEvent): Html {
+  const delivery = deliveries.find(event.id)
+  const tries = delivery?.attempts.length ?? 0
+  const last = delivery?.attempts.at(-1)
+  return html`<div class="row">
+    <div>${event.type}<br /><code>${event.id}</code></div>
+    <div class="small">${moment(event.created)}<br />${event.account ?? 'platform'}</div>
+    <div class="acts">
+      ${last && html`<span class="small">sent ${tries} × · ${last.status ?? last.error}</span>`}
+      ${chip(delivery?.state ?? 'skipped')} ${act('redeliver', 'Send again', { event: event.id })}
+    </div>
+  </div>`
+}
+
+function refundRow(refund: Refund): Html {
+  const named = { refund: refund.id }
+  const fails = act('refund-status', 'It fails', { ...named, status: 'failed' })
+  return html`<div class="sub">
+    Refund
+    <span class="money">${amountText(refund.amount, refund.currency)}</span> ${chip(refund.status ?? '')}
+    <code>${refund.id}</code>
+    ${refund.status === 'pending' && act('refund-status', 'It succeeds', { ...named, status: 'succeeded' })}
+    ${(refund.status === 'pending' || refund.status === 'succeeded') && fails}
+  </div>`
+}
+
+function disputeRow(dispute: Dispute): Html {
+  const named = { dispute: dispute.id }
+  const close = (outcome: string, label: string): Html => act('close-dispute', label, { ...named, outcome })
+  const next = isInquiry(dispute)
+    ? html`${act('escalate-dispute', 'Becomes a chargeback', named)}
+      ${close('warning_closed', 'Close inquiry')}`
+    : html`${close('won', 'Vendor wins')} ${close('lost', 'Vendor loses')}`
+  return html`<div class="sub">
+    ${isInquiry(dispute) ? 'Inquiry' : 'Chargeback'}
+    <span class="money">${amountText(dispute.amount, dispute.currency)}</span> ${chip(dispute.status)}
+    <code>${dispute.id}</code> ${isOpen(dispute) && next}
   </div>`
 }

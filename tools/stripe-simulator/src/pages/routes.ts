@@ -1,14 +1,13 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import { runAction } from '../control/actions.ts'
 import type { Control } from '../control/control.ts'
-import { runAction } from '../control/run-action.ts'
+import { findAnywhere } from '../flows/find.ts'
 import { failSession, paySession } from '../flows/pay-session.ts'
-import { parseForm } from '../http/form.ts'
-import { Params } from '../http/params.ts'
-import { StripeError } from '../http/stripe-error.ts'
+import { Params, parseForm } from '../http/params.ts'
+import { impossible, StripeError } from '../http/stripe-error.ts'
 import { checkoutPage, successUrl } from './checkout-page.ts'
-import { deliveryActions } from './delivery-actions.ts'
+import { sendPage } from './layout.ts'
 import { overviewPage } from './overview-page.ts'
-import { sendPage } from './send-page.ts'
 
 /** The pages for people: the overview, and the hosted checkout. */
 export function servePages(server: FastifyInstance, control: Control): void {
@@ -77,4 +76,31 @@ function withoutBlanks(body: unknown): Record<string, unknown> {
 
 function notFound(reply: FastifyReply): FastifyReply {
   return reply.code(404).type('text/plain').send('No such checkout session in this simulator.')
+}
+
+/** The buttons beside the events. */
+const deliveryActions: Record<string, (control: Control, params: Params) => Promise<void> | void> = {
+  hold({ deliveries }) {
+    deliveries.rules.add({
+      action: 'hold',
+      types: [],
+      account: undefined,
+      remaining: null,
+      delay_ms: 0,
+      times: 1,
+      signature: 'valid',
+    })
+  },
+
+  release({ deliveries }, params) {
+    const held = deliveries.held()
+    deliveries.rules.stopHolding()
+    deliveries.release(params.string('order') === 'reversed' ? held.toReversed() : held)
+  },
+
+  async redeliver({ world, deliveries }, params) {
+    const { object } = findAnywhere(world.events, 'event', params.required('event'))
+    if (deliveries.endpoint === null) throw impossible('No webhook endpoint is set.')
+    deliveries.record(object.id, await deliveries.send(object, 'valid'))
+  },
 }

@@ -1,16 +1,11 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { eventTypes } from '../objects/event.ts'
-import type { SimulatedEvent } from '../objects/event.ts'
-import { startWorld } from '../test-support.ts'
-import { checkTypes } from './check-types.ts'
-import type { Typed } from './check-types.ts'
-import { readAnswers, readEvents } from './read-everything.ts'
-import type { Members } from './read-everything.ts'
-import { seededFaults } from './seeded-faults.ts'
+import { eventTypes, type SimulatedEvent } from '../objects/event.ts'
+import { startWorld, vendor, type World } from '../test-support.ts'
+import { checkTypes, type Typed } from './check-types.ts'
 import { tellWholeStory } from './whole-story.ts'
 
-const folder = new URL('../../fixtures/', import.meta.url)
+const folder = new URL('../../fixtures', import.meta.url)
 const readFixture = (path: string): unknown => JSON.parse(readFileSync(new URL(path, folder), 'utf8'))
 
 const typedEvent = (event: SimulatedEvent): Typed => ({ type: `EventOf<'${event.type}'>`, value: event })
@@ -84,3 +79,70 @@ describe('held against the types of the official client', () => {
     expect(all.length).toBeGreaterThan(100)
   })
 })
+
+/** Where Stripe's types list the statuses that there are. */
+const listedStatus = ['charge', 'checkout.session', 'dispute', 'invoice', 'payment_intent', 'subscription']
+
+/** Values that Stripe would never send, each a single step from one that it does. */
+function seededFaults(members: Members): { what: string; value: Members }[] {
+  const { id, object, ...rest } = members
+  const [required = ''] = Object.keys(rest)
+  return [
+    { what: 'a member that Stripe does not know', value: { ...members, unheard_of: 1 } },
+    { what: 'no id', value: { object, ...rest } },
+    { what: 'a null for an id', value: { ...members, id: null } },
+    { what: `${required} of another type`, value: { id, object, ...rest, [required]: { unheard_of: 1 } } },
+    { what: 'another object’s name', value: { ...members, object: 'unheard_of' } },
+    ...(listedStatus.includes(String(object))
+      ? [{ what: 'a misspelled status', value: { ...members, status: 'suceeded' } }]
+      : []),
+  ]
+}
+
+type Members = Record<string, unknown>
+type List = Members & { data: (Members & { id: string })[] }
+
+/** Every event that was made, whether or not an endpoint wanted it. */
+async function readEvents(world: World): Promise<SimulatedEvent[]> {
+  const { data } = await get<{ data: { event: SimulatedEvent }[] }>(world, '/_sim/events')
+  return data.map(({ event }) => event)
+}
+
+/** What the API answers about everything that there is. */
+async function readAnswers(world: World): Promise<Members[]> {
+  const ofVendor = (path: string): Promise<List> => get(world, `/v1/${path}`, vendor)
+  const ofPlatform = (path: string): Promise<List> => get(world, `/v1/${path}`)
+  const sessions = await ofVendor('checkout/sessions?limit=100')
+  const fees = await ofPlatform('application_fees?limit=100')
+  const lines = sessions.data.map(({ id }) => ofVendor(`checkout/sessions/${id}/line_items`))
+  const feeRefunds = fees.data.map(({ id }) => ofPlatform(`application_fees/${id}/refunds`))
+  const invoices = await ofVendor('invoices?limit=100&expand[0]=data.payments')
+  const subscriptions = await ofVendor('subscriptions?limit=100&status=all')
+  const invoiceLines = invoices.data.map(({ id }) => ofVendor(`invoices/${id}/lines?limit=100`))
+  const items = subscriptions.data.map(({ id }) => ofVendor(`subscription_items?subscription=${id}`))
+  const others = await Promise.all([
+    ...lines,
+    ...invoiceLines,
+    ...items,
+    ...feeRefunds,
+    ofVendor('charges?limit=100'),
+    ofVendor('disputes?limit=100'),
+    ofVendor('invoice_payments?limit=100'),
+    ofVendor('payment_intents?limit=100'),
+    ofVendor('prices?limit=100'),
+    ofVendor('refunds?limit=100'),
+    ofPlatform('webhook_endpoints?limit=100'),
+    ofPlatform(`accounts/${vendor}`),
+  ])
+  return [sessions, fees, invoices, subscriptions, ...others]
+}
+
+async function get<Body>(world: World, path: string, account?: string): Promise<Body> {
+  const headers = {
+    authorization: 'Bearer sk_test_simulated',
+    ...(account !== undefined && { 'stripe-account': account }),
+  }
+  const response = await fetch(`${world.simulator.url}${path}`, { headers })
+  if (!response.ok) throw new Error(`${path} was answered with ${response.status}: ${await response.text()}`)
+  return (await response.json()) as Body
+}

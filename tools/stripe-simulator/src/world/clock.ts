@@ -1,4 +1,4 @@
-export type ClockSetting = {
+type ClockSetting = {
   frozen_at: number | null
   offset_seconds: number
   /** By how many seconds a customer is ahead of everyone. */

@@ -1,10 +1,8 @@
 import { asOfVersion } from '../objects/api-version.ts'
-import { asEmbedded } from '../objects/embedded.ts'
 import type { Cause, EventObjects, EventType, SimulatedEvent } from '../objects/event.ts'
 import type { Clock } from './clock.ts'
 import type { Collection, Owner } from './collection.ts'
 import { newId } from './ids.ts'
-import { withLivemode } from './livemode.ts'
 import type { Settings } from './settings.ts'
 
 const nobody: Cause = { id: null, idempotency_key: null }
@@ -72,4 +70,33 @@ export class Emitter {
     const oldest = this.#events.oldest()
     if (oldest !== undefined) this.#events.forget(oldest.account, oldest.object.id)
   }
+}
+
+type Members = Record<string, unknown>
+
+const mostEmbedded = 10
+
+/** The lists that an object holds the first page of; the rest is read from the list's own address. */
+const lists: Readonly<Record<string, string>> = { invoice: 'lines', subscription: 'items' }
+
+/** An object as it travels, with what is expanded in it and in each member of a list. */
+export function asEmbedded<Value>(value: Value): Value {
+  if (Array.isArray(value)) return value.map((member: unknown) => asEmbedded(member)) as Value
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value).map(([name, member]) => [name, asEmbedded(member)] as const)
+  const copy: Members = Object.fromEntries(members)
+  const field = lists[String(copy['object'])]
+  const list = field === undefined ? undefined : (copy[field] as { data: unknown[] } | undefined)
+  if (field !== undefined && list && list.data.length > mostEmbedded) {
+    copy[field] = { ...list, data: list.data.slice(0, mostEmbedded), has_more: true }
+  }
+  return copy as Value
+}
+
+/** A copy that says everywhere whether it is about real money. */
+export function withLivemode<Value extends object>(livemode: boolean, value: Value): Value {
+  if (!livemode) return structuredClone(value)
+  return JSON.parse(JSON.stringify(value), (key, member: unknown) =>
+    key === 'livemode' ? true : member,
+  ) as Value
 }

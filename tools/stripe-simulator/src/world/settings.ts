@@ -2,7 +2,7 @@ import { apiVersion } from '../objects/api-version.ts'
 import type { Owner } from './collection.ts'
 
 /** How Stripe treats an account, as far as that differs between accounts. */
-export type AccountSettings = {
+type AccountSettings = {
   /** `asynchronous`: the balance transaction and the application fee of a charge come later, with `charge.updated`. */
   capture: 'immediate' | 'asynchronous'
   /** How much later; Stripe promises an hour. */

@@ -1,3 +1,5 @@
+import type { SimulatedEvent } from '../objects/event.ts'
+import type { SubscriptionState } from '../objects/subscription.ts'
 import type {
   ApplicationFee,
   Charge,
@@ -5,15 +7,13 @@ import type {
   Dispute,
   Invoice,
   InvoicePayment,
+  Metadata,
   PaymentIntent,
   Price,
   Refund,
   Subscription,
   WebhookEndpoint,
 } from '../objects/wire.ts'
-import type { CheckoutPlan } from '../objects/checkout-plan.ts'
-import type { SubscriptionState } from '../objects/subscription-state.ts'
-import type { SimulatedEvent } from '../objects/event.ts'
 import { Clock } from './clock.ts'
 import { Collection } from './collection.ts'
 import { Emitter } from './emitter.ts'
@@ -61,4 +61,57 @@ export function newWorld() {
 
 export function checkoutUrl({ publicUrl }: World, sessionId: string): string {
   return `${publicUrl}/pay/${sessionId}`
+}
+
+const collections = [
+  'prices',
+  'agreedPrices',
+  'sessions',
+  'checkoutPlans',
+  'paymentIntents',
+  'charges',
+  'openCaptures',
+  'refunds',
+  'disputes',
+  'applicationFees',
+  'subscriptions',
+  'subscriptionStates',
+  'invoices',
+  'invoicePayments',
+  'webhookEndpoints',
+  'events',
+] as const
+
+/** The whole world as plain JSON. */
+export function dumpWorld(world: World) {
+  return {
+    clock: world.clock.setting(),
+    settings: world.settings.dump(),
+    deauthorized: [...world.deauthorized],
+    collections: Object.fromEntries(collections.map((name) => [name, world[name].dump()])),
+  }
+}
+
+type Saved = Omit<ReturnType<typeof dumpWorld>, 'settings'> & Partial<ReturnType<typeof dumpWorld>>
+
+export function restoreWorld(world: World, saved: Saved): void {
+  world.clock.restore(saved.clock)
+  world.settings.restore(saved.settings ?? {})
+  world.deauthorized.clear()
+  world.consents.clear()
+  for (const account of saved.deauthorized) world.deauthorized.add(account)
+  // The dump came from these very collections, name by name.
+  for (const name of collections) world[name].restore((saved.collections[name] ?? []) as never[])
+}
+
+/** What a checkout session was asked to do on payment, and does not show. Has the session's id. */
+type CheckoutPlan = {
+  id: string
+  created: number
+  /** Prices as they were when the session opened. */
+  lines: { lineId: string; price: Price; quantity: number }[]
+  metadata: Metadata
+  description: string | null
+  applicationFeeAmount: number | null
+  applicationFeePercent: number | null
 }

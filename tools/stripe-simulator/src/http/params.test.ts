@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseForm } from './form.ts'
+import { parseForm } from './params.ts'
 
 test('brackets make objects and lists', () => {
   const tree = parseForm(
