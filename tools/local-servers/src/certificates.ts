@@ -16,7 +16,7 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const DAY_MS = 86_400_000
 
 /** A server's certificate with its key, and the authority that vouches for it; all PEM. */
-export interface TestCertificate {
+interface TestCertificate {
   authority: string
   certificate: string
   key: string

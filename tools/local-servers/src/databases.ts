@@ -6,7 +6,7 @@ export class DatabaseSetupError extends Error {
   override name = 'DatabaseSetupError'
 }
 
-export interface DatabasePlan {
+interface DatabasePlan {
   /** A server, as a user that may create databases and roles. */
   serverUrl: string
   /** Names end with it, so that several stacks can share a server. Lower-case letters and digits. */

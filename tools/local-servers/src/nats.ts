@@ -1,10 +1,11 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { makePassableFolder } from './folders.ts'
-import { dockerNats, removeContainer } from './nats-docker.ts'
 import { findNatsProgram, type NatsProgram } from './nats-program.ts'
 import { startOnPort } from './ports.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
@@ -14,7 +15,7 @@ const USUAL_START_LIMIT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
-export interface NatsOptions {
+interface NatsOptions {
   /** Folder of this server alone; made when it is missing, streams in it are kept. */
   dataDir: string
   /**
@@ -171,4 +172,39 @@ function isOurs(greeting: string, name: string): boolean {
   if (!greeting.startsWith('INFO ')) return false
   const info = JSON.parse(greeting.slice('INFO '.length)) as { server_name: string; jetstream?: boolean }
   return info.server_name === name && info.jetstream === true
+}
+
+const run = promisify(execFile)
+
+/** The command that runs nats-server out of an image until it gets SIGTERM, its streams kept in `store`. */
+function dockerNats(
+  image: string,
+  container: string,
+  port: number,
+  store: string,
+  config: string,
+): { command: string; args: string[] } {
+  const options = ['--rm', '--name', container, '-p', `127.0.0.1:${port}:4222`, '-v', `${store}:/data`]
+  const mountedConfig = ['-v', `${config}:/nats-server.conf:ro`]
+  return {
+    command: 'docker',
+    args: [
+      'run',
+      ...options,
+      ...mountedConfig,
+      image,
+      '-js',
+      '-sd',
+      '/data',
+      '-n',
+      container,
+      '-c',
+      '/nats-server.conf',
+    ],
+  }
+}
+
+/** Kills the container, if it is there. */
+async function removeContainer(container: string): Promise<void> {
+  await run('docker', ['rm', '-f', container], { timeout: 30_000 }).catch(() => undefined)
 }

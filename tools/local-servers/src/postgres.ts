@@ -3,17 +3,21 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makePassableFolder } from './folders.ts'
 import { startOnPort } from './ports.ts'
-import { postgresAccount } from './postgres-account.ts'
-import { clearLeftovers, ensureCluster, POSTGRES_ENVIRONMENT } from './postgres-cluster.ts'
-import { findPostgresPrograms } from './postgres-programs.ts'
-import { postgresSettings } from './postgres-settings.ts'
+import {
+  clearLeftovers,
+  ensureCluster,
+  findPostgresPrograms,
+  POSTGRES_ENVIRONMENT,
+  postgresAccount,
+  postgresSettings,
+} from './postgres-cluster.ts'
 import { lastLines, startServerProcess, type ServerProcess } from './server-process.ts'
 
 const USUAL_START_LIMIT_MS = 60_000
 // What a server that was killed has left behind ends by itself, on a busy machine after many seconds.
 const RESTART_PATIENCE_MS = 60_000
 
-export interface PostgresOptions {
+interface PostgresOptions {
   /** Folder of this server alone; made when it is missing, data in it is kept. */
   dataDir: string
   /** True: a commit survives a power cut. False is for tests: faster, and only a crash of the process is survived. */

@@ -7,7 +7,7 @@ import { DATABASE_SERVICES, type DatabaseService } from './services.ts'
 const BASE_62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /** What a stack makes up once and needs again at every start. */
-export interface StackSecrets {
+interface StackSecrets {
   /** In the names of its databases and roles. */
   suffix: string
   /** `ENCRYPTION_KEY` of licensing. */
