@@ -2,7 +2,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -38,12 +38,12 @@ let prices = 0
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver, simulator: true })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   plan = await vendor.plan()
   licence = await vendor.issue(plan.id)
   activation = (await vendor.activate(licence)).body
-  const connected = { processor: 'stripe', connected_account: 'acct_1Vendor' }
+  const connected = { processor: 'stripe', connected_account: 'acct_1Limits' }
   expect((await stack.api.put('/v1/processor', { body: connected })).status).toBe(200)
   expect((await setPrice(plan.id)).status).toBe(200)
 })

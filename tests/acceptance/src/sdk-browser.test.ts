@@ -1,4 +1,4 @@
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { givenVendor } from './vendor.ts'
 
 let stack: Stack
 beforeAll(async () => {
-  if (chromium) stack = await startStack({ environment: { PRODUCT_RATE_PER_MINUTE: '100000' } })
+  if (chromium) stack = await sharedStack()
 })
 afterAll(() => stack?.[Symbol.asyncDispose]())
 

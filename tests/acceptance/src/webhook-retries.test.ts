@@ -190,3 +190,42 @@ test('a licence past its end is refused from that instant, swept, and reported o
   expect((await verb('revoke', active.id)).body).toMatchObject({ status: 'revoked' })
   expect((await verb('retire', suspended.id)).body).toMatchObject({ status: 'retired' })
 })
+
+/** An endpoint that fails. @returns where the mails that name it went */
+async function givenAlert(): Promise<string[]> {
+  const { api, app } = await givenVendor(stack)
+  receiver.answerWith({ status: 500 })
+  const endpoint = await register(app, '/failing')
+  await api.post(`${app}/webhook-endpoints/${endpoint.id}/test`)
+  const about = () => mailbox.mails.filter(({ text }) => text.includes(endpoint.id))
+  await eventually(() => expect(about().some(({ text }) => text.includes('has been disabled'))).toBe(true))
+  return [...new Set(about().flatMap(({ to }) => to))]
+}
+
+test('an address that the API sets gets one mail; alerts go to it once the link was followed and confirmed', async () => {
+  const { api, gatewayUrl } = stack
+  const account = async () => (await api.get<Record<string, unknown>>('/v1/account')).body
+  expect(await account()).toMatchObject({ alert_email: 'ops@vendor.example', alert_email_confirmed: true })
+  const set = await api.patch('/v1/account', { body: { alert_email: 'new@vendor.example' } })
+  expect(set.body).toMatchObject({ alert_email: 'new@vendor.example', alert_email_confirmed: false })
+
+  const toNew = () => mailbox.mails.filter(({ to }) => to.includes('new@vendor.example'))
+  await eventually(() => expect(toNew()).toHaveLength(1))
+  const link = /https?:\/\/\S+\?token=\S+/.exec(toNew()[0]!.text)?.[0] ?? ''
+  const { pathname, search, searchParams } = new URL(link)
+  expect(await givenAlert()).toEqual(['ops@vendor.example'])
+
+  const page = await fetch(`${gatewayUrl}${pathname}${search}`)
+  expect(page.status).toBe(200)
+  const [, action = ''] = /<form method="post" action="([^"]+)">/.exec(await page.text()) ?? []
+  expect(await account()).toMatchObject({ alert_email_confirmed: false })
+  const confirm = () =>
+    fetch(new URL(action, gatewayUrl), {
+      method: 'POST',
+      body: new URLSearchParams({ token: searchParams.get('token') ?? '' }),
+    })
+  expect((await confirm()).status).toBe(200)
+  expect(await account()).toMatchObject({ alert_email: 'new@vendor.example', alert_email_confirmed: true })
+  expect((await confirm()).status).toBe(400)
+  expect(await givenAlert()).toEqual(['new@vendor.example'])
+})

@@ -13,7 +13,13 @@ const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', '
 const WITH_PORTAL = new Set(['tests-portal', 'tests-acceptance', 'tests-integration'])
 
 /** Projects that start dozens of services: with TEST_BUNDLES they run bundles, else sources. */
-const WITH_STACKS = new Set(['tests-acceptance', 'tests-integration', 'tests-portal', 'tests-resilience', 'tools-storm'])
+const WITH_STACKS = new Set([
+  'tests-acceptance',
+  'tests-integration',
+  'tests-portal',
+  'tests-resilience',
+  'tools-storm',
+])
 
 /**
  * One PostgreSQL and one NATS for the whole run: those of TEST_DATABASE_URL and TEST_NATS_URL, else embedded ones
@@ -52,5 +58,8 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   // The workers have it from this process.
   if (bundled) process.env['TEST_RELEASE'] = bundles
   const running = started.move()
-  return () => running.disposeAsync()
+  return async () => {
+    await running.disposeAsync()
+    await removeAbandonedFolders()
+  }
 }

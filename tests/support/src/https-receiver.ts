@@ -68,14 +68,7 @@ export interface HttpsReceiver extends AsyncDisposable {
 export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): Promise<HttpsReceiver> {
   const address = await hostAddress(caller)
   const name = hostName(caller)
-  const folder = await makeTemporaryFolder()
-  const { authority, certificate, key } = await makeCertificate([
-    'localhost',
-    '127.0.0.1',
-    'host.docker.internal',
-  ])
-  const caFile = join(folder.path, 'authority.pem')
-  await writeFile(caFile, authority)
+  const { caFile, certificate, key } = await (identity ??= makeIdentity())
 
   const requests: ReceivedRequest[] = []
   const sockets = new Set<Socket>()
@@ -125,11 +118,23 @@ export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): 
       ),
     pause: close,
     resume: () => listen(port),
-    [Symbol.asyncDispose]: async () => {
-      await close()
-      await folder[Symbol.asyncDispose]()
-    },
+    [Symbol.asyncDispose]: close,
   }
+}
+
+// All receivers of a process have the same certificate: a stack that trusts one of them trusts the others.
+let identity: ReturnType<typeof makeIdentity> | undefined
+
+async function makeIdentity() {
+  const { authority, certificate, key } = await makeCertificate([
+    'localhost',
+    '127.0.0.1',
+    'host.docker.internal',
+  ])
+  const folder = await makeTemporaryFolder()
+  const caFile = join(folder.path, 'authority.pem')
+  await writeFile(caFile, authority)
+  return { caFile, certificate, key }
 }
 
 async function receive(message: IncomingMessage): Promise<ReceivedRequest> {

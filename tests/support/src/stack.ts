@@ -56,8 +56,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
     ...serviceEnvironment(service, {
       addresses,
       databaseUrls,
-      // A release may be one that had no users yet, or create its streams otherwise.
-      natsUrl: options.release === undefined && service !== 'gateway' ? nats.urlOf(service) : nats.url,
+      natsUrl: service === 'gateway' ? nats.url : nats.urlOf(service),
       encryptionKeys: ENCRYPTION_KEYS,
       bootstrapKey: apiKey,
       portalSessionKey: PORTAL_SESSION_KEY,
@@ -119,7 +118,7 @@ const ENCRYPTION_KEYS = { licensing: newEncryptionKey(), notifier: newEncryption
 const PORTAL_SESSION_KEY = newEncryptionKey()
 
 /** A client reads in the OpenAPI document which errors a route has: no test may pass that saw another. */
-async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
+export async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
   const logs = await Promise.all(gateway.map((each) => each.log()))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('does not declare'))
   if (lines.length > 0) throw new Error(`the gateway answered with undeclared errors:\n${lines.join('\n')}`)

@@ -13,7 +13,7 @@ import { send } from './send.ts'
 import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
 import { World } from './world.ts'
 
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? 30)
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? (process.env['TEST_FULL'] === '1' ? 60 : 12))
 const seed = Number(
   process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
 )

@@ -144,12 +144,7 @@ type CallResult = { answer: Answer; savable: boolean }
 type Incoming = { account: Owner; id: string; parameters: unknown; cause: Cause }
 
 /** Runs a handler to its end without a pause, so that no two calls meet half way. */
-function runCall(
-  world: World,
-  handler: Handler,
-  incoming: Incoming,
-  log: FastifyBaseLogger,
-): CallResult {
+function runCall(world: World, handler: Handler, incoming: Incoming, log: FastifyBaseLogger): CallResult {
   const { account, id, parameters, cause } = incoming
   try {
     const tree = typeof parameters === 'string' ? parseForm(parameters) : Object(parameters)

@@ -148,12 +148,7 @@ function findItem({ id, items }: Subscription, itemId: string | undefined): Subs
   return item
 }
 
-function findRecurringPrice(
-  world: World,
-  account: Owner,
-  subscription: Subscription,
-  id: string,
-): Price {
+function findRecurringPrice(world: World, account: Owner, subscription: Subscription, id: string): Price {
   const price = findOwned(world.prices, 'price', account, id)
   if (price.recurring !== null && price.currency === subscription.currency) return price
   throw impossible(`${price.id} is no recurring price in ${subscription.currency}`)

@@ -126,12 +126,7 @@ function settleSession(
  * The first invoice is paid before the session completes, and so `invoice.paid` leaves first,
  * as is often seen with Stripe. A delayed first payment leaves the subscription active, the invoice open.
  */
-function startSubscription(
-  world: World,
-  account: Owner,
-  session: CheckoutSession,
-  payer: Payer,
-): void {
+function startSubscription(world: World, account: Owner, session: CheckoutSession, payer: Payer): void {
   const plan = findOwned(world.checkoutPlans, 'checkout session', account, session.id)
   const created = world.clock.now()
   const items = plan.lines.map(({ price, quantity }) => {

@@ -5,7 +5,7 @@ import { startWorld, vendor, type World } from '../test-support.ts'
 import { checkTypes, type Typed } from './check-types.ts'
 import { tellWholeStory } from './whole-story.ts'
 
-const folder = new URL('../../fixtures', import.meta.url)
+const folder = new URL('../../fixtures/', import.meta.url)
 const readFixture = (path: string): unknown => JSON.parse(readFileSync(new URL(path, folder), 'utf8'))
 
 const typedEvent = (event: SimulatedEvent): Typed => ({ type: `EventOf<'${event.type}'>`, value: event })

@@ -9,15 +9,14 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const components = ['gateway', 'catalog', 'licensing', 'billing', 'notifier']
 
-/** The commit to upgrade from: UPGRADE_FROM, else the one before this; undefined outside of a clone. */
-export async function earlierCommit(): Promise<string | undefined> {
-  const wanted = process.env['UPGRADE_FROM'] ?? 'HEAD~1'
-  try {
-    const { stdout } = await run('git', ['rev-parse', '--verify', `${wanted}^{commit}`], { cwd: CHECKOUT })
-    return stdout.trim()
-  } catch {
-    return undefined
-  }
+/** The release to upgrade from: UPGRADE_FROM (a commit or tag), else the newest tag `v…`; undefined if there is none. */
+export async function lastRelease(): Promise<string | undefined> {
+  const wanted = process.env['UPGRADE_FROM']
+  if (wanted) return wanted
+  const tags = await run('git', ['tag', '--list', 'v*', '--sort=-version:refname'], { cwd: CHECKOUT }).catch(
+    () => undefined,
+  )
+  return tags?.stdout.split('\n')[0] || undefined
 }
 
 /**
@@ -30,15 +29,14 @@ export async function buildRelease(
   folder: TemporaryFolder,
   images: boolean,
 ): Promise<string> {
-  const source = join(folder.path, commit)
+  const source = join(folder.path, 'source')
   await mkdir(source)
-  const archive = join(folder.path, `${commit}.tar`)
+  const archive = join(folder.path, 'source.tar')
   await run('git', ['archive', '--output', archive, commit], { cwd: CHECKOUT })
   await run('tar', ['-xf', archive, '-C', source])
   if (images) {
-    const tag = commit.slice(0, 12)
-    for (const target of components) await buildImage(source, target, tag)
-    return tag
+    for (const target of components) await buildImage(source, target, 'earlier')
+    return 'earlier'
   }
   const install = [join(CHECKOUT, 'tools/pnpm/pnpm.mjs'), 'install', '--frozen-lockfile', '--prefer-offline']
   await run(process.execPath, [...install, '--prod', '--filter', '@licensing/images...'], { cwd: source })
