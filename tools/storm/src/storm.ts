@@ -5,12 +5,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from './check/check.ts'
 import { collect } from './collect/collect.ts'
-import { dump } from './collect/dump.ts'
-import { openDatabases } from './collect/databases.ts'
+import { dump, openDatabases } from './collect/databases.ts'
 import { unsettled } from './collect/settled.ts'
-import { supervise, whenReady } from './faults/heal.ts'
 import type { Moods } from './faults/inflict.ts'
-import { runFaults, type Happened } from './faults/run-faults.ts'
+import { runFaults, supervise, whenReady, type Happened } from './faults/run-faults.ts'
 import { scheduleOf } from './faults/schedule.ts'
 import { startCaller } from './load/caller.ts'
 import { openShop } from './load/open-shop.ts'
@@ -19,7 +17,7 @@ import type { World } from './load/world.ts'
 import type { Outcome } from './outcome.ts'
 import { startStormStack, type StormStack } from './stack/storm-stack.ts'
 
-export interface StormOptions {
+interface StormOptions {
   seed: number
   faults: number
   report?: (line: string) => void

@@ -1,8 +1,23 @@
 import { expect, test } from 'vitest'
 import type { Outcome } from '../outcome.ts'
 import { check, rules, type RuleName } from './check.ts'
-import { sabotages } from './testing/sabotages.ts'
 import { goodOutcome } from './testing/good-outcome.ts'
+import { catalogSabotages } from './testing/sabotages/catalog.ts'
+import { deliverySabotages, eventSabotages } from './testing/sabotages/events.ts'
+import { historySabotages } from './testing/sabotages/histories.ts'
+import { licenceSabotages } from './testing/sabotages/licences.ts'
+import { figureSabotages, moneySabotages } from './testing/sabotages/money.ts'
+import type { Sabotage } from './testing/sabotages/sabotage.ts'
+
+const sabotages: Sabotage[] = [
+  ...licenceSabotages,
+  ...historySabotages,
+  ...catalogSabotages,
+  ...eventSabotages,
+  ...deliverySabotages,
+  ...moneySabotages,
+  ...figureSabotages,
+]
 
 const seen = (outcome: Outcome) => new Set(check(outcome).map(({ rule }) => rule))
 

@@ -20,7 +20,7 @@ export function sentTo<Do extends Asked['do']>(
 }
 
 /** How often something may be there, by what was answered to all requests for it. */
-export function allowedTimes(answers: Answered[]): [least: number, most: number] {
+function allowedTimes(answers: Answered[]): [least: number, most: number] {
   if (answers.includes('acknowledged')) return [1, 1]
   return answers.includes('unknown') ? [0, 1] : [0, 0]
 }

@@ -1,12 +1,11 @@
+import * as licensing from './queries.ts'
+import * as other from './queries.ts'
+import type { World } from '../load/world.ts'
 import type { Arrival, Outcome } from '../outcome.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
-import type { World } from '../load/world.ts'
 import type { Databases } from './databases.ts'
-import * as licensing from './licensing-queries.ts'
-import * as other from './other-queries.ts'
-import { readProcessor } from './processor.ts'
-import { readLags } from './lags.ts'
-import { readEvents, readPlans, tryKeys } from './through-api.ts'
+import { readLags } from './settled.ts'
+import { readEvents, readPlans, readProcessor, tryKeys } from './through-api.ts'
 
 /** What the storm itself has seen. */
 export interface Seen {

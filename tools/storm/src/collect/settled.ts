@@ -1,6 +1,7 @@
+import { consumersOf, sources } from '@licensing/proto/event-streams'
+import type { Outcome } from '../outcome.ts'
 import type { Databases } from './databases.ts'
-import { countOutbox, countUnhandled } from './other-queries.ts'
-import { readLags } from './lags.ts'
+import { countOutbox, countUnhandled, listNumbers, listPositions } from './queries.ts'
 
 /** What is still on its way: empty when all is quiet. A dead endpoint's deliveries are not waited for. */
 export async function unsettled(databases: Databases): Promise<string[]> {
@@ -22,4 +23,18 @@ export async function unsettled(databases: Databases): Promise<string[]> {
     )`
   add('deliveries pending', pending!.count)
   return found
+}
+
+/** How far each consumer is behind the newest number of each partition of a log. */
+export async function readLags(databases: Databases): Promise<Outcome['lags']> {
+  const lags: Outcome['lags'] = []
+  for (const source of sources) {
+    const newest = await listNumbers(databases.of[source])
+    for (const consumer of consumersOf[source]) {
+      for (const { partition, number } of await listPositions(databases.of[consumer], source)) {
+        lags.push({ consumer: `${consumer} of ${source} ${partition}`, behind: newest[partition]! - number })
+      }
+    }
+  }
+  return lags
 }

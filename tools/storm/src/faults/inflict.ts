@@ -1,15 +1,16 @@
+import postgres from 'postgres'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import type { Direction } from '@licensing/test-support/faulty-proxy'
 import type { Answer } from '@licensing/test-support/https-receiver'
 import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
-import postgres from 'postgres'
-import { signalTree } from '../stack/process-tree.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
 /** Answers how a receiver's requests are answered now; by name, absent for 200. */
 export type Moods = Map<string, () => Answer>
 
-export interface Struck {
+interface Struck {
   stack: StormStack
   moods: Moods
   fault: Fault
@@ -186,4 +187,26 @@ export const inflict: Record<FaultKind, Inflict> = {
       await Promise.all(all.map((each) => each.start()))
     }
   },
+}
+
+const run = promisify(execFile)
+
+/** Sends a signal to a process and all that descends from it: PostgreSQL is a process a connection. */
+async function signalTree(pid: number, signal: NodeJS.Signals): Promise<void> {
+  const { stdout } = await run('ps', ['-e', '-o', 'pid=,ppid='])
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
+  const tree = [pid]
+  for (const parent of tree) {
+    tree.push(...rows.filter(([child, of]) => of === parent && !tree.includes(child)).map(([child]) => child))
+  }
+  for (const each of tree) {
+    try {
+      process.kill(each, signal)
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
 }

@@ -2,7 +2,6 @@ import type { Asked } from '../outcome.ts'
 import type { StormStack } from '../stack/storm-stack.ts'
 import type { Vendor } from '../stack/vendors.ts'
 import type { Caller, Request } from './caller.ts'
-import { atProcessor } from './processor-calls.ts'
 import type { Shop, World } from './world.ts'
 
 /** What a vendor sets up before the storm: plans, prices, a processor and endpoints. */
@@ -82,5 +81,25 @@ export async function openShop(
     endpoints: [],
     keys: [],
     sessions: [],
+  }
+}
+
+/** What a customer, a bank or time does at the processor; undefined where it was refused or did not answer. */
+export async function atProcessor(
+  { stack }: World,
+  action: string,
+  body: object,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const response = await fetch(`${stack.processor.url}/_sim/${action}`, {
+      method: 'POST',
+      signal: AbortSignal.timeout(20_000),
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    const answer = (await response.json()) as Record<string, unknown>
+    return response.status === 200 ? answer : undefined
+  } catch {
+    return undefined
   }
 }

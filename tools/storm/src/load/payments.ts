@@ -1,5 +1,5 @@
 import { acknowledged, text, type Action, type Client } from './client.ts'
-import { atProcessor } from './processor-calls.ts'
+import { atProcessor } from './open-shop.ts'
 import type { Bought } from './world.ts'
 
 const urls = { success_url: 'https://shop.example.com/done', cancel_url: 'https://shop.example.com/back' }

@@ -1,5 +1,5 @@
 import type { FeedRead } from '../outcome.ts'
-import { acknowledged, type Action, type Client } from './client.ts'
+import { acknowledged, text, type Action, type Client } from './client.ts'
 
 interface Page {
   data: { id: string; sequence: number }[]
@@ -56,4 +56,36 @@ export const look: Action = async (client) => {
     ...(licence ? [`/v1/licences/${licence.id}`, `/v1/licences/${licence.id}/history`] : []),
   ])
   await client.send({ do: 'read', path }, 'GET', path)
+}
+
+const most = 4
+
+/** Adds an endpoint, and deletes the oldest where there are several. */
+export const changeEndpoints: Action = async (client) => {
+  const { world, shop } = client
+  const url = `https://localhost:${world.stack.links.get('notifier>steady')!.port}/steady/${client.unique()}`
+  const path = `/v1/apps/${shop.appId}/webhook-endpoints`
+  const made = await client.send({ do: 'create endpoint', appId: shop.appId, url }, 'POST', path, {
+    body: { url, subscribed_events: '*' },
+  })
+  if (acknowledged(made)) shop.endpoints.push(text(made, 'id'))
+  const endpointId = shop.endpoints.length > most ? shop.endpoints.shift() : undefined
+  if (endpointId === undefined) return
+  await client.send({ do: 'delete endpoint', endpointId }, 'DELETE', `${path}/${endpointId}`)
+}
+
+export const rotateSecret: Action = async (client) => {
+  const { shop, random } = client
+  const endpointId = random.pick(shop.endpoints)
+  if (endpointId === undefined) return
+  const path = `/v1/apps/${shop.appId}/webhook-endpoints/${endpointId}/rotate-secret`
+  await client.send({ do: 'rotate', endpointId }, 'POST', path)
+}
+
+export const sendTestEvent: Action = async (client) => {
+  const { shop, random } = client
+  const endpointId = random.pick(shop.endpoints)
+  if (endpointId === undefined) return
+  const path = `/v1/apps/${shop.appId}/webhook-endpoints/${endpointId}/test`
+  await client.send({ do: 'test', endpointId }, 'POST', path)
 }

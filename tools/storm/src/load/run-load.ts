@@ -5,8 +5,7 @@ import { clientOf, type Action } from './client.ts'
 import { changeLicence, importLicences, issue, migrate } from './licences.ts'
 import { afterwards, buy, sell, setCap } from './payments.ts'
 import { activate, useActivation } from './products.ts'
-import { look, readFeed, walkLicences } from './reading.ts'
-import { changeEndpoints, rotateSecret, sendTestEvent } from './webhooks.ts'
+import { changeEndpoints, look, readFeed, rotateSecret, sendTestEvent, walkLicences } from './reading.ts'
 import type { World } from './world.ts'
 
 const actions: Record<string, { weight: number; act: Action }> = {

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { ensureDatabases } from '@licensing/local-servers/databases'
 import type { NatsServer } from '@licensing/local-servers/nats'
 import { NotReadyError, startNode, untilReady, type NodeProcess } from '@licensing/local-servers/node-process'
@@ -14,10 +15,10 @@ import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licens
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats, type OwnNats } from '@licensing/test-support/nats'
+import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { join } from 'node:path'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import { linkNames, receiverNames, replicas, services, startLinks, type ReceiverName } from './links.ts'
-import { startMember, type Member } from './member.ts'
 import { makeVendor, type Vendor } from './vendors.ts'
 
 /** Two of every service, each connection of which goes through a proxy of its own. */
@@ -193,5 +194,66 @@ function environments({ nats, addresses, links, databaseUrls, processorAddress, 
       own['DATABASE_URL'] = url.href
     }
     return { ...own, ...Object.fromEntries(throughLinks) }
+  }
+}
+
+/** A process of the stack: somebody's fault, or nobody's, when it is down. */
+export interface Member {
+  readonly name: string
+  readonly operationsUrl: string
+  /** Whether it should be running: false while a fault keeps it down. */
+  readonly wanted: boolean
+  running(): boolean
+  kill(): Promise<void>
+  terminate(): Promise<void>
+  freeze(): void
+  resume(): void
+  start(): Promise<void>
+  process: TestProcess
+}
+
+async function startMember(
+  service: ServiceName,
+  name: string,
+  environment: Record<string, string>,
+  folder: string,
+): Promise<Member> {
+  const process = await startService(service, environment, folder, { name, waitMs: 0 })
+  let wanted = true
+  return {
+    name,
+    operationsUrl: process.operationsUrl,
+    process,
+    get wanted() {
+      return wanted
+    },
+    running: () => isAlive(process.pid),
+    kill: async () => {
+      wanted = false
+      await process.kill()
+    },
+    terminate: async () => {
+      wanted = false
+      await process.stop()
+    },
+    freeze: () => {
+      if (isAlive(process.pid)) process.freeze()
+    },
+    resume: () => {
+      if (isAlive(process.pid)) process.resume()
+    },
+    start: async () => {
+      await process.start()
+      wanted = true
+    },
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
   }
 }
