@@ -1,40 +1,27 @@
+import { ruledChanges } from '@licensing/test-support/licence-rules'
 import type { HistoryEntry, Outcome, Sent, Verb } from '../outcome.ts'
 import { groupBy, sentTo, type AskedTo, type Rule } from './rule.ts'
 
 type VerbSent = Sent & { asked: AskedTo<'verb'> }
 
-const typeOf: Record<Verb, string> = {
-  suspend: 'suspended',
-  reactivate: 'reactivated',
-  revoke: 'revoked',
-  retire: 'retired',
+const verbs: Record<Verb, { entry: string; status: string }> = {
+  suspend: { entry: 'suspended', status: 'suspended' },
+  reactivate: { entry: 'reactivated', status: 'active' },
+  revoke: { entry: 'revoked', status: 'revoked' },
+  retire: { entry: 'retired', status: 'retired' },
 }
 
-const anyButRetired = ['active', 'suspended', 'revoked', 'expired', 'downgraded']
+const initialEntries = new Set(['issued', 'imported', 'created'])
+const withoutChange = new Set(['migrated', 'activation_freed'])
+const ruled = ruledChanges()
+// A purchase on a retired plan takes over a downgraded licence: no single cause of the rules does that.
+ruled.get('suspended')!.from.add('downgraded')
 
-// Interface 3.1 and decisions 4: what each entry may lead from and to.
-const legal: Record<string, { from: readonly (string | null)[]; to: readonly string[] }> = {
-  issued: { from: [null], to: ['active'] },
-  imported: { from: [null], to: ['active'] },
-  created: { from: [null], to: ['active'] },
-  plan_changed: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['active', 'suspended'] },
-  suspended: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['suspended'] },
-  // By a verb and a payment from `suspended`, by a renewal and a new end from the others.
-  reactivated: { from: ['suspended', 'expired', 'downgraded'], to: ['active'] },
-  revoked: { from: ['active', 'suspended', 'expired', 'downgraded'], to: ['revoked'] },
-  retired: { from: anyButRetired, to: ['retired'] },
-  expired: { from: ['active', 'suspended', 'downgraded'], to: ['expired'] },
-  downgraded: { from: ['active', 'suspended', 'expired'], to: ['downgraded'] },
-  renewed: {
-    from: ['active', 'suspended', 'expired', 'downgraded'],
-    to: ['active', 'suspended', 'expired', 'downgraded'],
-  },
-  migrated: { from: [...anyButRetired, 'retired'], to: [...anyButRetired, 'retired'] },
-  changed: {
-    from: ['active', 'suspended', 'expired', 'downgraded'],
-    to: ['active', 'suspended', 'expired', 'downgraded'],
-  },
-  activation_freed: { from: [...anyButRetired, 'retired'], to: [...anyButRetired, 'retired'] },
+function isLegal({ type, from, to }: HistoryEntry): boolean {
+  if (initialEntries.has(type)) return from === null && to === 'active'
+  if (withoutChange.has(type)) return from === to
+  const change = ruled.get(type)
+  return change !== undefined && from !== null && change.from.has(from) && change.to.has(to)
 }
 
 /** Entries by licence, oldest first. */
@@ -56,10 +43,9 @@ export const oneLegalOrder: Rule = (outcome) => {
       if (entries.length === 0) return [`${id} has no history`]
       const broken = entries.flatMap((entry, place) => {
         const before = entries[place - 1]?.to ?? null
-        const rule = legal[entry.type]
         if (entry.from !== before)
           return [`${id} went from ${before} and its next entry is from ${entry.from}`]
-        if (rule?.from.includes(entry.from) && rule.to.includes(entry.to)) return []
+        if (isLegal(entry)) return []
         return [`${id} was ${entry.type} from ${entry.from} to ${entry.to}, which cannot be`]
       })
       const last = entries.at(-1)!.to
@@ -72,24 +58,24 @@ export const oneLegalOrder: Rule = (outcome) => {
 const roundingMs = 2
 
 function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): boolean {
-  if (typeOf[asked.verb] !== entry.type || entry.at < from - roundingMs) return false
+  if (verbs[asked.verb].entry !== entry.type || entry.at < from - roundingMs) return false
   // What was not answered may still have happened later: a frozen process wakes up and goes on.
   return answered === 'unknown' || entry.at <= to + roundingMs
 }
 
 // What an archive does to licences has its vendor's key too, and a cause.
 const byVerb = ({ type, actor, cause }: HistoryEntry) =>
-  actor.startsWith('key_') && cause === null && Object.values(typeOf).includes(type)
+  actor.startsWith('key_') && cause === null && Object.values(verbs).some(({ entry }) => entry === type)
 
 /** Each acknowledged verb is in its licence's history, once, and nothing is there that was not asked for. */
 export const verbsOnce: Rule = (outcome) => {
   const histories = historiesOf(outcome)
-  const verbs = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
-  const ids = new Set([...verbs.keys(), ...histories.keys()])
+  const sent = groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)
+  const ids = new Set([...sent.keys(), ...histories.keys()])
   return [...ids].flatMap((id) => {
     const history = histories.get(id) ?? []
     const entries = history.filter(byVerb)
-    const possible = (verbs.get(id) ?? []).filter(({ answered }) => answered !== 'refused')
+    const possible = (sent.get(id) ?? []).filter(({ answered }) => answered !== 'refused')
     const certain = possible.filter(
       (each) => each.answered === 'acknowledged' && !changedNothing(each, history),
     )
@@ -141,7 +127,7 @@ export const archivesCount: Rule = (outcome) => {
 /** Revoking what is revoked and retiring what is retired answers 200 and leaves no trace. */
 function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry[]): boolean {
   if (verb !== 'revoke' && verb !== 'retire') return false
-  return entries.some(({ type, at }) => type === typeOf[verb] && at <= to + roundingMs)
+  return entries.some(({ type, at }) => type === verbs[verb].entry && at <= to + roundingMs)
 }
 
 /** What was answered first happened first. */
@@ -170,15 +156,7 @@ export const orderOfAnswers: Rule = (outcome) => {
 export const answersMatch: Rule = (outcome) =>
   sentTo(outcome, 'verb')
     .filter(({ answered }) => answered === 'acknowledged')
-    .filter(({ asked, body }) => {
-      const target: Record<Verb, string> = {
-        suspend: 'suspended',
-        reactivate: 'active',
-        revoke: 'revoked',
-        retire: 'retired',
-      }
-      return body['status'] !== target[asked.verb]
-    })
+    .filter(({ asked, body }) => body['status'] !== verbs[asked.verb].status)
     .map(
       ({ asked, body }) => `${asked.verb} of ${asked.licenceId} was answered with ${String(body['status'])}`,
     )

@@ -1,5 +1,7 @@
-// Interface 3 and decisions 4 and 7, written a second time and by hand, to compare the service with. It shares no code
-// with the service on purpose.
+import { closedSets, type LicenceStatus, type SuspensionReason } from '@licensing/proto/closed-sets'
+
+// The rules of interface 3 and of decisions 4 and 7, written by hand a second time. The tests of licensing, the acceptance
+// tests and the storm compare the service with them. They share no code with the service on purpose.
 
 /** Where a licence stands. */
 export interface Position {
@@ -69,38 +71,64 @@ const returnsToRetiredPlan: Result = {
   ],
 }
 
-/**
- * What a cause makes of a licence. A situation is a status, with more said where it matters; the one that says most
- * counts, and `else` where none is named.
- */
-type Rule = Record<'else', Result> & Record<string, Result>
+type Name = LicenceStatus | `suspended for ${SuspensionReason}`
+type Described = Name | `expired, before that ${Name}`
+type Situation = Described | `${Described} on a retired plan` | 'on a retired plan'
 
-const worksOn = { active: becomes('expired'), suspended: becomes('expired'), downgraded: becomes('expired') }
-const ends = {
-  active: becomes('revoked'),
-  suspended: becomes('revoked'),
-  downgraded: becomes('revoked'),
-  expired: becomes('revoked'),
-}
+/**
+ * Results of a cause, by situation. A situation is a status, with more words where they matter; the most detailed one
+ * applies. Every status has a result, so a new status does not compile until each cause says what becomes of it.
+ */
+type Rule = Record<LicenceStatus, Result> & Partial<Record<Situation, Result>>
+
+const conflict = refused('conflict')
+/** For a cause that does not concern revoked and retired licences. */
+const over = { revoked: nothing, retired: nothing }
+/** A vendor cannot do this with a revoked or retired licence. */
+const overRefused = { revoked: conflict, retired: conflict }
 
 export const rules = {
-  suspend: { active: becomes('suspended', 'manual'), else: refused('conflict') },
+  suspend: {
+    active: becomes('suspended', 'manual'),
+    suspended: conflict,
+    downgraded: conflict,
+    expired: conflict,
+    ...overRefused,
+  },
   reactivate: {
+    active: conflict,
     suspended: reactivated,
     'suspended on a retired plan': refused('plan_archived'),
-    else: refused('conflict'),
+    downgraded: conflict,
+    expired: conflict,
+    ...overRefused,
   },
-  revoke: { ...ends, revoked: nothing, else: refused('conflict') },
-  retire: { retired: nothing, else: becomes('retired') },
+  revoke: {
+    active: becomes('revoked'),
+    suspended: becomes('revoked'),
+    downgraded: becomes('revoked'),
+    expired: becomes('revoked'),
+    revoked: nothing,
+    retired: conflict,
+  },
+  retire: {
+    active: becomes('retired'),
+    suspended: becomes('retired'),
+    downgraded: becomes('retired'),
+    expired: becomes('retired'),
+    revoked: becomes('retired'),
+    retired: nothing,
+  },
 
   'an end moved ahead': {
     active: changed('active'),
-    downgraded: changed('downgraded'),
+    suspended: conflict,
     'suspended for manual': changed('suspended', 'manual'),
     'suspended for plan_archived': changed('suspended', 'plan_archived'),
     'suspended for payment_failed': changed('suspended', 'payment_failed'),
     'suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
-    // Whatever had expired it.
+    downgraded: changed('downgraded'),
+    // Whatever made it expire.
     expired: {
       ...reactivated,
       history: [
@@ -114,56 +142,100 @@ export const rules = {
     'expired, before that suspended for plan_archived': changed('suspended', 'plan_archived'),
     'expired, before that suspended for payment_failed': changed('suspended', 'payment_failed'),
     'expired, before that suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
-    else: refused('conflict'),
+    ...overRefused,
   },
 
-  archive: { active: becomes('suspended', 'plan_archived'), else: nothing },
-  sweep: { ...worksOn, else: nothing },
+  archive: {
+    active: becomes('suspended', 'plan_archived'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  sweep: {
+    active: becomes('expired'),
+    suspended: becomes('expired'),
+    downgraded: becomes('expired'),
+    expired: nothing,
+    ...over,
+  },
 
-  'failed payments': { active: becomes('suspended', 'payment_failed'), else: nothing },
-  'an inquiry': { active: becomes('suspended', 'dispute_inquiry'), else: nothing },
+  'failed payments': {
+    active: becomes('suspended', 'payment_failed'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  'an inquiry': {
+    active: becomes('suspended', 'dispute_inquiry'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
   'an inquiry that closes': {
+    active: nothing,
+    suspended: nothing,
     'suspended for dispute_inquiry': reactivated,
     'suspended for dispute_inquiry on a retired plan': {
       to: 'suspended',
       reason: 'plan_archived',
       history: [['suspended', 'suspended']],
     },
-    else: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
   },
-  'a full refund': { ...ends, else: nothing },
+  'a full refund': {
+    active: becomes('revoked'),
+    suspended: becomes('revoked'),
+    downgraded: becomes('revoked'),
+    expired: becomes('revoked'),
+    ...over,
+  },
   'a partial refund': {
     active: becomes('downgraded'),
     suspended: becomes('downgraded'),
+    downgraded: nothing,
     expired: becomes('downgraded'),
-    else: nothing,
+    ...over,
   },
-  'a cancelled subscription': { ...worksOn, else: nothing },
+  'a cancelled subscription': {
+    active: becomes('expired'),
+    suspended: becomes('expired'),
+    downgraded: becomes('expired'),
+    expired: nothing,
+    ...over,
+  },
 
   'a payment': {
+    'on a retired plan': refused('plan_archived'),
     active: takesThePlan('active'),
-    expired: takesThePlan('active'),
-    downgraded: takesThePlan('active'),
-    'suspended for payment_failed': takesThePlan('active'),
+    suspended: nothing,
     'suspended for manual': takesThePlan('suspended', 'manual'),
     'suspended for plan_archived': takesThePlan('suspended', 'plan_archived'),
+    'suspended for payment_failed': takesThePlan('active'),
     'suspended for dispute_inquiry': takesThePlan('suspended', 'dispute_inquiry'),
+    downgraded: takesThePlan('active'),
+    expired: takesThePlan('active'),
     revoked: { newLicence: true },
     retired: { newLicence: true },
-    'on a retired plan': refused('plan_archived'),
-    else: nothing,
   },
 
   'a renewal': {
     active: renewed('active'),
-    downgraded: madeGood('downgraded'),
-    'downgraded on a retired plan': renewed('downgraded'),
+    suspended: nothing,
     'suspended for manual': renewed('suspended', 'manual'),
     'suspended for plan_archived': renewed('suspended', 'plan_archived'),
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
     'suspended for payment_failed': madeGood('suspended'),
     'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    // An invoice is paid after its period's end, when the sweep may have passed: the expiry is taken back.
+    downgraded: madeGood('downgraded'),
+    'downgraded on a retired plan': renewed('downgraded'),
+    // A cancellation is final for its purchase.
+    expired: nothing,
+    // An invoice can be paid after the end of its period, when the sweep may have passed: the expiry is taken back.
     'expired, before that active': madeGood('expired'),
     'expired, before that active on a retired plan': returnsToRetiredPlan,
     'expired, before that downgraded': madeGood('expired'),
@@ -173,27 +245,30 @@ export const rules = {
     'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
     'expired, before that suspended for payment_failed': madeGood('expired'),
     'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
-    // A cancellation is final for its purchase.
-    else: nothing,
+    ...over,
   },
   'a renewal of a period that is over': {
+    active: renewed('active'),
+    suspended: nothing,
+    'suspended for manual': renewed('suspended', 'manual'),
+    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'suspended for payment_failed': madeGood('suspended'),
+    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    downgraded: renewed('downgraded'),
+    expired: nothing,
     'expired, before that active': renewed('expired'),
     'expired, before that downgraded': renewed('expired'),
     'expired, before that suspended for manual': renewed('expired'),
     'expired, before that suspended for plan_archived': renewed('expired'),
     'expired, before that suspended for dispute_inquiry': renewed('expired'),
     'expired, before that suspended for payment_failed': renewed('expired'),
-    active: renewed('active'),
-    downgraded: renewed('downgraded'),
-    'suspended for manual': renewed('suspended', 'manual'),
-    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
-    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
-    'suspended for payment_failed': madeGood('suspended'),
-    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    else: nothing,
+    ...over,
   },
-  // Invoices may come in any order, and none moves the end back.
+  // Invoices can come in any order; none moves the end back.
   'a renewal that moves no end': {
+    active: nothing,
+    suspended: nothing,
     'suspended for payment_failed': reactivated,
     'suspended for payment_failed on a retired plan': {
       to: 'suspended',
@@ -202,22 +277,57 @@ export const rules = {
     },
     downgraded: reactivated,
     'downgraded on a retired plan': nothing,
-    else: nothing,
+    expired: nothing,
+    ...over,
   },
 } satisfies Record<string, Rule>
 
 export type Cause = keyof typeof rules
 
-/** What a cause makes of a licence that stands so, on a plan that is active or retired. */
+/** What a cause makes of a licence, on a plan that is active or retired. */
 export function resultOf(cause: Cause, position: Position, plan: string): Result {
   const rule: Rule = rules[cause]
-  const onPlan = plan === 'retired' ? ' on a retired plan' : ''
-  const situations = [describe(position), position.status].flatMap((name) => [name + onPlan, name])
-  for (const situation of [...(onPlan === '' ? [] : [onPlan.trim()]), ...situations]) {
-    const result = rule[situation]
-    if (result) return result
+  const situations = [describe(position), position.status].flatMap((name) =>
+    plan === 'retired' ? [`${name} on a retired plan`, name] : [name],
+  )
+  if (plan === 'retired') situations.unshift('on a retired plan')
+  const applying = situations.find((situation): situation is Situation => situation in rule)
+  return rule[applying!]!
+}
+
+/** Every position of a licence: expired by a cancellation, or by the sweep from each other one. */
+export const positions: Position[] = [
+  { status: 'active' },
+  ...closedSets.suspensionReason.map((reason) => ({ status: 'suspended', reason })),
+  { status: 'downgraded' },
+  { status: 'revoked' },
+  { status: 'retired' },
+  { status: 'expired' },
+  { status: 'expired', sweptFrom: { status: 'active' } },
+  ...closedSets.suspensionReason.map((reason) => ({
+    status: 'expired',
+    sweptFrom: { status: 'suspended', reason },
+  })),
+  { status: 'expired', sweptFrom: { status: 'downgraded' } },
+]
+
+/** By type of history entry, the statuses that the rules lead from and to. */
+export function ruledChanges(): Map<string, { from: Set<string>; to: Set<string> }> {
+  const changes = new Map<string, { from: Set<string>; to: Set<string> }>()
+  for (const cause of Object.keys(rules) as Cause[]) {
+    for (const position of positions) {
+      for (const plan of closedSets.planStatus) {
+        const result = resultOf(cause, position, plan)
+        let from = position.status
+        for (const [type, to] of 'to' in result ? result.history : []) {
+          const change = changes.get(type) ?? { from: new Set(), to: new Set() }
+          changes.set(type, { from: change.from.add(from), to: change.to.add(to) })
+          from = to
+        }
+      }
+    }
   }
-  return rule.else
+  return changes
 }
 
 /** A position in words: what the rules name. */
@@ -227,14 +337,7 @@ export function describe({ status, reason, sweptFrom }: Position): string {
 }
 
 /** The verbs that a refusal names: those that would change the licence now. */
-export function allowedIn({ status }: Position, plan: string): string[] {
-  const allowed: Record<string, string[]> = {
-    active: ['suspend', 'revoke', 'retire'],
-    suspended: plan === 'retired' ? ['revoke', 'retire'] : ['reactivate', 'revoke', 'retire'],
-    downgraded: ['revoke', 'retire'],
-    expired: ['revoke', 'retire'],
-    revoked: ['retire'],
-    retired: [],
-  }
-  return allowed[status]!
+export function allowedIn(position: Position, plan: string): string[] {
+  const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
+  return verbs.filter((verb) => 'to' in resultOf(verb, position, plan))
 }
