@@ -20,10 +20,10 @@ async function givenProcesses(count: number) {
   }
 }
 
-describe('20 processes that start at once', () => {
+describe('8 processes that start at once', () => {
   it('have one fingerprint, whatever the volume holds', async () => {
     await using folder = await newFolder()
-    await using group = await givenProcesses(20)
+    await using group = await givenProcesses(8)
     const at = (name: string) => join(folder.path, name)
     for (let round = 0; round < 5; round++) await writeFile(at(`blank-${round}`), '\n')
     await writeFile(at('never-written'), '\0'.repeat(37))
@@ -45,7 +45,7 @@ describe('20 processes that start at once', () => {
 
   it('lose nothing of what they write to one store', async () => {
     await using folder = await newFolder()
-    await using group = await givenProcesses(20)
+    await using group = await givenProcesses(8)
     const file = join(folder.path, 'licence.json')
     const add = (process: InstallationProcess, line: string) => process.ask({ add: { file, line } })
     const lines = group.processes.map((_, at) => ['a', 'b', 'c', 'd', 'e'].map((each) => `${at}${each}`))

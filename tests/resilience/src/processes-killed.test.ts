@@ -24,24 +24,3 @@ test('two licensing services and two notifiers, killed in turn under load: order
   expect([...done.refused.keys()].filter((status) => status !== 503)).toEqual([])
   await expectNothingLost(stack, receiver, done)
 })
-
-test('SIGTERM of each component, one after the other, with two of each: no request fails', async () => {
-  await using receiver = await startHttpsReceiver()
-  await using stack = await startStack({
-    receiver,
-    environment,
-    replicas: { catalog: 2, licensing: 2, billing: 2, notifier: 2 },
-  })
-  const { planId } = await givenShop(stack, receiver)
-  const load = startLoad(stack, planId, 4)
-  const { catalog, licensing, billing, notifier } = stack.processes
-  for (const process of [...licensing, ...catalog, ...notifier, ...billing]) {
-    const before = load.done.requests
-    await eventually(() => load.done.requests > before + 30)
-    expect(await process.stop()).toBe('exit code 0')
-    await process.start()
-  }
-  const done = await load.stop()
-  expect([...done.refused]).toEqual([])
-  await expectNothingLost(stack, receiver, done)
-})

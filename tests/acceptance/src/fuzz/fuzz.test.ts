@@ -1,3 +1,4 @@
+import { isFull } from '@licensing/test-support/drawn'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -13,7 +14,7 @@ import { send } from './send.ts'
 import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
 import { World } from './world.ts'
 
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? (process.env['TEST_FULL'] === '1' ? 60 : 12))
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? (isFull ? 60 : 12))
 const seed = Number(
   process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
 )
