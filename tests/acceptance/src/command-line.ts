@@ -8,14 +8,14 @@ import type { Stack } from '@licensing/test-support/stack-shape'
 
 const program = fileURLToPath(new URL('../../../cli/src/main.ts', import.meta.url))
 
-export interface Finished {
+interface Finished {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
 }
 
 /** A command that runs in a process of its own, as `npm run cli` starts it. */
-export interface RunningCommand extends AsyncDisposable {
+interface RunningCommand extends AsyncDisposable {
   /** What it printed so far. */
   readonly stdout: () => string
   readonly stderr: () => string

@@ -1,4 +1,4 @@
-import { hostAddress } from '@licensing/test-support/host-address'
+import { hostAddress } from '@licensing/test-support/docker'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'

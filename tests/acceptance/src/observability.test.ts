@@ -1,4 +1,4 @@
-import { hostAddress } from '@licensing/test-support/host-address'
+import { hostAddress } from '@licensing/test-support/docker'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'

@@ -1,10 +1,10 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { expectNothingLost, startLoad, type Load } from '@licensing/test-support/load'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TestProcess } from '@licensing/test-support/test-process'
 import { expect, test } from 'vitest'
-import { expectEveryEvent, startLoad, type Load } from './load.ts'
 import { buildRelease, buildThisRelease, lastRelease } from './releases.ts'
 
 const two = { catalog: 2, licensing: 2, billing: 2, notifier: 2, gateway: 2 }
@@ -36,15 +36,10 @@ async function replaceUnderLoad(
     environment: { RATE_LIMIT_PER_MINUTE: '1000000' },
     ...(release !== undefined && { release }),
   })
-  const endpoint = await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, {
-    body: { url: receiver.url(), subscribed_events: '*' },
-  })
-  expect(endpoint.status).toBe(201)
-  const load = await startLoad(stack, 6)
+  await using load = await startLoad(stack, receiver, 6)
   await inTurn(stack, load, replace)
-  const changes = await load.stop()
-  expect(load.failures).toEqual([])
-  await expectEveryEvent(stack, receiver, changes)
+  await load.stop()
+  await expectNothingLost(stack, receiver, load)
 }
 
 /**
@@ -58,12 +53,11 @@ async function inTurn(
 ): Promise<void> {
   for (const component of ['catalog', 'licensing', 'billing', 'notifier', 'gateway'] as const) {
     for (const process of stack.processes[component]) {
-      if (load.failures.length > 0) return
       await load.more(25)
       if (component === 'gateway') await load.without(process.operationsUrl, () => replace(process))
       else await replace(process)
       await load.more(25)
-      if (load.failures.length > 0) load.failures.unshift(`while ${process.name} was replaced:`)
+      expect(load.failures, `while ${process.name} was replaced`).toEqual([])
     }
   }
 }

@@ -12,7 +12,7 @@ import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { eventually } from './poll.ts'
 
-export interface LocalStackOptions {
+interface LocalStackOptions {
   dataDir: string
   /** Beside DATA_DIR and GATEWAY_PORT (0, a free one). */
   environment?: Record<string, string>

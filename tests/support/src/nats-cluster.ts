@@ -8,7 +8,7 @@ import { natsTestConfiguration } from './nats-users.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** Three NATS servers that replicate their streams, with the accounts of production. */
-export interface NatsCluster extends AsyncDisposable {
+interface NatsCluster extends AsyncDisposable {
   readonly urls: string[]
   /** Past the proxies. */
   readonly directUrls: string[]

@@ -1,22 +1,21 @@
+import { randomBytes } from 'node:crypto'
 import { dropDatabases, ensureDatabases } from '@licensing/local-servers/databases'
 import { NotReadyError } from '@licensing/local-servers/node-process'
-import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
 import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local-servers/secrets'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
 import {
   freeAddresses,
   serviceEnvironment,
   type StackAddresses,
 } from '@licensing/local-servers/stack-environment'
-import { randomBytes } from 'node:crypto'
+import { apiClient, demoAccount } from './api-client.ts'
 import { newCallerKeys } from './caller-keys.ts'
-import { apiClient } from './api-client.ts'
 import { startComposeStack } from './compose-stack.ts'
-import { demoAccount } from './demo-account.ts'
 import { startOwnNats } from './nats.ts'
 import { eventually } from './poll.ts'
 import { startService } from './process.ts'
-import type { Stack, StackOptions } from './stack-shape.ts'
 import { sharedPostgresUrl } from './shared-servers.ts'
+import type { Stack, StackOptions } from './stack-shape.ts'
 import { startSimulator } from './stripe-simulator.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 import type { TestProcess } from './test-process.ts'
