@@ -30,7 +30,7 @@ interface Runner {
   readonly run: readonly [string, ...string[]]
 }
 
-// Go is parsed alone: where nothing was compiled before, its HTTP client costs half a minute.
+// Go is only parsed: on a machine that has not compiled it before, its HTTP client takes half a minute.
 const labels = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
 const runners: Readonly<Record<string, Runner>> = {

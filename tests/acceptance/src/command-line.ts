@@ -16,7 +16,7 @@ interface Finished {
 
 /** A command that runs in a process of its own, as `npm run cli` starts it. */
 interface RunningCommand extends AsyncDisposable {
-  /** What it printed so far. */
+  /** Its output so far. */
   readonly stdout: () => string
   readonly stderr: () => string
   readonly finished: Promise<Finished>

@@ -85,7 +85,7 @@ async function givePublicLibraries(cwd: string): Promise<void> {
   }
 }
 
-/** All of a document as one script: files are written where they stand, commands run one after the other. */
+/** A whole document as one script: it writes files and runs commands in the order of the text. */
 function scriptOf(blocks: readonly Block[]): string {
   const steps = blocks.flatMap(({ language, file, code }) => {
     if (file !== undefined) {

@@ -170,7 +170,7 @@ test.each(limits)('%s has the length that the document says, in characters', asy
   for (const unstorable of ['a\0', '\ud83d', 'a\ude00']) expectInvalid(await send(unstorable), `/${field}`)
 })
 
-/** Each time that a request may name: those of bodies by field, those of queries with a `?`. */
+/** Each time in a request: by field in bodies, with a `?` in queries. */
 const times = operationsOf(document).flatMap((operation) => [
   ...timesIn(bodySchemaOf(operation), []).map((field) => ({ operation, field })),
   ...(operation.parameters ?? [])

@@ -19,7 +19,7 @@ afterAll(async () => {
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Operations whose example is sent, each after those that make what it needs. */
+/** Operations whose example is sent, each after the operations that create what it needs. */
 const order = [
   'createApplication',
   'createApiKey',

@@ -33,7 +33,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-/** A forward proxy on this machine: tunnels, and requests in absolute form. It keeps where it was asked to connect to. */
+/** A forward proxy on this machine: tunnels, and requests in absolute form. It records the requested targets. */
 async function startProxy() {
   const targets = new Set<string>()
   const server = createServer((incoming, response) => {

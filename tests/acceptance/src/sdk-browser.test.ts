@@ -15,7 +15,7 @@ import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenVendor } from './vendor.ts'
 
-/** Debian's Chromium, or another that CHROMIUM names; undefined where there is none. */
+/** Debian's Chromium, or the one that CHROMIUM names; undefined if neither exists. */
 const chromium = [process.env['CHROMIUM'], '/usr/bin/chromium'].find((path) => path && existsSync(path))
 
 let stack: Stack

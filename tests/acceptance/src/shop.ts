@@ -29,7 +29,7 @@ interface Fee {
   period: string
 }
 
-/** What happens at the processor: customers pay, banks dispute. */
+/** An action at the processor: a customer pays, a bank disputes. */
 type AtProcessor = <Result = Record<string, string>>(action: string, body: object) => Promise<Result>
 
 /** A stack with an account that has connected a processor. A fee is 2.5 % and 5. */

@@ -29,7 +29,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-/** Warnings and errors of the services, but those that every start has. */
+/** Warnings and errors of the services, except the ones that every start logs. */
 async function problemsLogged(dataDir: string): Promise<string[]> {
   const folder = join(dataDir, 'logs')
   const files = await readdir(folder)
@@ -204,7 +204,7 @@ test('npm run demo tells the whole story on a stack of its own, and leaves nothi
   }
 })
 
-/** What it printed, once it has ended well. */
+/** Its output, after it has succeeded. */
 async function runDemo(dataDir: string): Promise<string> {
   const child = spawn(process.execPath, [demo], {
     env: { ...process.env, DATA_DIR: dataDir, DATABASE_URL: '', NATS_URL: '', STRIPE_SECRET_KEY: '' },

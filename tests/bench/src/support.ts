@@ -59,7 +59,7 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
 const rounds = 9
 const mostMs = 1_000
 
-/** From the click on "Licences" in the portal to the first rows; nothing where there is no Chromium. */
+/** From the click on "Licences" in the portal to the first rows; skipped without Chromium. */
 export async function portal({ gatewayUrl, apiKey, appId }: Stack): Promise<Figure[]> {
   if (!existsSync(program)) return []
   await ensureBuilt((line) => process.stderr.write(`${line}\n`))

@@ -209,7 +209,7 @@ export interface Component extends AsyncDisposable {
   readonly address: string
 }
 
-/** A service by itself, with a database of its own and NATS; `peers` says where it finds the others. */
+/** A service by itself, with its own database and NATS; `peers` has the addresses of the others. */
 async function startComponent(
   service: DatabaseService,
   servers: Servers,

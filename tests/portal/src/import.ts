@@ -11,7 +11,7 @@ interface Sent {
   items: { legacy_key: string }[]
 }
 
-/** What is sent of each call of an import from now on. */
+/** The body of each call of an import from now on. */
 function listen({ page }: Window): Sent[] {
   const sent: Sent[] = []
   page.on('request', (request) => {

@@ -142,7 +142,7 @@ async function freePorts(count: number): Promise<number> {
 const operationsPort = 9090
 
 /**
- * A container of a compose stack, to stop, kill and start. What it runs in is the compose file's to say, and its end
+ * A container of a compose stack, to stop, kill and start. The compose file defines its environment, and its end
  * comes with the stack's.
  *
  * @param secrets what a test may know of its environment

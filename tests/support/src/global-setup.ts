@@ -22,7 +22,7 @@ const WITH_STACKS = new Set([
 ])
 
 /**
- * One PostgreSQL and one NATS for the whole run: those of TEST_DATABASE_URL and TEST_NATS_URL, else embedded ones
+ * One PostgreSQL and one NATS for the whole run: TEST_DATABASE_URL and TEST_NATS_URL, else embedded servers
  * that are stopped, and their data removed, when the run is over.
  */
 export async function setup(root: TestProject): Promise<() => Promise<void>> {

@@ -61,7 +61,7 @@ export interface HttpsReceiver extends AsyncDisposable {
  * A real HTTPS server on this machine for webhooks to arrive at, with a certificate made for it.
  *
  * @param answer what it answers until `answerWith` says otherwise; 200 when absent
- * @param caller what is to reach it, where it is not what `startStack` starts
+ * @param caller who calls it, if not the stack of `startStack`
  * @example
  * await using receiver = await startHttpsReceiver({ status: 503 })
  */

@@ -40,7 +40,7 @@ const takesThePlan = (to: string, reason?: string): Result => {
 }
 /** A change by the vendor that sends no event. */
 const changed = (to: string, reason?: string): Result => ({ to, reason, history: [['changed', to]] })
-/** A renewal that sends no event, and where it leads. */
+/** A renewal that sends no event. */
 const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
 
 /** A renewal after which the licence is active again. */
@@ -76,7 +76,7 @@ type Described = Name | `expired, before that ${Name}`
 type Situation = Described | `${Described} on a retired plan` | 'on a retired plan'
 
 /**
- * Results of a cause, by situation. A situation is a status, with more words where they matter; the most detailed one
+ * Results of a cause, by situation. A situation is a status, with more words if they matter; the most detailed one
  * applies. Every status has a result, so a new status does not compile until each cause says what becomes of it.
  */
 type Rule = Record<LicenceStatus, Result> & Partial<Record<Situation, Result>>
@@ -336,7 +336,7 @@ export function describe({ status, reason, sweptFrom }: Position): string {
   return reason === undefined ? status : `${status} for ${reason}`
 }
 
-/** The verbs that a refusal names: those that would change the licence now. */
+/** The verbs that a refusal names: the verbs that would change the licence now. */
 export function allowedIn(position: Position, plan: string): string[] {
   const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
   return verbs.filter((verb) => 'to' in resultOf(verb, position, plan))

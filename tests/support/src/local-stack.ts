@@ -22,7 +22,7 @@ interface LocalStackOptions {
 
 /** What `npm start` runs, from outside: its output, its signals and the processes that it has started. */
 export interface LocalStack extends AsyncDisposable {
-  /** Of npm, or of the launcher where it runs alone. */
+  /** Of npm, or of the launcher if it runs without npm. */
   readonly pid: number
   /** All of its standard output, and of its standard error, so far. */
   readonly stdout: string

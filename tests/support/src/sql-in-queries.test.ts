@@ -20,7 +20,7 @@ const otherTags = ['html', 'raw']
 function statementsIn(source: string): string[] {
   const found = [...source.matchAll(/\.unsafe\(.{0,30}/g)].map(([call]) => call)
   const other = /\/\/.*|\/\*[\s\S]*?\*\/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[\s\S]/y
-  /** Reads code up to the brace that closes it, templates in it too. @returns where it ends */
+  /** Reads code up to its closing brace, including templates. @returns the position after it */
   const readCode = (from: number): number => {
     for (let at = from, open = 0; at < source.length; at = other.lastIndex) {
       other.lastIndex = at

@@ -15,7 +15,7 @@ interface DatabasePlan {
 }
 
 /**
- * Makes a database for each service, owned by a role of its own that reaches nothing else, where they are missing.
+ * Makes a database for each service, if it is missing, owned by a role of its own that reaches nothing else.
  *
  * @returns each service's DATABASE_URL
  * @throws DatabaseSetupError when the server does not answer or the user lacks the rights

@@ -139,7 +139,7 @@ export async function findPostgresPrograms(): Promise<PostgresPrograms> {
 }
 
 const MIB = 1_048_576
-// 0 where nothing bounds this process.
+// constrainedMemory() is 0 if nothing limits this process.
 const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
 
 // An eighth of the memory there is, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes half as long

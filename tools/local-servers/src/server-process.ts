@@ -14,7 +14,7 @@ interface ServerCommand {
   logFile: string
   /** What makes the server stop in order. */
   stopSignal: NodeJS.Signals
-  /** User and group to run as; those of this process when absent. */
+  /** User and group to run as; this process's own when absent. */
   user?: { uid?: number; gid?: number }
 }
 

@@ -34,7 +34,7 @@ export interface Sent {
   from: number
   to: number
   answered: Answered
-  /** 0 where there was no answer. */
+  /** 0 if there was no answer. */
   status: number
   /** Of a refusal. */
   code: string | null
@@ -250,7 +250,7 @@ export interface Outcome {
   lags: { consumer: string; behind: number }[]
   /** Until the whole stack was ready for the first time. */
   startMs: number
-  /** From healing to /readyz; null where it did not come. */
+  /** Milliseconds from the end of the faults to /readyz; null if it did not become ready. */
   ready: { process: string; afterMs: number | null }[]
   /** Processes that ended when nobody ended them. */
   crashes: { process: string; at: number }[]

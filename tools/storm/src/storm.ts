@@ -71,7 +71,7 @@ export async function runStorm({
     collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
   let outcome = await read()
   let violations = check(outcome)
-  // What needs a moment more has it; what is wrong stays wrong.
+  // Some data may need another moment to arrive; a real violation stays.
   for (let attempt = 1; violations.length > 0 && attempt <= 3; attempt += 1) {
     await sleep(5_000)
     outcome = await read()

@@ -13,7 +13,7 @@ async function read(path: string): Promise<string> {
   return response.text()
 }
 
-/** Sends a form as a browser without scripts does, and answers where it leads. */
+/** Sends a form as a browser without scripts does, and returns the address it leads to. */
 async function submit(path: string, fields: Record<string, string>, headers = {}): Promise<Response> {
   return fetch(new URL(path, world.simulator.url), {
     method: 'POST',

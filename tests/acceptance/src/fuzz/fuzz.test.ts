@@ -49,7 +49,7 @@ async function inLane(lane: number, findings: Findings, run: (dice: Dice) => Pro
   }
 }
 
-// What ends things is drawn less often, or there would soon be nothing that can change.
+// Operations that delete or end something are drawn less often; otherwise soon nothing could change any more.
 const ends = /^(?:delete|revoke|retire|archive|deactivate|setSpendCap)/
 
 function drawn(dice: Dice, operations: Operation[]): Operation {

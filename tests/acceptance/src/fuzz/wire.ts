@@ -130,7 +130,7 @@ const oddHeaders = [
   'Content-Type: \u00ff',
 ]
 
-/** What comes back for these bytes; the caller closes its half a moment after it has sent them. */
+/** The response to these bytes; the caller closes its half a moment after it has sent them. */
 export function say(gatewayUrl: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(gatewayUrl)
   return new Promise((resolve) => {
@@ -152,7 +152,7 @@ export function say(gatewayUrl: string, bytes: string): Promise<string> {
   })
 }
 
-/** What is wrong with what came back. */
+/** The problems of a response. */
 export function problemsOfSaying(text: string): string[] {
   const heads = [...text.matchAll(/HTTP\/1\.1 (\d{3})[^\r]*\r\n((?:[^\r]+\r\n)+)\r\n/g)]
   if (heads.length === 0) return ['has no answer']

@@ -62,7 +62,7 @@ export interface Violation {
   detail: string
 }
 
-/** All that is wrong with what a storm has left; nothing where all is right. */
+/** Every violation in the data that a storm has left; empty if there is none. */
 export function check(outcome: Outcome): Violation[] {
   return Object.entries(rules).flatMap(([rule, find]) =>
     find(outcome).map((detail) => ({ rule: rule as RuleName, detail })),

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { Arrival, Endpoint, Envelope, Outcome } from '../outcome.ts'
 import { groupBy, sentTo, twins, type Rule } from './rule.ts'
 
-/** From when each URL is owed events, where it was answered: an endpoint is there at its commit, not at its time. */
+/** From when each acknowledged URL must receive events: an endpoint exists from its commit, not from its timestamp. */
 function registrations(outcome: Outcome): Map<string, number> {
   return new Map(
     sentTo(outcome, 'create endpoint')
@@ -47,7 +47,7 @@ export const oneDeliveryEach: Rule = (outcome) => {
   ]
 }
 
-/** What an endpoint in force is owed has arrived; a delivery that says so is right, and none waits. */
+/** An active endpoint has received every event that it must receive; the status of its deliveries is right, and none is pending. */
 export const delivered: Rule = ({ deliveries, endpoints, arrivals }) => {
   const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.id, endpoint]))
   const accepted = new Set(
@@ -83,7 +83,7 @@ export const arrivalsMatch: Rule = (outcome) => {
   })
 }
 
-/** All secrets of an endpoint that were answered; absent where there may be others. */
+/** All acknowledged secrets of an endpoint; absent if there may be others. */
 function secretsByUrl(outcome: Outcome): Map<string, string[]> {
   const urlOf = new Map(outcome.endpoints.map(({ id, url }) => [id, url]))
   const shown = [

@@ -59,7 +59,7 @@ const roundingMs = 2
 
 function couldBe({ asked, from, to, answered }: VerbSent, entry: HistoryEntry): boolean {
   if (verbs[asked.verb].entry !== entry.type || entry.at < from - roundingMs) return false
-  // What was not answered may still have happened later: a frozen process wakes up and goes on.
+  // A request without an answer may still have been executed later, by a frozen process that resumed.
   return answered === 'unknown' || entry.at <= to + roundingMs
 }
 
@@ -130,7 +130,7 @@ function changedNothing({ asked: { verb }, to }: VerbSent, entries: HistoryEntry
   return entries.some(({ type, at }) => type === verbs[verb].entry && at <= to + roundingMs)
 }
 
-/** What was answered first happened first. */
+/** Verbs are in the history in the order in which they were answered. */
 export const orderOfAnswers: Rule = (outcome) => {
   const histories = historiesOf(outcome)
   return [...groupBy(sentTo(outcome, 'verb'), ({ asked }) => asked.licenceId)].flatMap(([id, sent]) => {

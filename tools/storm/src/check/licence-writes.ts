@@ -88,7 +88,7 @@ export const nothingUnasked: Rule = (outcome) => {
     .map(({ id }) => `nobody asked for ${id}`)
 }
 
-/** Activations are where they were answered, once, and within the licence's limit. */
+/** Each acknowledged activation exists once, within the licence's limit. */
 export const activations: Rule = (outcome) => {
   const there = new Set(outcome.activations.map(({ id }) => id))
   const freed = (answers: Answered[]) =>
@@ -130,7 +130,7 @@ export const activations: Rule = (outcome) => {
   ]
 }
 
-/** A walk through the pages of a list shows each licence once, and none that stood before it is missing. */
+/** Reading a list page by page shows each licence once, and every licence that existed before. */
 export const pages: Rule = (outcome: Outcome) => {
   const issued = sentTo(outcome, 'issue').filter(({ answered }) => answered === 'acknowledged')
   return outcome.walks.flatMap(({ appId, from, ids }) => {

@@ -112,7 +112,7 @@ export const provisionsMatch: Rule = ({ sessions, sales, provisions, history }) 
   ]
 }
 
-/** The ledger has each fee once, and gives it back once where all was refunded. */
+/** The ledger has each fee once, and returns it once if the whole amount was refunded. */
 export const ledger: Rule = ({ payments, fees, refunds, processor }) => {
   const byPayment = groupBy(fees, ({ paymentId }) => paymentId)
   const known = new Set(payments.map(({ id }) => id))

@@ -25,7 +25,7 @@ function allowedTimes(answers: Answered[]): [least: number, most: number] {
   return answers.includes('unknown') ? [0, 1] : [0, 0]
 }
 
-/** Says what is wrong with how often something is there; undefined where nothing is. */
+/** A message if something exists too often or too rarely; otherwise undefined. */
 export function timesProblem(what: string, answers: Answered[], found: number): string[] {
   const [least, most] = allowedTimes(answers)
   if (found >= least && found <= most) return []

@@ -3,7 +3,7 @@ import type { Outcome } from '../outcome.ts'
 import type { Databases } from './databases.ts'
 import { countOutbox, countUnhandled, listNumbers, listPositions } from './queries.ts'
 
-/** What is still on its way: empty when all is quiet. A dead endpoint's deliveries are not waited for. */
+/** Work that is still pending; empty when the system is quiet. Deliveries to a dead endpoint do not count. */
 export async function unsettled(databases: Databases): Promise<string[]> {
   const found: string[] = []
   const add = (name: string, count: number) => void (count > 0 && found.push(`${name}: ${count}`))

@@ -1,7 +1,7 @@
 import { randomOf } from '../random.ts'
 import { linkNames, processNames, receiverNames } from '../stack/links.ts'
 
-/** Where a fault strikes; faults of one target never overlap, those of different targets do. */
+/** The targets of a fault. Faults of one target never overlap; faults of different targets do. */
 interface Kind {
   weight: number
   targets: readonly string[]

@@ -49,7 +49,7 @@ export const changeLicence: Action = async (client) => {
   const { shop, random } = client
   const licence = random.pick(shop.licences.slice(-latest))
   if (licence === undefined) return
-  // What ends a licence comes seldom, so that there is something to race for.
+  // Verbs that end a licence are rare, so that other verbs have licences to race for.
   const wanted = (): Verb =>
     random.chance(0.8) ? random.pick(['suspend', 'reactivate'] as const) : random.pick(verbs)
   const atOnce = random.chance(0.4) ? random.between(2, 3) : 1

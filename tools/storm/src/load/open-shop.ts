@@ -84,7 +84,7 @@ export async function openShop(
   }
 }
 
-/** What a customer, a bank or time does at the processor; undefined where it was refused or did not answer. */
+/** An action of a customer, a bank or time at the processor; undefined if it was refused or not answered. */
 export async function atProcessor(
   { stack }: World,
   action: string,

@@ -43,7 +43,7 @@ async function pay({ world, random }: Client, bought: Bought): Promise<void> {
   if (typeof subscription === 'string') bought.subscription = subscription
 }
 
-/** What happens to something bought before: refunds, disputes, renewals. */
+/** Refunds, disputes and renewals of earlier purchases. */
 export const afterwards: Action = async (client) => {
   const { world, shop, random } = client
   const bought = random.pick(shop.sessions.filter(({ over }) => !over).slice(-12))
@@ -81,7 +81,7 @@ async function subscriptionLife(
   }
 }
 
-/** A sale made in another shop, reported again where it was not answered. */
+/** A sale of another shop, reported again if it was not answered. */
 export const sell: Action = async (client) => {
   const { shop, random } = client
   const number = client.unique()

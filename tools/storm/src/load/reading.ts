@@ -60,7 +60,7 @@ export const look: Action = async (client) => {
 
 const most = 4
 
-/** Adds an endpoint, and deletes the oldest where there are several. */
+/** Adds an endpoint, and deletes the oldest if there are several. */
 export const changeEndpoints: Action = async (client) => {
   const { world, shop } = client
   const url = `https://localhost:${world.stack.links.get('notifier>steady')!.port}/steady/${client.unique()}`

@@ -57,7 +57,7 @@ export function getCurrentAccount({ account, params }: Call): object {
   return connectedAccount(account ?? 'acct_simPlatform')
 }
 
-/** Any `acct_…` is, but `acct_missing…` and those that are deauthorized. */
+/** Every `acct_…` is connected, except `acct_missing…` and deauthorized accounts. */
 export function isConnected(world: World, account: string): boolean {
   return /^acct_(?!missing)./.test(account) && !world.deauthorized.has(account)
 }

@@ -9,7 +9,7 @@ export type Call = {
   world: World
   /** From `Stripe-Account`; null is the platform itself. */
   account: Owner
-  /** The id in the path, empty where there is none. */
+  /** The id in the path; empty if the path has none. */
   id: string
   params: Params
 }

@@ -97,7 +97,7 @@ export class Deliveries {
     this.#options.changed()
   }
 
-  /** Resolves when nothing is on its way. What is held stays held. */
+  /** Resolves when no delivery is pending. Held deliveries stay held. */
   async settled(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running)
   }
@@ -179,7 +179,7 @@ export class Deliveries {
   async #retry(event: SimulatedEvent, delivery: Delivery): Promise<void> {
     const { retryDelaysMs, changed } = this.#options
     for (;;) {
-      // What was cut off by the stop stays pending: the next start sends it.
+      // A delivery that the stop interrupted stays pending: the next start sends it.
       if (this.#stop.signal.aborted) return
       const delayMs = retryDelaysMs[delivery.attempts.length - 1]
       if (delayMs === undefined) break
@@ -226,7 +226,7 @@ export class Deliveries {
 }
 
 /**
- * What becomes of the events that match:
+ * What happens to matching events:
  * hold     kept until released
  * reorder  kept until `next` of them are there, then sent last first
  * delay    sent after `delay_ms`

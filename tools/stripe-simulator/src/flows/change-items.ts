@@ -30,7 +30,7 @@ export function addItem(world: World, subscriptionId: string, wanted: NewItem): 
   return settleChange(world, account, changing, wanted.proration, [chargeLine(changing)], before)
 }
 
-/** What is left of its period is credited. */
+/** The rest of its period is credited. */
 export function removeItem(
   world: World,
   subscriptionId: string,
@@ -105,7 +105,7 @@ export const prorations = ['always_invoice', 'create_prorations', 'none'] as con
 export type Proration = (typeof prorations)[number]
 
 type PriceChange = {
-  /** The first one, where none is named. */
+  /** The first item if no item is named. */
   item: string | undefined
   price: string
   quantity: number | undefined

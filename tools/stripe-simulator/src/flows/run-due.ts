@@ -19,7 +19,7 @@ export function runDue(world: World, { unattended }: { unattended: boolean }): n
   const single = dueNow(world, [...dueSessions(world), ...dueCaptures(world)])
   for (const due of single) world.clock.during(due.at, due.run)
   if (unattended) return single.length
-  // What is done to a subscription makes the next thing due.
+  // A change of a subscription can make its next step due.
   for (let steps = 0; steps < mostSteps; steps += 1) {
     const [next] = dueNow(world, [...dueRenewals(world), ...dueCaptures(world)])
     if (next === undefined) break

@@ -13,7 +13,7 @@ export const faultKinds = [
 ] as const
 export type FaultKind = (typeof faultKinds)[number]
 
-/** What goes wrong with the next API calls that match. */
+/** The fault of the next matching API calls. */
 export type Fault = {
   answer: FaultKind
   /** How many calls it still meets; null for all until it is removed. */

@@ -23,7 +23,7 @@ export type NewInvoice = {
   /** The customer's balance before it: negative is credit. */
   startingBalance: number
   taxPercent: number
-  /** When time finalizes the draft; null where it is finalized at once. */
+  /** When the draft is finalized; null if it is finalized at once. */
   finalizesAt: number | null
 }
 

@@ -17,8 +17,8 @@ const compiler = fileURLToPath(new URL('../../../../node_modules/typescript/bin/
 
 /**
  * Has the compiler hold each value, as a literal, against the official client's declaration of what it claims to be:
- * no member may be missing, unknown, of another type, null where that is not said, or of a value that is not documented.
- * Answers with the complaints about each value, in their order; none where it fits.
+ * no member may be missing, unknown, of another type, null without being declared so, or of an undocumented value.
+ * Returns the compiler's errors about each value, in order; an empty list if the value fits.
  */
 export async function checkTypes(values: Typed[]): Promise<string[][]> {
   const folder = await mkdtemp(join(tmpdir(), 'stripe-types-'))

@@ -81,7 +81,7 @@ export class Maker {
     return licence
   }
 
-  /** Changes a licence: its status, its history, and its event where it has one. */
+  /** Changes a licence: its status, its history, and its event if it has one. */
   change(licence: Licence, type: string, to: string, by: Partial<HistoryEntry> = {}): void {
     const before = this.outcome.history.findLast(({ licenceId }) => licenceId === licence.id)
     this.outcome.history.push({
@@ -104,7 +104,7 @@ export class Maker {
     this.event(`licence.${type}`, { licence_id: licence.id, status: to })
   }
 
-  /** Records an event, and delivers it to the endpoint where that stands. */
+  /** Records an event, and delivers it if the endpoint exists. */
   event(type: string, object: Record<string, unknown>): string {
     const sequence = this.outcome.events.length + 1
     const id = `evt_${sequence}`
