@@ -1,8 +1,10 @@
+import { findOwned } from '../flows/find.ts'
 import type { Params } from '../http/params.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import type { List } from '../objects/wire.ts'
-import type { Owner } from '../world/collection.ts'
+import type { Collection, Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
+import { noParameters } from './parameters.ts'
 
 /** One authenticated API request. */
 export type Call = {
@@ -17,6 +19,40 @@ export type Call = {
 export type Handler = (call: Call) => object
 
 export type Route = readonly [method: 'GET' | 'POST' | 'DELETE', path: string, handler: Handler]
+
+type CollectionName = {
+  [Name in keyof World]: World[Name] extends Collection<infer _> ? Name : never
+}[keyof World]
+type ObjectIn<Name extends CollectionName> = World[Name] extends Collection<infer Found> ? Found : never
+
+/** `GET` of one object by its id. */
+export function readOne(name: CollectionName, kind: string, known = noParameters): Handler {
+  return ({ world, account, id, params }) => {
+    params.accept(known)
+    return findOwned<{ id: string; created: number }>(world[name], kind, account, id)
+  }
+}
+
+/** `GET` of a list. Each parameter in `filters` selects the objects of which the function returns its value. */
+export function readList<Name extends CollectionName>(
+  url: string,
+  name: Name,
+  known: Record<string, boolean>,
+  filters: Record<string, (object: ObjectIn<Name>) => unknown> = {},
+): Handler {
+  return ({ world, account, params }) => {
+    params.accept(known)
+    const wanted = Object.entries(filters).flatMap(([parameter, read]) => {
+      const value = params.string(parameter)
+      return value === undefined ? [] : [{ value, read }]
+    })
+    const collection = world[name] as unknown as Collection<ObjectIn<Name>>
+    const found = collection.list(account, (object) =>
+      wanted.every(({ value, read }) => read(object) === value),
+    )
+    return page(url, params, found)
+  }
+}
 
 /** One page of a list that is sorted newest first, with Stripe's cursors and `created` filter. */
 export function page<T extends { id: string; created?: number }>(

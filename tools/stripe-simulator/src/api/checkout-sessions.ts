@@ -5,7 +5,7 @@ import { invalidRequest } from '../http/stripe-error.ts'
 import { listOf, type LineItem, type Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { page, type Call } from './call.ts'
+import { page, type Call, readOne } from './call.ts'
 import {
   paymentIntentData,
   sessionCreate,
@@ -45,10 +45,7 @@ export function createCheckoutSession({ world, account, params }: Call): object 
   })
 }
 
-export function getCheckoutSession({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.sessions, 'checkout.session', account, id)
-}
+export const getCheckoutSession = readOne('sessions', 'checkout.session')
 
 export function listCheckoutSessions({ world, account, params }: Call): object {
   params.accept(sessionList)

@@ -2,7 +2,7 @@ import { findOwned } from '../flows/find.ts'
 import { refundApplicationFee, refundCharge } from '../flows/refund-charge.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import type { Charge } from '../objects/wire.ts'
-import { page, type Call } from './call.ts'
+import { page, readList, readOne, type Call } from './call.ts'
 import {
   chargeList,
   disputeList,
@@ -11,59 +11,31 @@ import {
   feeRefundList,
   intentList,
   intentRetrieve,
-  noParameters,
   refundCreate,
   refundList,
 } from './parameters.ts'
 
-export function getPaymentIntent({ world, account, id, params }: Call): object {
-  params.accept(intentRetrieve)
-  return findOwned(world.paymentIntents, 'payment_intent', account, id)
-}
+export const getPaymentIntent = readOne('paymentIntents', 'payment_intent', intentRetrieve)
 
-export function listPaymentIntents({ world, account, params }: Call): object {
-  params.accept(intentList)
-  const customer = params.string('customer')
-  const found = world.paymentIntents.list(
-    account,
-    (intent) => customer === undefined || intent.customer === customer,
-  )
-  return page('/v1/payment_intents', params, found)
-}
+export const listPaymentIntents = readList('/v1/payment_intents', 'paymentIntents', intentList, {
+  customer: (intent) => intent.customer,
+})
 
-export function getCharge({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.charges, 'charge', account, id)
-}
+export const getCharge = readOne('charges', 'charge')
 
-export function listCharges({ world, account, params }: Call): object {
-  params.accept(chargeList)
-  const intent = params.string('payment_intent')
-  const customer = params.string('customer')
-  const found = world.charges.list(
-    account,
-    (charge) =>
-      (intent === undefined || charge.payment_intent === intent) &&
-      (customer === undefined || charge.customer === customer),
-  )
-  return page('/v1/charges', params, found)
-}
+export const listCharges = readList('/v1/charges', 'charges', chargeList, {
+  payment_intent: (charge) => charge.payment_intent,
+  customer: (charge) => charge.customer,
+})
 
+// Fees belong to the platform: a call with a Stripe-Account header finds none.
 const url = '/v1/application_fees'
 
-// Fees belong to the platform: with a Stripe-Account header none is found.
+export const getApplicationFee = readOne('applicationFees', 'application_fee')
 
-export function getApplicationFee({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.applicationFees, 'application_fee', account, id)
-}
-
-export function listApplicationFees({ world, account, params }: Call): object {
-  params.accept(feeList)
-  const charge = params.string('charge')
-  const found = world.applicationFees.list(account, (fee) => charge === undefined || fee.charge === charge)
-  return page(url, params, found)
-}
+export const listApplicationFees = readList(url, 'applicationFees', feeList, {
+  charge: (fee) => fee.charge,
+})
 
 export function createFeeRefund({ world, account, id, params }: Call): object {
   params.accept(feeRefundCreate)
@@ -94,23 +66,12 @@ export function createRefund(call: Call): object {
   return world.clock.of(charge.customer, () => refundCharge(world, account, charge, refunding))
 }
 
-export function getRefund({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.refunds, 'refund', account, id)
-}
+export const getRefund = readOne('refunds', 'refund')
 
-export function listRefunds({ world, account, params }: Call): object {
-  params.accept(refundList)
-  const charge = params.string('charge')
-  const intent = params.string('payment_intent')
-  const found = world.refunds.list(
-    account,
-    (refund) =>
-      (charge === undefined || refund.charge === charge) &&
-      (intent === undefined || refund.payment_intent === intent),
-  )
-  return page('/v1/refunds', params, found)
-}
+export const listRefunds = readList('/v1/refunds', 'refunds', refundList, {
+  charge: (refund) => refund.charge,
+  payment_intent: (refund) => refund.payment_intent,
+})
 
 function chargeToRefund({ world, account, params }: Call): Charge {
   const intentId = params.string('payment_intent')
@@ -122,20 +83,9 @@ function chargeToRefund({ world, account, params }: Call): Charge {
   )
 }
 
-export function getDispute({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.disputes, 'dispute', account, id)
-}
+export const getDispute = readOne('disputes', 'dispute')
 
-export function listDisputes({ world, account, params }: Call): object {
-  params.accept(disputeList)
-  const charge = params.string('charge')
-  const intent = params.string('payment_intent')
-  const found = world.disputes.list(
-    account,
-    (dispute) =>
-      (charge === undefined || dispute.charge === charge) &&
-      (intent === undefined || dispute.payment_intent === intent),
-  )
-  return page('/v1/disputes', params, found)
-}
+export const listDisputes = readList('/v1/disputes', 'disputes', disputeList, {
+  charge: (dispute) => dispute.charge,
+  payment_intent: (dispute) => dispute.payment_intent,
+})

@@ -1,13 +1,12 @@
-import { findOwned } from '../flows/find.ts'
 import type { Params } from '../http/params.ts'
 import { invalidRequest } from '../http/stripe-error.ts'
 import { newPrice, type NewPrice } from '../objects/price.ts'
 import type { Price } from '../objects/wire.ts'
 import type { Owner } from '../world/collection.ts'
 import type { World } from '../world/world.ts'
-import { page, type Call } from './call.ts'
+import { readList, readOne, type Call } from './call.ts'
 import { inlinePrice } from './checkout-parameters.ts'
-import { noParameters, priceCreate, priceList } from './parameters.ts'
+import { priceCreate, priceList } from './parameters.ts'
 
 export function createPrice({ world, account, params }: Call): object {
   params.accept(priceCreate)
@@ -19,14 +18,9 @@ export function createPrice({ world, account, params }: Call): object {
   })
 }
 
-export function getPrice({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.prices, 'price', account, id)
-}
+export const getPrice = readOne('prices', 'price')
 
-export function listPrices({ world, account, params }: Call): object {
-  return page('/v1/prices', params.accept(priceList), world.prices.list(account))
-}
+export const listPrices = readList('/v1/prices', 'prices', priceList)
 
 /** `line_items[][price_data]`: a price for one checkout. */
 export function readInlinePrice(params: Params): Omit<NewPrice, 'created'> {

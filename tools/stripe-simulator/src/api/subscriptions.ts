@@ -2,22 +2,18 @@ import { findOwned } from '../flows/find.ts'
 import { cancelAtPeriodEnd, endSubscription, undoCancel } from '../flows/subscription-status.ts'
 import { noSuch } from '../http/stripe-error.ts'
 import type { Subscription } from '../objects/wire.ts'
-import { page, type Call } from './call.ts'
+import { page, readList, readOne, type Call } from './call.ts'
 import {
   invoiceLineList,
   invoiceList,
   invoicePaymentList,
-  noParameters,
   subscriptionCancel,
   subscriptionItemList,
   subscriptionList,
   subscriptionUpdate,
 } from './parameters.ts'
 
-export function getSubscription({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.subscriptions, 'subscription', account, id)
-}
+export const getSubscription = readOne('subscriptions', 'subscription')
 
 export function listSubscriptionItems({ world, account, params }: Call): object {
   const subscription = params.accept(subscriptionItemList).required('subscription')
@@ -65,10 +61,7 @@ function findLive({ world, account, id }: Call): Subscription {
   return subscription
 }
 
-export function getInvoice({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.invoices, 'invoice', account, id)
-}
+export const getInvoice = readOne('invoices', 'invoice')
 
 export function listInvoiceLines({ world, account, id, params }: Call): object {
   params.accept(invoiceLineList)
@@ -76,25 +69,13 @@ export function listInvoiceLines({ world, account, id, params }: Call): object {
   return page(lines.url, params, lines.data)
 }
 
-export function listInvoices({ world, account, params }: Call): object {
-  params.accept(invoiceList)
-  const subscription = params.string('subscription')
-  const status = params.string('status')
-  const customer = params.string('customer')
-  const found = world.invoices.list(
-    account,
-    (invoice) =>
-      (subscription === undefined || invoice.parent?.subscription_details?.subscription === subscription) &&
-      (status === undefined || invoice.status === status) &&
-      (customer === undefined || invoice.customer === customer),
-  )
-  return page('/v1/invoices', params, found)
-}
+export const listInvoices = readList('/v1/invoices', 'invoices', invoiceList, {
+  subscription: (invoice) => invoice.parent?.subscription_details?.subscription,
+  status: (invoice) => invoice.status,
+  customer: (invoice) => invoice.customer,
+})
 
-export function getInvoicePayment({ world, account, id, params }: Call): object {
-  params.accept(noParameters)
-  return findOwned(world.invoicePayments, 'invoice_payment', account, id)
-}
+export const getInvoicePayment = readOne('invoicePayments', 'invoice_payment')
 
 export function listInvoicePayments({ world, account, params }: Call): object {
   params.accept(invoicePaymentList)
