@@ -28,7 +28,7 @@ test.each([
 ])('%s counts as a failure', async (_, files, expected) => {
   const { counted, slowest } = await run(files)
   expect(counted).toEqual(expected)
-  expect(slowest.map((line) => line.split('  ').at(-1)).toSorted()).toEqual(
+  expect(slowest.map((line) => line.split('  ').at(-1) ?? '').toSorted()).toEqual(
     Object.keys(files)
       .map((name) => `${name}.test.ts`)
       .toSorted(),

@@ -8,7 +8,7 @@ import { operationsOf, readDocument, type Operation } from '../document.ts'
 import { givenVendor } from '../vendor.ts'
 import { Judge } from './checks.ts'
 import { asCommand, requestFor } from './requests.ts'
-import { Dice } from './values.ts'
+import { Dice } from './dice.ts'
 import { nearlyHttp, problemsOfSaying, say, send } from './wire.ts'
 import { World } from './world.ts'
 

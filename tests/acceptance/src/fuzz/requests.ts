@@ -1,6 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { bodySchemaOf, type Operation, type Parameter } from '../document.ts'
-import { hostile, hostileText, jsonText, mutated, valueOf, type Dice } from './values.ts'
+import type { Dice } from './dice.ts'
+import { hostile, hostileText, jsonText, mutated, valueOf } from './values.ts'
 import type { World } from './world.ts'
 
 export interface FuzzRequest {

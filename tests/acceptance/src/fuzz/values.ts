@@ -1,48 +1,6 @@
-import { double, integer, jsonValue, string, type GeneratorValue } from 'fast-check'
 import type { Schema } from '../document.ts'
+import type { Dice } from './dice.ts'
 import type { World } from './world.ts'
-
-/** Draws of one case: the same seed and path draw the same. */
-export class Dice {
-  readonly #draw: GeneratorValue
-
-  constructor(draw: GeneratorValue) {
-    this.#draw = draw
-  }
-
-  chance(percent: number): boolean {
-    return this.upTo(99) < percent
-  }
-
-  upTo(most: number): number {
-    return this.#draw(integer, { min: 0, max: most })
-  }
-
-  one<T>(values: readonly T[]): T {
-    return values[this.upTo(values.length - 1)]!
-  }
-
-  /** Prefers the end of the list: the latest objects. */
-  recent<T>(values: readonly T[]): T | undefined {
-    const from = this.chance(70) ? Math.max(0, values.length - 8) : 0
-    return values.length === 0 ? undefined : this.one(values.slice(from))
-  }
-
-  /** Any text: outside the basic plane, with control characters and with halves of surrogate pairs too. */
-  text(): string {
-    return this.#draw(string, { unit: this.chance(30) ? wild : 'binary', maxLength: 40 })
-  }
-
-  json(): unknown {
-    return this.#draw(jsonValue, { maxDepth: 3 })
-  }
-
-  number(): number {
-    return this.#draw(double, { noNaN: true, noDefaultInfinity: true })
-  }
-}
-
-const wild = integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))
 
 /** What a body is before it becomes text; `raw` stands for text that JSON.stringify would not write. */
 export type Value = unknown
@@ -103,7 +61,7 @@ const texts = [
 const numbers = [0, -1, 1, 0.5, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53 - 1, 2 ** 53, -(2 ** 63), 1e21, 1e308]
 
 /** Text that stands in JSON as it is. */
-class Raw {
+export class Raw {
   readonly text: string
 
   constructor(text: string) {

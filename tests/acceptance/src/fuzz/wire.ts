@@ -1,7 +1,7 @@
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { createConnection } from 'node:net'
 import type { FuzzRequest } from './requests.ts'
-import type { Dice } from './values.ts'
+import type { Dice } from './dice.ts'
 
 export interface FuzzAnswer {
   status: number

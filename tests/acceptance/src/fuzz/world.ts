@@ -3,7 +3,7 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { expect } from 'vitest'
 import { givenVendor } from '../vendor.ts'
-import type { Dice } from './values.ts'
+import type { Dice } from './dice.ts'
 
 const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
 const licenceKeyPattern = /\b[0-9A-HJKMNP-TV-Z]{5}(?:-[0-9A-HJKMNP-TV-Z]{5}){4}\b/g
