@@ -27,18 +27,19 @@ export default defineConfig({
         include: tests,
         setupFiles: [`${cwd}/tests/support/src/seed.ts`],
         exclude: notOurs,
-        // A worker keeps what it has loaded for its next file: a third of the CPU time of a service's tests. Those that
-        // choose in their environment what all of a file runs on have a worker of their own.
+        // A worker keeps its modules for the next file: this saves a third of the CPU time of a service's tests, and files
+        // share a stack (`sharedStack`). The integration tests choose images in their environment, so each file has a worker.
         isolate: folder === 'tests/integration',
-        // Against hanging alone: a busy machine takes ten times what a quiet one does. What a test says about time it expects.
+        // Only against a hanging test: a busy machine takes ten times as long as an idle one. Promises about time are
+        // expectations of their tests.
         testTimeout: 240_000,
         hookTimeout: 240_000,
       },
     })),
     // Once for the whole run, not once for each project.
     globalSetup: ['tests/support/src/global-setup.ts'],
-    // More than cores: tests wait for faults, restarts and timers. With four on two cores a slow machine is short of time.
-    maxWorkers: availableParallelism() + 1,
+    // More than cores: tests wait for faults, restarts and timers.
+    maxWorkers: availableParallelism() + 2,
     sequence: { sequencer: LongestFirst },
   },
 })

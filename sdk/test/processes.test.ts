@@ -3,6 +3,7 @@ import { mkdir, mkdtempDisposable, readdir, readFile, symlink, writeFile } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { describe, expect, it } from 'vitest'
 import type { LicenceState } from '../src/product/state.ts'
 import { InstallationProcess } from './installation.ts'
@@ -20,10 +21,10 @@ async function givenProcesses(count: number) {
   }
 }
 
-describe('20 processes that start at once', () => {
+describe('8 processes that start at once', () => {
   it('have one fingerprint, whatever the volume holds', async () => {
     await using folder = await newFolder()
-    await using group = await givenProcesses(20)
+    await using group = await givenProcesses(8)
     const at = (name: string) => join(folder.path, name)
     for (let round = 0; round < 5; round++) await writeFile(at(`blank-${round}`), '\n')
     await writeFile(at('never-written'), '\0'.repeat(37))
@@ -45,7 +46,7 @@ describe('20 processes that start at once', () => {
 
   it('lose nothing of what they write to one store', async () => {
     await using folder = await newFolder()
-    await using group = await givenProcesses(20)
+    await using group = await givenProcesses(8)
     const file = join(folder.path, 'licence.json')
     const add = (process: InstallationProcess, line: string) => process.ask({ add: { file, line } })
     const lines = group.processes.map((_, at) => ['a', 'b', 'c', 'd', 'e'].map((each) => `${at}${each}`))
@@ -139,7 +140,7 @@ describe('two processes with one store', () => {
     }
   }
 
-  it.each(orders)('keep a revocation that A learns of: %s', async (order) => {
+  it.each(drawn(orders, 2))(`keep a revocation that A learns of: %s (${drawing})`, async (order) => {
     await using world = await given()
     const { A, B, service } = world
     await A.call('activate')
@@ -151,7 +152,7 @@ describe('two processes with one store', () => {
     await expect(B.call('ready')).resolves.toMatchObject({ reason: 'revoked' })
   })
 
-  it.each(orders)('keep the token that A renewed, and its keys: %s', async (order) => {
+  it.each(drawn(orders, 2))(`keep the token that A renewed, and its keys: %s (${drawing})`, async (order) => {
     await using world = await given()
     const { A, B, service } = world
     await A.call('activate')
@@ -165,7 +166,7 @@ describe('two processes with one store', () => {
     expect(Date.parse(after.expiresAt ?? '')).toBeGreaterThan(Date.parse(before.expiresAt ?? ''))
   })
 
-  it.each(orders)('keep free the place that A freed: %s', async (order) => {
+  it.each(drawn(orders, 2))(`keep free the place that A freed: %s (${drawing})`, async (order) => {
     await using world = await given()
     const { A, B, service } = world
     await A.call('activate')

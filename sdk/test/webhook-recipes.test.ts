@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto'
 import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { beforeAll, describe, expect, it } from 'vitest'
 
 const guide = new URL('../../docs/guides/webhooks.md', import.meta.url)
@@ -78,7 +79,7 @@ it('covers every program of the guide', () => {
   expect(written).toEqual(languages.map(({ file }) => file))
 })
 
-describe.each(languages)('the recipe $file', ({ file, probe, build, run }) => {
+describe.each(drawn(languages, 2))(`the recipe $file (${drawing})`, ({ file, probe, build, run }) => {
   const [program, ...version] = probe
   const isInstalled = spawnSync(program, version).status === 0
   if (!isInstalled) process.stdout.write(`skipped: no ${program} for the recipe ${file}\n`)

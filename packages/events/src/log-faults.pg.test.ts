@@ -1,3 +1,4 @@
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
 import { startNatsCluster } from '@licensing/test-support/nats-cluster'
@@ -61,7 +62,7 @@ const cases = Object.keys(faults).flatMap((fault) =>
 )
 
 describe('no event is lost, repeated or out of order if the store of NATS', () => {
-  test.concurrent.each(cases)('%s %s', async (fault, state) => {
+  test.concurrent.each(drawn(cases, 8))(`%s %s (${drawing})`, async (fault, state) => {
     await using nats = await startOwnNats()
     await using pipeline = await givenPipeline({
       sender: nats.urlOf('licensing'),

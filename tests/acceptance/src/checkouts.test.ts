@@ -16,7 +16,7 @@ const atProcessor: Market['atProcessor'] = (action, body) => market.atProcessor(
 test('the account’s processor is the one that was connected', async () => {
   const { status, body } = await market.stack.api.get('/v1/processor')
   expect(status).toBe(200)
-  expect(body).toMatchObject({ processor: 'stripe', connected_account: 'acct_1Vendor' })
+  expect(body).toMatchObject({ processor: 'stripe', connected_account: market.connectedAccount })
 })
 
 test('a price is mapped to a plan, replaced, shown and removed, and belongs to one plan', async () => {

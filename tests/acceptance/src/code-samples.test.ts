@@ -1,5 +1,5 @@
 import { CHECKOUT } from '@licensing/local-servers/services'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
@@ -30,7 +30,7 @@ interface Runner {
   readonly run: readonly [string, ...string[]]
 }
 
-// Go is parsed alone: where nothing was compiled before, its HTTP client costs half a minute.
+// Go is only parsed: on a machine that has not compiled it before, its HTTP client takes half a minute.
 const labels = ['curl', 'TypeScript', 'Python', 'Go', 'Java', 'C#', 'PHP', 'Ruby']
 
 const runners: Readonly<Record<string, Runner>> = {
@@ -51,7 +51,7 @@ const runners: Readonly<Record<string, Runner>> = {
 let stack: Stack
 let operations: Operation[]
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await sharedStack()
   const document = (await (await fetch(`${stack.gatewayUrl}/docs/json`)).json()) as {
     paths: Record<string, Record<string, Operation>>
   }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { keyFiles } from '@licensing/csv/testing/key-files'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -15,7 +15,7 @@ let folder: TemporaryFolder
 
 beforeAll(async () => {
   folder = await makeTemporaryFolder()
-  stack = await startStack()
+  stack = await sharedStack()
 })
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -14,7 +14,7 @@ let planId: string
 let environment: Record<string, string>
 
 beforeAll(async () => {
-  stack = await startStack({ simulator: true, environment: { SWEEP_INTERVAL_SECONDS: '1' } })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   planId = (await vendor.plan()).id
   environment = settingsOf({ ...stack, appId: vendor.appId })

@@ -1,4 +1,4 @@
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor } from './vendor.ts'
@@ -7,7 +7,7 @@ import type { Licence, Page, Plan } from './vendor.ts'
 let stack: Stack
 
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await sharedStack()
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 

@@ -1,4 +1,4 @@
-import { hostAddress } from '@licensing/test-support/host-address'
+import { hostAddress } from '@licensing/test-support/docker'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
@@ -11,7 +11,7 @@ import { expect, test } from 'vitest'
 
 const secret = 'whsec_of_a_processor_that_knows_little'
 const account = 'acct_1TVendorAcme00001'
-const fixtures = new URL('../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
+const fixtures = new URL('../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 
 type Json = Record<string, unknown>
 interface StripeEvent {

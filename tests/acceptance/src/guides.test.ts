@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { ensurePacked } from '@licensing/downloads/build'
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { freeAddress } from '@licensing/test-support/free-address'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -28,7 +28,7 @@ let folder: TemporaryFolder
 beforeAll(async () => {
   await ensurePacked(() => undefined)
   folder = await makeTemporaryFolder()
-  stack = await startStack({ simulator: true, environment: { SWEEP_INTERVAL_SECONDS: '1' } })
+  stack = await sharedStack()
   const bin = join(folder.path, 'bin')
   await mkdir(bin)
   await writeFile(join(bin, 'licensing'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
@@ -85,7 +85,7 @@ async function givePublicLibraries(cwd: string): Promise<void> {
   }
 }
 
-/** All of a document as one script: files are written where they stand, commands run one after the other. */
+/** A whole document as one script: it writes files and runs commands in the order of the text. */
 function scriptOf(blocks: readonly Block[]): string {
   const steps = blocks.flatMap(({ language, file, code }) => {
     if (file !== undefined) {

@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ApiAnswer } from '@licensing/test-support/api-client'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ let receiver: HttpsReceiver
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver, simulator: true })
+  stack = await sharedStack()
   const body = { processor: 'stripe', connected_account: 'acct_1Keys' }
   expect((await stack.api.put('/v1/processor', { body })).status).toBe(200)
 })

@@ -1,4 +1,4 @@
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ let vendor: Vendor
 let planId: string
 
 beforeAll(async () => {
-  stack = await startStack({ replicas: { licensing: 2, gateway: 2 } })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   planId = (await vendor.plan()).id
 })

@@ -2,7 +2,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ApiAnswer } from '@licensing/test-support/api-client'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -38,12 +38,12 @@ let prices = 0
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver, simulator: true })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   plan = await vendor.plan()
   licence = await vendor.issue(plan.id)
   activation = (await vendor.activate(licence)).body
-  const connected = { processor: 'stripe', connected_account: 'acct_1Vendor' }
+  const connected = { processor: 'stripe', connected_account: 'acct_1Limits' }
   expect((await stack.api.put('/v1/processor', { body: connected })).status).toBe(200)
   expect((await setPrice(plan.id)).status).toBe(200)
 })
@@ -170,7 +170,7 @@ test.each(limits)('%s has the length that the document says, in characters', asy
   for (const unstorable of ['a\0', '\ud83d', 'a\ude00']) expectInvalid(await send(unstorable), `/${field}`)
 })
 
-/** Each time that a request may name: those of bodies by field, those of queries with a `?`. */
+/** Each time in a request: by field in bodies, with a `?` in queries. */
 const times = operationsOf(document).flatMap((operation) => [
   ...timesIn(bodySchemaOf(operation), []).map((field) => ({ operation, field })),
   ...(operation.parameters ?? [])

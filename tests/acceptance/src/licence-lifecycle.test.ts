@@ -1,4 +1,5 @@
-import { startStack } from '@licensing/test-support/stack'
+import { allowedIn, resultOf } from '@licensing/test-support/licence-rules'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { allRows, expectInvalid, expectProblem, givenVendor, isoTime } from './vendor.ts'
@@ -9,7 +10,7 @@ let vendor: Vendor
 let planId: string
 
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   planId = (await vendor.plan()).id
 })
@@ -17,44 +18,28 @@ afterAll(() => stack[Symbol.asyncDispose]())
 
 describe('lifecycle', () => {
   const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
-  const outcomes: Record<string, Partial<Record<(typeof verbs)[number], string>>> = {
-    active: { suspend: 'suspended', revoke: 'revoked', retire: 'retired' },
-    suspended: { reactivate: 'active', revoke: 'revoked', retire: 'retired' },
-    revoked: { revoke: 'revoked', retire: 'retired' },
-    retired: { retire: 'retired' },
-  }
-  const pathTo: Record<string, string | null> = {
-    active: null,
-    suspended: 'suspend',
-    revoked: 'revoke',
-    retired: 'retire',
-  }
+  const pathTo = { active: null, suspended: 'suspend', revoked: 'revoke', retired: 'retire' } as const
 
-  for (const from of Object.keys(outcomes)) {
+  for (const from of ['active', 'suspended', 'revoked', 'retired'] as const) {
     test.each(verbs)(`${from}: %s`, async (verb) => {
       const { id } = await vendor.issue(planId)
       if (pathTo[from]) await vendor.verb(pathTo[from], id)
       const before = await stack.api.get<Licence>(`/v1/licences/${id}`)
       const answer = await vendor.verb(verb, id)
-      const to = outcomes[from]![verb]
       const after = await stack.api.get<Licence>(`/v1/licences/${id}`)
-      if (to === undefined) {
-        const problem = expectProblem(answer, 409, 'conflict')
+      const position = { status: from, ...(from === 'suspended' && { reason: 'manual' }) }
+      const result = resultOf(verb, position, 'active')
+      if ('refused' in result) {
+        const problem = expectProblem(answer, 409, result.refused)
         expect(problem.current).toBe(from)
-        const changing = verbs.filter(
-          (each) => outcomes[from]![each] !== undefined && outcomes[from]![each] !== from,
-        )
-        expect(problem.allowed?.toSorted()).toEqual(changing.toSorted())
+        expect(problem.allowed?.toSorted()).toEqual(allowedIn(position, 'active').toSorted())
         expect(problem.detail).toContain(id)
         expect(after.body).toEqual(before.body)
         return
       }
+      const { to, reason = null } = 'to' in result ? result : { to: from }
       expect(answer.status).toBe(200)
-      expect(answer.body).toMatchObject({
-        id,
-        status: to,
-        status_reason: to === 'suspended' ? 'manual' : null,
-      })
+      expect(answer.body).toMatchObject({ id, status: to, status_reason: reason })
       expect(Object.keys(answer.body).toSorted()).toEqual(Object.keys(await vendor.issue(planId)).toSorted())
       if (to === from) expect(after.body).toEqual(before.body)
     })

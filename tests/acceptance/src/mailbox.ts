@@ -1,4 +1,4 @@
-import { hostAddress } from '@licensing/test-support/host-address'
+import { hostAddress } from '@licensing/test-support/docker'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { SMTPServer } from 'smtp-server'

@@ -1,11 +1,12 @@
-import { hostAddress } from '@licensing/test-support/host-address'
-import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import { hostAddress } from '@licensing/test-support/docker'
+import { startHttpsReceiver, type HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startStack } from '@licensing/test-support/stack'
+import type { Stack } from '@licensing/test-support/stack-shape'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 
 interface Span {
   service: string
@@ -20,7 +21,7 @@ interface Export {
   }[]
 }
 
-/** A collector that takes OTLP over HTTP and keeps what it is sent. */
+/** A collector of OTLP over HTTP that keeps all spans. */
 async function startCollector() {
   const spans: Span[] = []
   const server = createServer((request, response) => {
@@ -48,13 +49,19 @@ async function startCollector() {
   }
 }
 
+const started = new AsyncDisposableStack()
+let collector: Awaited<ReturnType<typeof startCollector>>
+let receiver: HttpsReceiver
+let stack: Stack
+beforeAll(async () => {
+  collector = started.use(await startCollector())
+  receiver = started.use(await startHttpsReceiver())
+  const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: 'trace' }
+  stack = started.use(await startStack({ receiver, environment }))
+})
+afterAll(() => started.disposeAsync())
+
 test('one request is one trace from REST over gRPC and NATS to the webhook, one request id in the logs, and no secret', async () => {
-  await using collector = await startCollector()
-  await using receiver = await startHttpsReceiver()
-  await using stack = await startStack({
-    receiver,
-    environment: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, LOG_LEVEL: 'trace' },
-  })
   const { api, appId } = stack
   const plan = await api.post<{ id: string }>(`/v1/apps/${appId}/plans`, {
     body: { name: 'Pro', code: 'pro' },
@@ -97,7 +104,6 @@ test('one request is one trace from REST over gRPC and NATS to the webhook, one 
 })
 
 test('every process answers Prometheus, and says whether it is alive and ready', async () => {
-  await using stack = await startStack()
   for (const { name, operationsUrl, environment } of Object.values(stack.processes).flat()) {
     const metrics = await fetch(`http://${environment.METRICS_ADDRESS}/metrics`)
     expect(metrics.status, name).toBe(200)

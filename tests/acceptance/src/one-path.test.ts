@@ -1,6 +1,6 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { ReceivedRequest } from '@licensing/test-support/https-receiver'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { expect, test } from 'vitest'
 
@@ -17,7 +17,7 @@ function openDelivery(request: ReceivedRequest, secret: string): Record<string, 
 
 test('from an application and a key to a suspended licence, and the vendor hears of it in a signed event', async () => {
   await using receiver = await startHttpsReceiver()
-  await using stack = await startStack({ receiver })
+  await using stack = await sharedStack()
   const { api, accountId } = stack
 
   const app = await api.post<{ id: string }>('/v1/apps', { body: { name: 'Editor' } })

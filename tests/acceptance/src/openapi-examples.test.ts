@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operationsOf, readDocument } from './document.ts'
@@ -12,14 +12,14 @@ let stack: Stack
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver, simulator: true })
+  stack = await sharedStack()
 })
 afterAll(async () => {
   await stack[Symbol.asyncDispose]()
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Operations whose example is sent, each after those that make what it needs. */
+/** Operations whose example is sent, each after the operations that create what it needs. */
 const order = [
   'createApplication',
   'createApiKey',

@@ -1,6 +1,6 @@
 import { commandEnvironment } from '@licensing/test-support/command-environment'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
@@ -14,7 +14,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand, settingsOf, startCommand } from './command-line.ts'
+import { settingsOf, startCommand } from './command-line.ts'
 import { givenVendor } from './vendor.ts'
 import type { Licence, Vendor } from './vendor.ts'
 
@@ -24,7 +24,7 @@ let licence: Licence
 let folder: TemporaryFolder
 beforeAll(async () => {
   folder = await makeTemporaryFolder()
-  stack = await startStack()
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   licence = await vendor.issue((await vendor.plan()).id)
 })
@@ -33,7 +33,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]()
 })
 
-/** A forward proxy on this machine: tunnels, and requests in absolute form. It keeps where it was asked to connect to. */
+/** A forward proxy on this machine: tunnels, and requests in absolute form. It records the requested targets. */
 async function startProxy() {
   const targets = new Set<string>()
   const server = createServer((incoming, response) => {
@@ -161,7 +161,7 @@ test('the command line uses HTTP_PROXY, HTTPS_PROXY and NO_PROXY by itself', asy
   await using proxy = await startProxy()
   const settings = settingsOf({ ...stack, appId: vendor.appId })
   const show = (environment: Record<string, string>) =>
-    runCommand({ ...settings, ...environment }, 'licences', 'show', licence.id, '--json')
+    startCommand({ ...settings, ...environment }, 'licences', 'show', licence.id, '--json').finished
   for (const name of ['HTTP_PROXY', 'http_proxy']) {
     proxy.targets.clear()
     const { code, stdout } = await show({ [name]: proxy.url, HTTPS_PROXY: 'http://127.0.0.1:9' })

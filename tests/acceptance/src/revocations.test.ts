@@ -1,5 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -9,8 +9,7 @@ import { expectProblem, givenVendor } from './vendor.ts'
 
 let stack: Stack
 beforeAll(async () => {
-  const environment = { PRODUCT_RATE_PER_MINUTE: '100000', RATE_LIMIT_PER_MINUTE: '100000' }
-  stack = await startStack({ environment, replicas: { licensing: 2, gateway: 2 } })
+  stack = await sharedStack()
 })
 afterAll(() => stack[Symbol.asyncDispose]())
 

@@ -3,7 +3,7 @@ import type { LicenceClientOptions } from '@licensing/sdk'
 import { fileStore } from '@licensing/sdk/node'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { runAdmin } from '@licensing/test-support/run-admin'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { exportJWK, generateKeyPair, SignJWT, CompactSign, decodeJwt } from 'jose'
 import { randomUUID } from 'node:crypto'
@@ -16,8 +16,7 @@ import type { Licence, Vendor } from './vendor.ts'
 let stack: Stack
 let vendor: Vendor
 beforeAll(async () => {
-  const environment = { PRODUCT_RATE_PER_MINUTE: '100000', RATE_LIMIT_PER_MINUTE: '100000' }
-  stack = await startStack({ environment })
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   await vendor.define('export_pdf', 'feature')
   await vendor.define('max_projects', 'limit', '3')

@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
@@ -29,29 +29,26 @@ interface Fee {
   period: string
 }
 
-/** What happens at the processor: customers pay, banks dispute. */
+/** An action at the processor: a customer pays, a bank disputes. */
 type AtProcessor = <Result = Record<string, string>>(action: string, body: object) => Promise<Result>
 
-/** A stack whose account has connected a processor. A fee is 2.5 % and 5. */
+/** A stack with an account that has connected a processor. A fee is 2.5 % and 5. */
 export interface Market extends AsyncDisposable {
   readonly stack: Stack
   readonly receiver: HttpsReceiver
+  /** At the processor. */
+  readonly connectedAccount: string
   readonly atProcessor: AtProcessor
   readonly givenShop: () => ReturnType<typeof givenShop>
 }
 
-export async function startMarket(environment: Record<string, string> = {}): Promise<Market> {
+export async function startMarket(): Promise<Market> {
   await using starting = new AsyncDisposableStack()
   const receiver = starting.use(await startHttpsReceiver())
-  const stack = starting.use(
-    await startStack({
-      receiver,
-      simulator: true,
-      environment: { FEE_BPS: '250', FEE_FIXED_MINOR: '5', ...environment },
-    }),
-  )
+  const stack = starting.use(await sharedStack())
+  const connectedAccount = `acct_1${randomUUID().replaceAll('-', '')}`
   const connected = await stack.api.put('/v1/processor', {
-    body: { processor: 'stripe', connected_account: 'acct_1Vendor' },
+    body: { processor: 'stripe', connected_account: connectedAccount },
   })
   if (connected.status !== 200) throw new Error(JSON.stringify(connected.body))
   const atProcessor: AtProcessor = async <Result>(action: string, body: object) => {
@@ -68,6 +65,7 @@ export async function startMarket(environment: Record<string, string> = {}): Pro
   return {
     stack,
     receiver,
+    connectedAccount,
     atProcessor,
     givenShop: () => givenShop({ stack, receiver }, atProcessor),
     [Symbol.asyncDispose]: () => running.disposeAsync(),

@@ -5,21 +5,31 @@ import { eventually } from '@licensing/test-support/poll'
 import { sharedNatsUrl, sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import type { TemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 
 const run = promisify(execFile)
+const demo = new URL('../../../deploy/local/src/demo.ts', import.meta.url).pathname
 
-async function givenDataDir(): Promise<string> {
-  const folder = await makeTemporaryFolder()
-  onTestFinished(() => folder[Symbol.asyncDispose]())
-  return join(folder.path, 'data')
-}
+let folder: TemporaryFolder
+let dataDir: string
+let stack: LocalStack
+let ready: Awaited<ReturnType<LocalStack['ready']>>
 
-/** Warnings and errors of the services, but those that every start has. */
+beforeAll(async () => {
+  folder = await makeTemporaryFolder()
+  dataDir = join(folder.path, 'data')
+})
+afterAll(async () => {
+  await stack?.[Symbol.asyncDispose]()
+  await folder[Symbol.asyncDispose]()
+})
+
+/** Warnings and errors of the services, except the ones that every start logs. */
 async function problemsLogged(dataDir: string): Promise<string[]> {
   const folder = join(dataDir, 'logs')
   const files = await readdir(folder)
@@ -30,10 +40,9 @@ async function problemsLogged(dataDir: string): Promise<string[]> {
     .filter((line) => !line.includes('"route":"/readyz"') && !line.includes('is in test mode'))
 }
 
-test('one command brings up a stack that can be used as it says, and a second one with its data', async () => {
-  const dataDir = await givenDataDir()
+test('one command brings up a stack that can be used as it says, and leaves nothing running when it is stopped', async () => {
   await using first = startLocalStack({ dataDir, throughNpm: true })
-  const ready = await first.ready()
+  ready = await first.ready()
   expect(ready).toEqual({
     gateway: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
     app_id: expect.stringMatching(/^app_[0-9a-z]{26}$/) as string,
@@ -58,138 +67,33 @@ test('one command brings up a stack that can be used as it says, and a second on
 
   expect(await problemsLogged(dataDir)).toEqual([])
 
-  // Only npm hears of it.
+  // Only npm gets the signal.
   const family = await first.family()
   expect(family.length).toBeGreaterThan(8)
   expect(await first.end('SIGTERM')).toBe(0)
   expect(await stillRunning(family)).toEqual([])
-
-  await using second = startLocalStack({ dataDir })
-  const again = await second.ready()
-  expect(again).toMatchObject({ app_id: ready.app_id, account_id: ready.account_id })
-  expect(second.apiKey()).toBe(first.apiKey())
-  // What is built already is not built again.
-  expect(second.stderr).not.toContain('building the portal')
-  expect(await fetch(`${again.gateway}/portal`)).toMatchObject({ status: 200 })
-  const after = await apiClient(again.gateway, second.apiKey()).get(`/v1/apps/${ready.app_id}/plans`)
-  expect(after.body).toEqual(plans.body)
 })
 
-describe('a stack that runs', () => {
-  let folder: TemporaryFolder
-  let dataDir: string
-  let stack: LocalStack
-  let second: LocalStack
-  let gateway: string
-  let app_id: string
-  let account_id: string
-  beforeAll(async () => {
-    folder = await makeTemporaryFolder()
-    dataDir = join(folder.path, 'data')
-    stack = startLocalStack({ dataDir })
-    second = startLocalStack({ dataDir: join(folder.path, 'second') })
-    const [ready] = await Promise.all([stack.ready(), second.ready()])
-    ;({ gateway, app_id, account_id } = ready)
-  })
-  afterAll(async () => {
-    await Promise.all([stack[Symbol.asyncDispose](), second[Symbol.asyncDispose]()])
-    await folder[Symbol.asyncDispose]()
-  })
-
-  test('has another beside it that was started with it, each in its folder, and a folder in use is refused', async () => {
-    await using other = second
-    const theirs = await other.ready()
-    expect(theirs.gateway).not.toBe(gateway)
-    expect(theirs.account_id).not.toBe(account_id)
-    expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
-
-    await using third = startLocalStack({ dataDir })
-    expect(await third.ended).toBe(1)
-    expect(third.stderr).toContain(`another npm start uses ${dataDir}`)
-    await using fourth = startLocalStack({
-      dataDir: await givenDataDir(),
-      environment: { GATEWAY_PORT: new URL(gateway).port },
-    })
-    expect(await fourth.ended).toBe(1)
-    expect(fourth.stderr).toContain(`port ${new URL(gateway).port} is taken`)
-    expect(await apiClient(gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
-  })
-
-  test('has another account when an administrator makes it, whose key works', async () => {
-    const adminOf = async (dataDir: string) =>
-      run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
-        env: { ...process.env, DATA_DIR: dataDir },
-        cwd: new URL('../../..', import.meta.url).pathname,
-      })
-    const unused = await givenDataDir()
-    await expect(adminOf(unused)).rejects.toThrow(`no service runs in ${unused}`)
-
-    const { stdout } = await adminOf(dataDir)
-    expect(stdout.trim().split('\n')).toHaveLength(1)
-    const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
-    expect(made.account_id).not.toBe(account_id)
-    const api = apiClient(gateway, made.key)
-    expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
-    expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
-  })
-
-  test('starts services and servers again that crash', async () => {
-    const noted: { name: string; pid: number }[] = JSON.parse(
-      await readFile(join(dataDir, 'processes.json'), 'utf8'),
-    )
-    for (const { name, pid } of noted)
-      if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
-    for (const name of ['catalog', 'nats', 'postgres']) {
-      await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
-    }
-    const api = apiClient(gateway, stack.apiKey())
-    await eventually(async () =>
-      expect(await api.get(`/v1/apps/${app_id}/plans`)).toMatchObject({ status: 200 }),
-    )
-    await eventually(async () => expect(await fetch(`${gateway}/readyz`)).toMatchObject({ status: 200 }))
-  })
-})
-
-test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
-  const dataDir = await givenDataDir()
-  await using killed = startLocalStack({ dataDir })
-  const { gateway, app_id } = await killed.ready()
-  const api = apiClient(gateway, killed.apiKey())
-  const plan = await api.post(`/v1/apps/${app_id}/plans`, { body: { name: 'Pro', code: 'pro' } })
-  expect(plan.status).toBe(201)
-  const family = await killed.family()
-  await killed.end('SIGKILL')
-
-  // At once, while the old ones may still be on their way out.
-  await using next = startLocalStack({ dataDir })
-  const ready = await next.ready()
-  expect(await stillRunning(family)).toEqual([])
-  const plans = await apiClient(ready.gateway, next.apiKey()).get(`/v1/apps/${app_id}/plans`)
-  expect(plans.body).toMatchObject({ data: [{ id: plan.body['id'] }] })
-})
-
-test('a signal before it is up stops it as well', async () => {
-  const dataDir = await givenDataDir()
-  await using stack = startLocalStack({ dataDir })
-  await eventually(() => expect(stack.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })
-  const family = await stack.family()
-  expect(await stack.end('SIGINT')).toBe(0)
-  expect(stack.stdout).not.toContain('ready')
-  expect(await stillRunning(family)).toEqual([])
-})
-
-test('with the operator’s own servers and key, nothing is embedded', async () => {
-  const dataDir = await givenDataDir()
+test('the next start has the data and builds nothing again; another stack uses the operator’s own servers and key', async () => {
+  const ownDir = join(folder.path, 'own')
   const key = `lsk_${'operators-own-key-'.repeat(3)}`
-  onTestFinished(() => dropStackDatabases(dataDir, sharedPostgresUrl()))
-  await using stack = startLocalStack({
-    dataDir,
+  onTestFinished(() => dropStackDatabases(ownDir, sharedPostgresUrl()))
+  stack = startLocalStack({ dataDir })
+  await using other = startLocalStack({
+    dataDir: ownDir,
     environment: { DATABASE_URL: sharedPostgresUrl(), NATS_URL: sharedNatsUrl(), BOOTSTRAP_API_KEY: key },
   })
-  const { gateway } = await stack.ready()
-  expect(await apiClient(gateway, key).get('/v1/account')).toMatchObject({ status: 200 })
-  const noted: { name: string }[] = JSON.parse(await readFile(join(dataDir, 'processes.json'), 'utf8'))
-  expect(noted.map(({ name }) => name).sort()).toEqual([
+  const [next, theirs] = await Promise.all([stack.ready(), other.ready()])
+  expect(next).toMatchObject({ app_id: ready.app_id, account_id: ready.account_id })
+  expect(stack.stderr).not.toContain('building the portal')
+  expect(await fetch(`${next.gateway}/portal`)).toMatchObject({ status: 200 })
+  const { body } = await apiClient(next.gateway, stack.apiKey()).get(`/v1/apps/${ready.app_id}/plans`)
+  expect(body).toMatchObject({ data: [{ name: 'Pro' }] })
+  ready = next
+
+  expect(await apiClient(theirs.gateway, key).get('/v1/account')).toMatchObject({ status: 200 })
+  const noted: { name: string }[] = JSON.parse(await readFile(join(ownDir, 'processes.json'), 'utf8'))
+  expect(noted.map(({ name }) => name).toSorted()).toEqual([
     'billing',
     'catalog',
     'gateway',
@@ -197,4 +101,119 @@ test('with the operator’s own servers and key, nothing is embedded', async () 
     'notifier',
     'stripe-simulator',
   ])
+  expect(theirs.gateway).not.toBe(next.gateway)
+  expect(theirs.account_id).not.toBe(next.account_id)
+  expect(await apiClient(theirs.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 401 })
 })
+
+test('a folder or a port in use is refused, and the stack that uses it goes on', async () => {
+  await using sameFolder = startLocalStack({ dataDir })
+  await using samePort = startLocalStack({
+    dataDir: join(folder.path, 'third'),
+    environment: { GATEWAY_PORT: new URL(ready.gateway).port },
+  })
+  expect(await sameFolder.ended).toBe(1)
+  expect(sameFolder.stderr).toContain(`another npm start uses ${dataDir}`)
+  expect(await samePort.ended).toBe(1)
+  expect(samePort.stderr).toContain(`port ${new URL(ready.gateway).port} is taken`)
+  expect(await apiClient(ready.gateway, stack.apiKey()).get('/v1/account')).toMatchObject({ status: 200 })
+})
+
+test('an administrator makes another account, whose key works', async () => {
+  const adminOf = async (dataDir: string) =>
+    run('npm', ['run', '--silent', 'admin', '--', 'create-account', '--name', 'Second vendor'], {
+      env: { ...process.env, DATA_DIR: dataDir },
+      cwd: new URL('../../..', import.meta.url).pathname,
+    })
+  const unused = join(folder.path, 'unused')
+  await expect(adminOf(unused)).rejects.toThrow(`no service runs in ${unused}`)
+
+  const { stdout } = await adminOf(dataDir)
+  expect(stdout.trim().split('\n')).toHaveLength(1)
+  const made = JSON.parse(stdout) as { account_id: string; app_id: string; key: string }
+  expect(made.account_id).not.toBe(ready.account_id)
+  const api = apiClient(ready.gateway, made.key)
+  expect(await api.get('/v1/account')).toMatchObject({ status: 200, body: { name: 'Second vendor' } })
+  expect(await api.get(`/v1/apps/${made.app_id}/plans`)).toMatchObject({ status: 200 })
+})
+
+test('npm run demo works against it, and again', async () => {
+  for (const _ of ['first', 'again']) {
+    const output = await runDemo(dataDir)
+    expect(output).toContain(`using the service that runs in ${dataDir}`)
+    expect(output.match(/⇒ webhook/g)).toHaveLength(7)
+    expect(output).not.toContain('signature INVALID')
+  }
+})
+
+test('services and servers that crash are started again', async () => {
+  const noted: { name: string; pid: number }[] = JSON.parse(
+    await readFile(join(dataDir, 'processes.json'), 'utf8'),
+  )
+  for (const { name, pid } of noted)
+    if (['catalog', 'nats', 'postgres'].includes(name)) process.kill(pid, 'SIGKILL')
+  for (const name of ['catalog', 'nats', 'postgres']) {
+    await eventually(() => expect(stack.stderr).toContain(`${name} ended (SIGKILL)`))
+  }
+  const api = apiClient(ready.gateway, stack.apiKey())
+  await eventually(async () =>
+    expect(await api.get(`/v1/apps/${ready.app_id}/plans`)).toMatchObject({ status: 200 }),
+  )
+  await eventually(async () => expect(await fetch(`${ready.gateway}/readyz`)).toMatchObject({ status: 200 }))
+})
+
+test('after kill -9 of the launcher nothing goes on running, and the next start has the data', async () => {
+  const api = apiClient(ready.gateway, stack.apiKey())
+  const plan = await api.post(`/v1/apps/${ready.app_id}/plans`, { body: { name: 'Team', code: 'team' } })
+  expect(plan.status).toBe(201)
+  const family = await stack.family()
+  await stack.end('SIGKILL')
+
+  // At once, while the killed processes may still be ending.
+  stack = startLocalStack({ dataDir })
+  ready = await stack.ready()
+  expect(await stillRunning(family)).toEqual([])
+  const { body } = await apiClient(ready.gateway, stack.apiKey()).get<{ data: { id: string }[] }>(
+    `/v1/apps/${ready.app_id}/plans`,
+  )
+  expect(body.data.map(({ id }) => id)).toContain(plan.body['id'])
+})
+
+test('a signal before it is up stops it as well', async () => {
+  await using early = startLocalStack({ dataDir: join(folder.path, 'early') })
+  await eventually(() => expect(early.stderr).toContain('postgres is up'), { timeoutMs: 60_000 })
+  const family = await early.family()
+  expect(await early.end('SIGINT')).toBe(0)
+  expect(early.stdout).not.toContain('ready')
+  expect(await stillRunning(family)).toEqual([])
+})
+
+test('npm run demo tells the whole story on a stack of its own, and leaves nothing running', async () => {
+  const output = await runDemo(join(folder.path, 'demo'))
+  for (const seen of [
+    'webhook 1 licence.suspended',
+    'licence.created',
+    'payment.succeeded',
+    'refund.processed',
+    'licence.revoked',
+    '"reason":"revoked"',
+    'migrateAsync(\'OLD-KEY-0001\') → {"status":"licensed"',
+    'The demo is complete.',
+  ]) {
+    expect(output).toContain(seen)
+  }
+})
+
+/** Its output, after it has succeeded. */
+async function runDemo(dataDir: string): Promise<string> {
+  const child = spawn(process.execPath, [demo], {
+    env: { ...process.env, DATA_DIR: dataDir, DATABASE_URL: '', NATS_URL: '', STRIPE_SECRET_KEY: '' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  const [code] = (await once(child, 'close')) as [number | null]
+  expect(code, output.slice(-2000)).toBe(0)
+  return output
+}

@@ -6,7 +6,7 @@ import type { Licence } from './vendor.ts'
 
 let market: Market
 beforeAll(async () => {
-  market = await startMarket({ SWEEP_INTERVAL_SECONDS: '1' })
+  market = await startMarket()
 })
 afterAll(() => market[Symbol.asyncDispose]())
 
@@ -59,7 +59,7 @@ test('a subscription that is paid only after four failures and its end goes on t
   const sold = await sells({ ...price, mode: 'subscription' })
   await atProcessor('set-price', {
     id: price.price_id,
-    account: 'acct_1Vendor',
+    account: market.connectedAccount,
     unit_amount: price.amount,
     currency: 'eur',
     recurring: { interval: 'week' },

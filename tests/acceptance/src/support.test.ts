@@ -1,5 +1,5 @@
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { randomUUID } from 'node:crypto'
@@ -9,7 +9,7 @@ import type { Licence, Page } from './vendor.ts'
 
 let stack: Stack
 beforeAll(async () => {
-  stack = await startStack({ simulator: true, environment: { FEE_BPS: '100' } })
+  stack = await sharedStack()
   const connected = await stack.api.put('/v1/processor', {
     body: { processor: 'stripe', connected_account: 'acct_1Support' },
   })
@@ -318,7 +318,7 @@ test('metrics have a point for every step, and within 10 seconds what happened i
   await eventually(async () =>
     expect((await read('payments', yesterday, tomorrow)).points.map(({ values }) => values)).toEqual([
       {},
-      { eur: { count: 1, gross_minor: 4_900, refunded_minor: 900, fee_minor: 49 } },
+      { eur: { count: 1, gross_minor: 4_900, refunded_minor: 900, fee_minor: 128 } },
       {},
     ]),
   )

@@ -1,4 +1,4 @@
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expectInvalid, expectProblem, givenVendor } from './vendor.ts'
@@ -8,7 +8,7 @@ let stack: Stack
 let vendor: Vendor
 let planId: string
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await sharedStack()
   vendor = await givenVendor(stack)
   planId = (await vendor.plan()).id
 })

@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { startStack } from '@licensing/test-support/stack'
+import { sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { signatureOf, verifies } from './delivery.ts'
@@ -14,7 +14,7 @@ let receiver: HttpsReceiver
 
 beforeAll(async () => {
   receiver = await startHttpsReceiver()
-  stack = await startStack({ receiver, environment: { WEBHOOK_BACKOFF_SECONDS: '600' } })
+  stack = await sharedStack()
 })
 afterEach(() => receiver.answerWith({}))
 afterAll(async () => {

@@ -37,7 +37,7 @@ export async function atRest(): Promise<Section> {
   }
 }
 
-/** Of all processes of the stack and those that they have waited for. */
+/** Of all processes of the stack, and of their ended child processes. */
 async function cpuSeconds(stack: LocalStack): Promise<number> {
   let ticks = 0
   for (const { pid } of await stack.family()) {

@@ -31,7 +31,7 @@ export async function givenPaidCheckouts(stack: Stack, count: number): Promise<P
 }
 
 /**
- * What comes in on an ordinary day: sales and subscriptions, half each, a renewal of each subscription, and every tenth
+ * The payments of an ordinary day: sales and subscriptions, half each, a renewal of each subscription, and every tenth
  * sale refunded. Comes after `givenPaidCheckouts`.
  */
 export async function givenMixedLoad(

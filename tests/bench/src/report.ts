@@ -7,7 +7,7 @@ export interface Figure {
   name: string
   value: number
   unit: string
-  /** What it is compared with: name of the floor, and value divided by floor (or floor by value where less is better). */
+  /** The comparison: name of the floor, and value divided by floor (or floor by value if less is better). */
   floor?: string
   ratio?: number
   goal?: string

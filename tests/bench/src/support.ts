@@ -1,13 +1,19 @@
+import { existsSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { connect } from '@licensing/database/connect'
+import { ensureBuilt } from '@licensing/portal/build'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { chromium } from 'playwright-core'
+import { givenPastEvents } from '../../../services/notifier/src/testing/past-events.ts'
 import { scaled } from './bench-scale.ts'
-import type { Section } from './report.ts'
+import { startBed, type Bed } from './notifier/bed.ts'
+import { ours } from './notifier/deliveries-per-cpu-second.ts'
+import { atLeast, median, under, type Figure, type Section } from './report.ts'
 import { givenPopulation } from './scale/population.ts'
 import { startSetting } from './setting.ts'
 import { lists, searchAndMetrics } from './support/finding.ts'
-import { givenActivations, givenDeliveries, givenSales } from './support/history.ts'
-import type { History } from './support/history.ts'
-import { portal } from './support/portal.ts'
-import { recovery } from './support/recovery.ts'
+import { givenActivations, givenDeliveries, givenSales, type History } from './support/history.ts'
 
 /** What support people do all day, on 1,000,000 licences and 10,000,000 deliveries. */
 export async function support(): Promise<Section> {
@@ -46,4 +52,83 @@ export async function support(): Promise<Section> {
     figures: [...found, ...listed, ...shown, ...recovered],
     notes: [`put in within ${seconds.toFixed(0)} s`],
   }
+}
+
+const program = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-sync']
+const rounds = 9
+const mostMs = 1_000
+
+/** From the click on "Licences" in the portal to the first rows; skipped without Chromium. */
+export async function portal({ gatewayUrl, apiKey, appId }: Stack): Promise<Figure[]> {
+  if (!existsSync(program)) return []
+  await ensureBuilt((line) => process.stderr.write(`${line}\n`))
+  const browser = await chromium.launch({ executablePath: program, args: flags })
+  const page = await browser.newPage()
+  const times: number[] = []
+  try {
+    const signedIn = await page.request.post(`${gatewayUrl}/portal/session`, {
+      data: { key: apiKey },
+      headers: { 'x-requested-with': 'portal' },
+    })
+    if (signedIn.status() !== 204) throw new Error(`signing in was answered ${signedIn.status()}`)
+    for (let round = 0; round < rounds; round += 1) {
+      await page.goto(`${gatewayUrl}/portal?app=${appId}`)
+      await page.getByRole('region', { name: 'Alerts' }).waitFor()
+      const startedMs = performance.now()
+      await page.getByRole('link', { name: 'Licences', exact: true }).click()
+      await page.getByRole('table', { name: 'Licences' }).getByRole('row').nth(5).waitFor()
+      times.push(performance.now() - startedMs)
+    }
+  } finally {
+    await browser.close()
+  }
+  return [
+    under('portal: first rows of the licences after the click', median(times), 'ms', mostMs),
+    { name: 'portal: the slowest of them', value: Math.max(...times), unit: 'ms' },
+  ]
+}
+
+const goal = 0.9
+
+/** Recovery of 100,000 events to a new endpoint, beside the notifier's rate for events as they happen. */
+export async function recovery(): Promise<Figure[]> {
+  await using bed = await startBed()
+  const usually = await ours(bed, scaled(20_000, 500))
+  const count = scaled(100_000, 1_000)
+  const vendor = await bed.givenVendor(0, [])
+  const { accountId, applicationId } = vendor
+  const of = { accountId, applicationId }
+  await givenPastEvents(bed.sql, of, count)
+  const { endpoint } = await bed.calls.createEndpoint({
+    ...of,
+    url: bed.url('/recovered'),
+    subscribedEvents: '*',
+  })
+  const before = await attempts(bed)
+  const startedMs = performance.now()
+  const since = timestampFromDate(new Date(Date.now() - 86_400_000))
+  const answer = await bed.calls.recoverEndpoint(
+    { ...of, endpointId: endpoint!.id, since },
+    { timeoutMs: 120_000 },
+  )
+  const answeredMs = performance.now()
+  if (Number(answer.deliveries) !== count) throw new Error(`${answer.deliveries} deliveries of ${count}`)
+  while ((await attempts(bed)) < before + count) await pause(100)
+  const perSecond = (count * 1000) / (performance.now() - startedMs)
+  const usual: Figure = {
+    name: 'deliveries of events as they happen',
+    value: usually.deliveries / usually.seconds,
+    unit: '/s',
+  }
+  return [
+    usual,
+    atLeast(`recovery of ${count} events, from the call to the last attempt`, perSecond, '/s', usual, goal),
+    { name: 'recovery: the call itself', value: (answeredMs - startedMs) / 1000, unit: 's' },
+  ]
+}
+
+async function attempts({ sql }: Bed): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from attempts`
+  return row!.count
 }

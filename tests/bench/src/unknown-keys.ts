@@ -10,7 +10,7 @@ import { startSetting } from './setting.ts'
 const seconds = 10
 const connections = 4
 
-/** What made-up API keys cost those who hold a right one. */
+/** How much requests with unknown API keys delay requests with valid keys. */
 export async function unknownKeys(): Promise<Section> {
   await using setting = await startSetting()
   const { gatewayUrl, apiKey } = setting.stack

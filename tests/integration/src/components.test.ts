@@ -1,26 +1,31 @@
-import { create } from '@bufbuild/protobuf'
+import { createHash } from 'node:crypto'
+import { create, type DescService } from '@bufbuild/protobuf'
 import { timestampNow } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { connectNats } from '@licensing/events/connection'
 import { givenProducer } from '@licensing/events/testing/producer'
 import { connectTo } from '@licensing/grpc/client'
-import { createLogger } from '@licensing/process/log'
+import { ServiceError } from '@licensing/grpc/errors'
+import { implement, serve, type Handlers } from '@licensing/grpc/server'
 import { freePort } from '@licensing/local-servers/ports'
+import { newEncryptionKey } from '@licensing/local-servers/secrets'
+import type { DatabaseService } from '@licensing/local-servers/services'
+import { Health } from '@licensing/process/health'
+import { createLogger } from '@licensing/process/log'
 import { BillingService } from '@licensing/proto/billing'
 import { CatalogService, type PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
 import { apiClient } from '@licensing/test-support/api-client'
+import { createTestDatabase } from '@licensing/test-support/database'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { startService } from '@licensing/test-support/process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
-import { createHash } from 'node:crypto'
+import type { TestProcess } from '@licensing/test-support/test-process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startComponent } from './component.ts'
 import { startServers, type Servers } from './engine.ts'
-import { startStub } from './stubs.ts'
 
 let servers: Servers
 beforeAll(async () => {
@@ -197,3 +202,55 @@ test(
   },
   limitMs,
 )
+
+export interface Component extends AsyncDisposable {
+  readonly process: TestProcess
+  /** Where it serves gRPC. */
+  readonly address: string
+}
+
+/** A service by itself, with its own database and NATS; `peers` has the addresses of the others. */
+async function startComponent(
+  service: DatabaseService,
+  servers: Servers,
+  peers: Record<string, string>,
+): Promise<Component> {
+  await using started = new AsyncDisposableStack()
+  const folder = started.use(await makeTemporaryFolder())
+  const database = started.use(await createTestDatabase(servers.postgresUrl))
+  const address = `127.0.0.1:${await freePort()}`
+  const process = started.use(
+    await startService(
+      service,
+      {
+        GRPC_ADDRESS: address,
+        METRICS_ADDRESS: `127.0.0.1:${await freePort()}`,
+        DATABASE_URL: database.url,
+        NATS_URL: servers.natsUrlOf(service),
+        ENCRYPTION_KEY: newEncryptionKey(),
+        ...peers,
+      },
+      folder.path,
+    ),
+  )
+  const running = started.move()
+  return { process, address, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+/** A peer of a component: a real gRPC server by the same contract, that can do what the test needs. */
+interface Stub extends AsyncDisposable {
+  readonly address: string
+}
+
+/** Calls that are not among `handlers` are refused. */
+async function startStub<S extends DescService>(service: S, handlers: Partial<Handlers<S>>): Promise<Stub> {
+  const refuse = () => Promise.reject(new ServiceError('unavailable', 'the stub does not do this'))
+  const all = Object.fromEntries(service.methods.map(({ localName }) => [localName, refuse]))
+  const server = await serve({
+    address: { host: '127.0.0.1', port: 0 },
+    services: [implement(service, { ...all, ...handlers })],
+    log: createLogger('stub', 'silent'),
+    health: new Health(),
+  })
+  return { address: `127.0.0.1:${server.port}`, [Symbol.asyncDispose]: () => server.stop() }
+}

@@ -4,9 +4,9 @@ import { natsPasswordOf, natsTestConfiguration } from '@licensing/test-support/n
 import { sharedPostgresUrl } from '@licensing/test-support/shared-servers'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { GenericContainer, Wait } from 'testcontainers'
-import { buildThisRelease } from './earlier-release.ts'
+import { buildThisRelease } from './releases.ts'
 
-/** Whether a container engine answers; `npm test` finds out. */
+/** Set by `npm run test:compose`; `npm test` starts processes. */
 export const withContainers = process.env['TEST_DOCKER'] === '1'
 
 const how = withContainers

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { buildThisRelease } from './earlier-release.ts'
+import { buildThisRelease } from './releases.ts'
 import { withContainers } from './engine.ts'
 import { componentNames } from './manifests.ts'
 

@@ -5,7 +5,7 @@ import type { Stack } from '@licensing/test-support/stack-shape'
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { withContainers } from './engine.ts'
-import { buildThisRelease } from './earlier-release.ts'
+import { buildThisRelease } from './releases.ts'
 
 /** The commands of a section of the runbook, a string for each block. */
 async function commandsOf(heading: string): Promise<string[]> {

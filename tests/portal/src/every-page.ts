@@ -1,3 +1,4 @@
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
@@ -19,8 +20,8 @@ interface View {
 }
 
 export function everyPageTests(world: () => World): void {
-  test('no page violates WCAG 2.2 AA in light or dark, and none scrolls sideways at 360 px', async () => {
-    const views = await givenViews(world())
+  test(`no page violates WCAG 2.2 AA in light or dark, and none scrolls sideways at 360 px (${drawing})`, async () => {
+    const views = drawn(await givenViews(world()), 10)
     await using window = await world().open({ bypassCSP: true })
     const { page } = window
     for (const view of views) {

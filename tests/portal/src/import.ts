@@ -1,4 +1,5 @@
 import { keyFiles } from '@licensing/csv/testing/key-files'
+import { drawing, drawn } from '@licensing/test-support/drawn'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { expectEveryLook } from './looks.ts'
@@ -10,7 +11,7 @@ interface Sent {
   items: { legacy_key: string }[]
 }
 
-/** What is sent of each call of an import from now on. */
+/** The body of each call of an import from now on. */
 function listen({ page }: Window): Sent[] {
   const sent: Sent[] = []
   page.on('request', (request) => {
@@ -191,8 +192,8 @@ export function importTests(world: () => World): void {
     expect(await window.button('Import').getAttribute('aria-disabled')).toBe('true')
   })
 
-  test.each(keyFiles)(
-    'a file of keys: $name',
+  test.each(drawn(keyFiles, 6))(
+    `a file of keys (${drawing}): $name`,
     async ({ name, bytes, refused, rows = [], flaws = [], trimmed = [] }) => {
       const { stack, open, vendor } = world()
       const { app, at, licences } = await vendor()

@@ -272,7 +272,7 @@ export function licencesTests(world: () => World): void {
     expect(await licence(made.id)).toMatchObject({
       external_ref: 'customer-2',
       restrictions: { max_activations: 2 },
-      // What was left as it was keeps its time of day.
+      // An unchanged date keeps its time of day.
       expires_on: '2031-01-01T10:00:00.000Z',
     })
     await button('Edit').click()

@@ -5,7 +5,7 @@ import { expectEveryLook } from './looks.ts'
 import { connectProcessor } from './processor.ts'
 import type { Vendor, World } from './world.ts'
 
-/** What happens at the processor. */
+/** An action at the processor. */
 async function atProcessor({ stack }: World, action: string, body: object): Promise<void> {
   const response = await fetch(`${stack.simulator!.url}/_sim/${action}`, {
     method: 'POST',

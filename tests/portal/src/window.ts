@@ -9,7 +9,7 @@ import {
 } from 'playwright-core'
 import { expect } from 'vitest'
 
-/** Debian's Chromium, or another that CHROMIUM names; undefined where there is none. */
+/** Debian's Chromium, or the one that CHROMIUM names; undefined if neither exists. */
 export const chromium = [process.env['CHROMIUM'], '/usr/bin/chromium'].find(
   (path) => path && existsSync(path),
 )

@@ -1,26 +1,23 @@
-import { newApiKey } from '@licensing/local-servers/secrets'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { freePort, isPortFree } from '@licensing/local-servers/ports'
+import { newApiKey } from '@licensing/local-servers/secrets'
 import {
   CHECKOUT,
   DATABASE_SERVICES,
   type DatabaseService,
   type ServiceName,
 } from '@licensing/local-servers/services'
-import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { apiClient } from './api-client.ts'
-import { composeProcess } from './compose-process.ts'
-import { demoAccount } from './demo-account.ts'
-import { addressOf, docker, portOf } from './docker.ts'
-import { hostAddress } from './host-address.ts'
+import { apiClient, demoAccount } from './api-client.ts'
+import { addressOf, docker, hostAddress, inspect, portOf } from './docker.ts'
 import { eventually } from './poll.ts'
-import type { TestProcess } from './test-process.ts'
 import type { Stack, StackOptions } from './stack-shape.ts'
 import { startSimulator } from './stripe-simulator.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
+import type { TestProcess } from './test-process.ts'
 
 const composeFile = join(CHECKOUT, 'deploy/compose.yaml')
 
@@ -157,5 +154,70 @@ async function freePorts(count: number): Promise<number> {
     const first = await freePort()
     const ports = Array.from({ length: count }, (_, at) => first + at)
     if ((await Promise.all(ports.map(isPortFree))).every(Boolean)) return first
+  }
+}
+
+const operationsPort = 9090
+
+/**
+ * A container of a compose stack, to stop, kill and start. The compose file defines its environment, and its end
+ * comes with the stack's.
+ *
+ * @param secrets what a test may know of its environment
+ */
+async function composeProcess(
+  name: string,
+  container: string,
+  secrets: Record<string, string>,
+): Promise<TestProcess> {
+  // Another one each time that it starts.
+  let address = await addressOf(container)
+  const isRunning = async () => (await inspect(container, '{{.State.Running}}')) === 'true'
+  const untilReady = async (timeoutMs = 120_000) => {
+    await eventually(
+      async () => {
+        const response = await fetch(`http://${address}:${operationsPort}/readyz`).catch(() => undefined)
+        if (response?.ok !== true) throw new Error(`${name} is not ready: ${await response?.text()}`)
+      },
+      { timeoutMs, intervalMs: 100 },
+    )
+  }
+  return {
+    name,
+    get pid(): number {
+      throw new Error('a container has no process id here')
+    },
+    get environment() {
+      return { ...secrets, METRICS_ADDRESS: `${address}:${operationsPort}` }
+    },
+    get operationsUrl() {
+      return `http://${address}:${operationsPort}`
+    },
+    log: async () => {
+      const printed = await promisify(execFile)('docker', ['logs', container], {
+        maxBuffer: 64 * 1024 * 1024,
+      })
+      return printed.stdout + printed.stderr
+    },
+    stop: async () => {
+      if (await isRunning()) await docker(['stop', '--time', '30', container])
+      return `exit code ${await inspect(container, '{{.State.ExitCode}}')}`
+    },
+    kill: async (signal = 'SIGKILL') => {
+      await docker(['kill', '--signal', signal, container])
+      await docker(['wait', container])
+    },
+    freeze: () => void docker(['pause', container]),
+    resume: () => void docker(['unpause', container]),
+    start: async (changes = {}, release) => {
+      if (Object.keys(changes).length > 0 || release !== undefined) {
+        throw new Error('a container of a compose stack starts again as it was')
+      }
+      await docker([(await isRunning()) ? 'restart' : 'start', container])
+      address = await addressOf(container)
+      await untilReady()
+    },
+    untilReady,
+    [Symbol.asyncDispose]: () => Promise.resolve(),
   }
 }

@@ -125,7 +125,7 @@ export async function startFaultyProxy(target: string, port = 0): Promise<Faulty
     })
     pipe.from.on('error', () => reset(connection))
     pipe.from.on('close', () => {
-      // What was sent before the end still arrives.
+      // Data that was sent before the end still arrives.
       if (connection.sockets.every(({ destroyed }) => destroyed)) reset(connection)
     })
   }

@@ -7,16 +7,22 @@ import { makeBundles } from './bundles.ts'
 import { makeTemporaryFolder, removeAbandonedFolders } from './temporary-folder.ts'
 
 /** Projects that need neither server: their runs start without the half second. */
-const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', 'packages-stripe-simulator'])
+const WITHOUT_SERVERS = new Set(['proto', 'packages-process', 'sdk', 'portal', 'tools-stripe-simulator'])
 
 /** Projects with tests in which the gateway serves the portal. */
 const WITH_PORTAL = new Set(['tests-portal', 'tests-acceptance', 'tests-integration'])
 
 /** Projects that start dozens of services: with TEST_BUNDLES they run bundles, else sources. */
-const WITH_STACKS = new Set(['tests-acceptance', 'tests-integration', 'tests-portal', 'tests-resilience'])
+const WITH_STACKS = new Set([
+  'tests-acceptance',
+  'tests-integration',
+  'tests-portal',
+  'tests-resilience',
+  'tools-storm',
+])
 
 /**
- * One PostgreSQL and one NATS for the whole run: those of TEST_DATABASE_URL and TEST_NATS_URL, else embedded ones
+ * One PostgreSQL and one NATS for the whole run: TEST_DATABASE_URL and TEST_NATS_URL, else embedded servers
  * that are stopped, and their data removed, when the run is over.
  */
 export async function setup(root: TestProject): Promise<() => Promise<void>> {
@@ -52,5 +58,8 @@ export async function setup(root: TestProject): Promise<() => Promise<void>> {
   // The workers have it from this process.
   if (bundled) process.env['TEST_RELEASE'] = bundles
   const running = started.move()
-  return () => running.disposeAsync()
+  return async () => {
+    await running.disposeAsync()
+    await removeAbandonedFolders()
+  }
 }

@@ -1,4 +1,3 @@
-import { makeCertificate } from '@licensing/local-servers/certificates'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
@@ -6,7 +5,8 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { hostAddress, hostName, type Caller } from './host-address.ts'
+import { makeCertificate } from '@licensing/local-servers/certificates'
+import { hostAddress, hostName, type Caller } from './docker.ts'
 import { eventually } from './poll.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -61,21 +61,14 @@ export interface HttpsReceiver extends AsyncDisposable {
  * A real HTTPS server on this machine for webhooks to arrive at, with a certificate made for it.
  *
  * @param answer what it answers until `answerWith` says otherwise; 200 when absent
- * @param caller what is to reach it, where it is not what `startStack` starts
+ * @param caller who calls it, if not the stack of `startStack`
  * @example
  * await using receiver = await startHttpsReceiver({ status: 503 })
  */
 export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): Promise<HttpsReceiver> {
   const address = await hostAddress(caller)
   const name = hostName(caller)
-  const folder = await makeTemporaryFolder()
-  const { authority, certificate, key } = await makeCertificate([
-    'localhost',
-    '127.0.0.1',
-    'host.docker.internal',
-  ])
-  const caFile = join(folder.path, 'authority.pem')
-  await writeFile(caFile, authority)
+  const { caFile, certificate, key } = await (identity ??= makeIdentity())
 
   const requests: ReceivedRequest[] = []
   const sockets = new Set<Socket>()
@@ -125,11 +118,23 @@ export async function startHttpsReceiver(answer: Answer = {}, caller?: Caller): 
       ),
     pause: close,
     resume: () => listen(port),
-    [Symbol.asyncDispose]: async () => {
-      await close()
-      await folder[Symbol.asyncDispose]()
-    },
+    [Symbol.asyncDispose]: close,
   }
+}
+
+// All receivers of a process have the same certificate: a stack that trusts one of them trusts the others.
+let identity: ReturnType<typeof makeIdentity> | undefined
+
+async function makeIdentity() {
+  const { authority, certificate, key } = await makeCertificate([
+    'localhost',
+    '127.0.0.1',
+    'host.docker.internal',
+  ])
+  const folder = await makeTemporaryFolder()
+  const caFile = join(folder.path, 'authority.pem')
+  await writeFile(caFile, authority)
+  return { caFile, certificate, key }
 }
 
 async function receive(message: IncomingMessage): Promise<ReceivedRequest> {

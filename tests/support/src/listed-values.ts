@@ -1,7 +1,7 @@
 import type postgres from 'postgres'
 
 /** Where a database's definition lists values: a check, an index or a trigger, by its name, with those values in order. */
-export type ListedValues = Record<string, string[]>
+type ListedValues = Record<string, string[]>
 
 /**
  * The values that the checks, partial indexes and triggers of a database name, for comparison with the closed sets:

@@ -12,7 +12,7 @@ import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { eventually } from './poll.ts'
 
-export interface LocalStackOptions {
+interface LocalStackOptions {
   dataDir: string
   /** Beside DATA_DIR and GATEWAY_PORT (0, a free one). */
   environment?: Record<string, string>
@@ -22,7 +22,7 @@ export interface LocalStackOptions {
 
 /** What `npm start` runs, from outside: its output, its signals and the processes that it has started. */
 export interface LocalStack extends AsyncDisposable {
-  /** Of npm, or of the launcher where it runs alone. */
+  /** Of npm, or of the launcher if it runs without npm. */
   readonly pid: number
   /** All of its standard output, and of its standard error, so far. */
   readonly stdout: string

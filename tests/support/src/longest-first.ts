@@ -3,27 +3,35 @@ import { CHECKOUT } from '@licensing/local-servers/services'
 import { BaseSequencer } from 'vitest/node'
 import type { TestSpecification } from 'vitest/node'
 
-/** What a run of all tests awaits longest outside of tests/: seconds on two cores. */
+/** Seconds of the files that take longest, on two idle cores. `npm test` prints the ten slowest. */
 export const longFiles: Readonly<Record<string, number>> = {
+  'tests/portal/src/portal.test.ts': 150,
   'services/notifier/src/engine/crash.pg.test.ts': 108,
+  'tests/acceptance/src/start.test.ts': 80,
   'services/billing/src/outages.pg.test.ts': 74,
+  'tests/resilience/src/servers-down.test.ts': 70,
   'packages/events/src/lying-connections.pg.test.ts': 62,
+  'packages/events/src/log-faults.pg.test.ts': 60,
   'services/licensing/src/licences/lifecycle.pg.test.ts': 54,
   'services/billing/src/purchases/orders.pg.test.ts': 37,
+  'tests/integration/src/replaced-replicas.test.ts': 50,
+  'tests/acceptance/src/sdk.test.ts': 50,
+  'tests/acceptance/src/long-revocations.test.ts': 50,
+  'tests/resilience/src/catalog-unreachable.test.ts': 50,
+  'tests/resilience/src/start-without-database.test.ts': 45,
+  'packages/database/src/garbage.pg.test.ts': 40,
+  'packages/events/src/relay.pg.test.ts': 40,
+  'tests/acceptance/src/fuzz/fuzz.test.ts': 35,
   'services/billing/src/sale-events/sale-events.pg.test.ts': 35,
   'services/notifier/src/engine/isolation.pg.test.ts': 35,
   'sdk/test/webhook-recipes.test.ts': 33,
   'services/notifier/src/endpoints/recover-crash.pg.test.ts': 33,
   'services/catalog/src/plans/races.pg.test.ts': 31,
   'packages/events/src/consumer.pg.test.ts': 30,
+  'sdk/test/processes.test.ts': 25,
 }
 
-const wholeStackSeconds = 1_000
-
-/**
- * Starts with the suites that run the whole stack, then with the longest of the others: one of them started last would be
- * awaited with the other workers idle.
- */
+/** Starts with the longest files: if one of them started last, the run would wait for it with idle workers. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
@@ -32,7 +40,6 @@ export class LongestFirst extends BaseSequencer {
 }
 
 function secondsOf({ project, moduleId }: TestSpecification): number {
-  return project.name.startsWith('tests-')
-    ? wholeStackSeconds
-    : (longFiles[relative(CHECKOUT, moduleId)] ?? 0)
+  // Other tests of a whole stack take about ten seconds.
+  return longFiles[relative(CHECKOUT, moduleId)] ?? (project.name.startsWith('tests-') ? 10 : 0)
 }

@@ -8,11 +8,11 @@ import { natsTestConfiguration } from './nats-users.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 /** Three NATS servers that replicate their streams, with the accounts of production. */
-export interface NatsCluster extends AsyncDisposable {
+interface NatsCluster extends AsyncDisposable {
   readonly urls: string[]
   /** Past the proxies. */
   readonly directUrls: string[]
-  /** In front of each server, where they were asked for; clients learn of these addresses alone. */
+  /** A proxy in front of each server, on request; clients then learn only these addresses. */
   readonly proxies: FaultyProxy[]
   readonly nodes: NatsNode[]
 }

@@ -3,7 +3,7 @@ import { cp, glob, open, rm, stat, truncate } from 'node:fs/promises'
 
 type Server = Pick<NatsServer, 'kill' | 'storeDir'>
 
-/** What becomes of the store of a NATS server. It is killed before, and started again by the caller. */
+/** Damage to the store of a NATS server. Each kills the server; the caller starts it again. */
 export const natsDamage = {
   /** As after a disk was replaced. */
   async wipe(nats: Server): Promise<void> {

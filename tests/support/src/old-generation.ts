@@ -8,9 +8,9 @@ const flags = ['--expose-gc', '--max-semi-space-size=4', '--initial-old-space-si
  * Bytes that an operation leaves in the old generation of V8's heap each time: garbage there stays until the whole heap is
  * collected, for which everything waits some 30 ms.
  *
- * @param given TypeScript that declares the function `operation`, and `end` where there is something to end
+ * @param given TypeScript that declares the function `operation`, and `end` if something must be closed
  * @param from folder of that TypeScript, for its imports
- * @throws Error with what it wrote, where it fails
+ * @throws Error with its output if it fails
  */
 export async function oldBytesOf(options: { given: string; from: string; times: number }): Promise<number> {
   const { given, from, times } = options

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 /** What stands in front of a PostgreSQL and answers as one that recovers after a crash. */
-export interface RecoveringPostgres extends AsyncDisposable {
+interface RecoveringPostgres extends AsyncDisposable {
   readonly port: number
   /** Connections refused so far. */
   readonly refused: number

@@ -1,5 +1,4 @@
-import { execFile } from 'node:child_process'
-import { commandEnvironment } from './command-environment.ts'
+import { runAdmin as runProgram } from '../../../services/catalog/src/admin/run-admin.ts'
 import type { Stack } from './stack-shape.ts'
 
 export interface Ended {
@@ -8,14 +7,8 @@ export interface Ended {
   stderr: string
 }
 
-const program = new URL('../../../services/catalog/src/admin/licensing-admin.ts', import.meta.url).pathname
-
-/** Runs `licensing-admin` beside a stack, with the environment of its catalog. */
-export function runAdmin(stack: Stack, ...args: string[]): Promise<Ended> {
-  const environment = { ...commandEnvironment(), ...stack.processes.catalog[0]!.environment }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args], { env: environment }, (error, stdout, stderr) => {
-      resolve({ code: error ? Number(error.code) : 0, stdout, stderr })
-    })
-  })
+/** Does what `licensing-admin` does, with the environment of a stack's catalog. */
+export async function runAdmin(stack: Pick<Stack, 'processes'>, ...args: string[]): Promise<Ended> {
+  const { code, output, errors } = await runProgram(args, stack.processes.catalog[0]!.environment)
+  return { code, stdout: output, stderr: errors }
 }

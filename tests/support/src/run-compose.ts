@@ -1,15 +1,15 @@
 import { spawnSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-// `npm run test:compose`: the acceptance tests, each file on a stack of deploy/compose.yaml of its own. Images are
-// built first unless TEST_COMPOSE names a tag that is there.
+// `npm run test:compose [-- part of a file name …]`: everything that needs a container engine. The integration suite runs
+// on images; then the acceptance tests run on deploy/compose.yaml, each file on a stack of its own. Images are built first
+// unless TEST_COMPOSE names the tag of existing images. Named files: only the acceptance tests that match.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
 const skipped: Record<string, string> = {
   'start.test.ts': 'is about npm start, which starts no container',
-  'demo.test.ts': 'is about npm run demo, which starts a stack of its own',
 }
 
 const tag = process.env['TEST_COMPOSE'] || 'local'
@@ -17,6 +17,11 @@ if (!process.env['TEST_COMPOSE']) {
   run('docker', ['compose', '--env-file', '/dev/null', '--file', 'deploy/compose.yaml', 'build'])
 }
 const wanted = process.argv.slice(2)
+if (wanted.length === 0) {
+  // In a container that uses the host's engine, published ports are on the host's loopback.
+  const override = existsSync('/.dockerenv') && { TESTCONTAINERS_HOST_OVERRIDE: '127.0.0.1' }
+  runTests(['--project', 'tests-integration'], { TEST_DOCKER: '1', TEST_IMAGES: tag, ...override })
+}
 const files = readdirSync(`${root}tests/acceptance/src`)
   .filter((file) => file.endsWith('.test.ts'))
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
@@ -24,21 +29,16 @@ for (const file of files) {
   if (skipped[file] !== undefined) process.stdout.write(`skipped: ${file} ${skipped[file]}\n`)
 }
 const chosen = files.filter((file) => skipped[file] === undefined)
-// One stack at a time. A stack is slower to come up than processes are.
-const options = [
-  '--project',
-  'tests-acceptance',
-  '--no-file-parallelism',
-  '--testTimeout',
-  '180000',
-  '--hookTimeout',
-  '180000',
-]
-run(
-  process.execPath,
-  ['tests/support/src/run.ts', ...options, ...chosen.map((file) => `tests/acceptance/src/${file}`)],
+// One stack at a time. A stack takes longer to start than processes do.
+const patient = ['--no-file-parallelism', '--testTimeout', '180000', '--hookTimeout', '180000']
+runTests(
+  ['--project', 'tests-acceptance', ...patient, ...chosen.map((file) => `tests/acceptance/src/${file}`)],
   { TEST_COMPOSE: tag },
 )
+
+function runTests(options: string[], environment: Record<string, string>): void {
+  run(process.execPath, ['tests/support/src/run.ts', ...options], environment)
+}
 
 function run(command: string, args: string[], environment: Record<string, string> = {}): void {
   const { status, error } = spawnSync(command, args, {

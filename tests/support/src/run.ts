@@ -1,17 +1,14 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { createVitest, parseCLI } from 'vitest/node'
-import { runTests } from './second-run.ts'
+import { createVitest, parseCLI, TestsNotFoundError } from 'vitest/node'
+import { count, slowestFiles } from './outcome.ts'
 
-// `npm test`: all projects, or those that the arguments name (as vitest takes them). The last line that it prints
-// is `N passed, N failed`; it exits 0 when nothing failed. Up to five files that failed run once more, alone; what passes
-// then is printed as flaky, and is a defect to be mended. Without the name of a file among the arguments, services run as
-// the bundles of which images are made; TEST_BUNDLES= (empty) runs their sources, as for a file that is named.
+// `npm test`: all projects, or the projects and files that the arguments name (as vitest takes them). It prints the ten
+// slowest files, then `N passed, N failed`, and exits 0 if nothing failed. A run of all tests starts services from
+// bundles, as the images do; a run of named files starts their sources. TEST_BUNDLES=1 and TEST_BUNDLES= override this.
+// Tests with containers are skipped unless TEST_DOCKER=1: `npm run test:compose` runs them.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-Object.assign(process.env, await containerEnvironment())
 if (![process.env['CHROMIUM'], '/usr/bin/chromium'].some((path) => path && existsSync(path))) {
   process.stdout.write('no Chromium is installed (or named by CHROMIUM): tests in a browser are skipped\n')
 }
@@ -21,30 +18,12 @@ if (filter.length === 0) process.env['TEST_BUNDLES'] ??= '1'
 process.env['NODE_ENV'] ??= 'test'
 const config = `${root}vitest.config.ts`
 const vitest = await createVitest({ ...options, root, config, watch: false })
-const { passed, failed, flaky } = await runTests(vitest, filter)
+await vitest.start(filter).catch((error: unknown) => {
+  // The reporter has printed it.
+  if (!(error instanceof TestsNotFoundError)) throw error
+})
+const { passed, failed } = count(vitest)
+const slowest = slowestFiles(vitest)
 await vitest.close()
-for (const test of flaky) process.stdout.write(`flaky: ${test} failed at first and passed alone\n`)
-process.stdout.write(`${passed} passed, ${failed} failed\n`)
+process.stdout.write(`slowest files:\n${slowest.join('\n')}\n${passed} passed, ${failed} failed\n`)
 process.exit(failed > 0 || passed === 0 ? 1 : 0)
-
-/**
- * Tells the tests that run containers whether an engine answers: TEST_DOCKER is `1` when it does, else absent, and
- * they are skipped; so they are where the caller has set it to `0`.
- */
-async function containerEnvironment(): Promise<Record<string, string>> {
-  if (process.env['TEST_DOCKER'] === '0') {
-    process.stdout.write('TEST_DOCKER=0: tests with containers are skipped\n')
-    return {}
-  }
-  try {
-    const format = ['version', '--format', '{{.Server.Version}}']
-    const { stdout } = await promisify(execFile)('docker', format, { timeout: 10_000 })
-    process.stdout.write(`container engine ${stdout.trim()} answers: tests with containers run too\n`)
-  } catch {
-    process.stdout.write('no container engine answers: tests with containers are skipped\n')
-    return {}
-  }
-  // In a container that has the host's engine, published ports are still found on its own loopback here.
-  const override = existsSync('/.dockerenv') && process.env['TESTCONTAINERS_HOST_OVERRIDE'] === undefined
-  return { TEST_DOCKER: '1', ...(override && { TESTCONTAINERS_HOST_OVERRIDE: '127.0.0.1' }) }
-}

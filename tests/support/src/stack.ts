@@ -1,22 +1,21 @@
+import { randomBytes } from 'node:crypto'
 import { dropDatabases, ensureDatabases } from '@licensing/local-servers/databases'
 import { NotReadyError } from '@licensing/local-servers/node-process'
-import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
 import { newApiKey, newEncryptionKey, newPassword } from '@licensing/local-servers/secrets'
+import { DATABASE_SERVICES, type DatabaseService, type ServiceName } from '@licensing/local-servers/services'
 import {
   freeAddresses,
   serviceEnvironment,
   type StackAddresses,
 } from '@licensing/local-servers/stack-environment'
-import { randomBytes } from 'node:crypto'
+import { apiClient, demoAccount } from './api-client.ts'
 import { newCallerKeys } from './caller-keys.ts'
-import { apiClient } from './api-client.ts'
 import { startComposeStack } from './compose-stack.ts'
-import { demoAccount } from './demo-account.ts'
 import { startOwnNats } from './nats.ts'
 import { eventually } from './poll.ts'
 import { startService } from './process.ts'
-import type { Stack, StackOptions } from './stack-shape.ts'
 import { sharedPostgresUrl } from './shared-servers.ts'
+import type { Stack, StackOptions } from './stack-shape.ts'
 import { startSimulator } from './stripe-simulator.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 import type { TestProcess } from './test-process.ts'
@@ -56,8 +55,7 @@ async function tryStack(options: StackOptions): Promise<Stack> {
     ...serviceEnvironment(service, {
       addresses,
       databaseUrls,
-      // A release may be one that had no users yet, or create its streams otherwise.
-      natsUrl: options.release === undefined && service !== 'gateway' ? nats.urlOf(service) : nats.url,
+      natsUrl: service === 'gateway' ? nats.url : nats.urlOf(service),
       encryptionKeys: ENCRYPTION_KEYS,
       bootstrapKey: apiKey,
       portalSessionKey: PORTAL_SESSION_KEY,
@@ -119,7 +117,7 @@ const ENCRYPTION_KEYS = { licensing: newEncryptionKey(), notifier: newEncryption
 const PORTAL_SESSION_KEY = newEncryptionKey()
 
 /** A client reads in the OpenAPI document which errors a route has: no test may pass that saw another. */
-async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
+export async function refuseUndeclaredCodes(gateway: TestProcess[]): Promise<void> {
   const logs = await Promise.all(gateway.map((each) => each.log()))
   const lines = logs.flatMap((log) => log.split('\n')).filter((line) => line.includes('does not declare'))
   if (lines.length > 0) throw new Error(`the gateway answered with undeclared errors:\n${lines.join('\n')}`)

@@ -1,8 +1,8 @@
+import { join } from 'node:path'
 import { startNode, untilReady } from '@licensing/local-servers/node-process'
 import { freePort } from '@licensing/local-servers/ports'
 import { SIMULATOR_MAIN, simulatorEnvironment, simulatorSettings } from '@licensing/local-servers/stripe'
-import { join } from 'node:path'
-import { hostAddress } from './host-address.ts'
+import { hostAddress } from './docker.ts'
 
 /** The local stand-in for Stripe, as a process. */
 export interface StripeSimulator extends AsyncDisposable {

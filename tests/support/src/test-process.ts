@@ -6,7 +6,7 @@ export interface TestProcess extends AsyncDisposable {
   readonly environment: Readonly<Record<string, string>>
   /** `http://host:port` where /readyz, /healthz and /metrics are. */
   readonly operationsUrl: string
-  /** What it has logged so far, over all its starts. */
+  /** Its log so far, over all its starts. */
   log(): Promise<string>
   /** SIGTERM; answers what ended it: `exit code 0` when it stopped cleanly. */
   stop(): Promise<string>

@@ -24,12 +24,12 @@ const packages = find('{*,*/*}/package.json')
   }))
 
 test('a package exports modules by name, each of which is there and is imported by another package', () => {
-  const files = find('{proto,packages,gateway,portal,services,sdk,cli,deploy,tests}/**/*.{ts,tsx,mjs}').map(
-    (file) => ({
-      file,
-      text: read(file),
-    }),
-  )
+  const files = find(
+    '{proto,packages,gateway,portal,services,sdk,cli,deploy,tests,tools}/**/*.{ts,tsx,mjs}',
+  ).map((file) => ({
+    file,
+    text: read(file),
+  }))
   const wrong = packages
     .filter(({ manifest }) => manifest.private)
     .flatMap(({ folder, manifest: { name, exports = {} } }) =>

@@ -1,7 +1,5 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { closedSets } from '@licensing/proto/closed-sets'
-import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import type { Licence } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
@@ -22,8 +20,8 @@ import {
 } from '../testing/makers.ts'
 import type { Happening } from '../testing/purchases.ts'
 import { happen, inDays, provision, renew, unique } from '../testing/purchases.ts'
-import { allowedIn, describe, resultOf, rules } from '../testing/written-rules.ts'
-import type { Cause, Position, Result } from '../testing/written-rules.ts'
+import { allowedIn, describe, positions, resultOf, rules } from '@licensing/test-support/licence-rules'
+import type { Cause, Position, Result } from '@licensing/test-support/licence-rules'
 import { lifecycle } from './licence.ts'
 import type { Cause as RowName } from './licence.ts'
 
@@ -79,20 +77,6 @@ const bring: Record<Cause, (given: Given) => Promise<Licence | undefined>> = {
   'a renewal that moves no end': ({ licence }) => renew(harness, licence, inDays(-9), cause),
 }
 
-const ways: Record<LicenceStatus, Position[]> = {
-  active: [{ status: 'active' }],
-  suspended: closedSets.suspensionReason.map((reason) => ({ status: 'suspended', reason })),
-  downgraded: [{ status: 'downgraded' }],
-  revoked: [{ status: 'revoked' }],
-  retired: [{ status: 'retired' }],
-  // Its subscription was cancelled; else the sweep found it.
-  expired: [{ status: 'expired' }],
-}
-const working = [...ways.active, ...ways.suspended, ...ways.downgraded]
-const positions: Position[] = [
-  ...closedSets.licenceStatus.flatMap((status) => ways[status]),
-  ...working.map((sweptFrom) => ({ status: 'expired', sweptFrom })),
-]
 const everyCase = (Object.keys(rules) as Cause[]).flatMap((cause) =>
   positions.flatMap((position) =>
     ['active', 'retired']

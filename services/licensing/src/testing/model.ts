@@ -1,7 +1,7 @@
 import type { SentEvent } from './makers.ts'
 import type { Call } from './model-calls.ts'
-import { resultOf } from './written-rules.ts'
-import type { Cause, Position } from './written-rules.ts'
+import { resultOf } from '@licensing/test-support/licence-rules'
+import type { Cause, Position } from '@licensing/test-support/licence-rules'
 
 // The written rules carried out in plain TypeScript and without a database, to compare the service with. It shares no
 // code with the service on purpose.

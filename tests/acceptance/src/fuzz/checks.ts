@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ApiDocument, DocumentedOperation, Operation, Schema } from '../document.ts'
 import type { FuzzRequest } from './requests.ts'
-import type { FuzzAnswer } from './send.ts'
+import type { FuzzAnswer } from './wire.ts'
 
 // Of a request that is stuck, not of a slow machine.
 const slowMs = 20_000

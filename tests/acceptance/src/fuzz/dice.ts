@@ -21,7 +21,7 @@ export class Dice {
     return values[this.upTo(values.length - 1)]!
   }
 
-  /** Prefers the end of the list, where what was made last is. */
+  /** Prefers the end of the list: the latest objects. */
   recent<T>(values: readonly T[]): T | undefined {
     const from = this.chance(70) ? Math.max(0, values.length - 8) : 0
     return values.length === 0 ? undefined : this.one(values.slice(from))

@@ -1,19 +1,18 @@
+import { isFull } from '@licensing/test-support/drawn'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startStack } from '@licensing/test-support/stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { assert, asyncProperty, gen } from 'fast-check'
 import { expect, test } from 'vitest'
-import { operationsOf, readDocument } from '../document.ts'
-import type { Operation } from '../document.ts'
+import { operationsOf, readDocument, type Operation } from '../document.ts'
 import { givenVendor } from '../vendor.ts'
 import { Judge } from './checks.ts'
-import { Dice } from './dice.ts'
 import { asCommand, requestFor } from './requests.ts'
-import { send } from './send.ts'
-import { nearlyHttp, problemsOfSaying, say } from './wire.ts'
+import { Dice } from './dice.ts'
+import { nearlyHttp, problemsOfSaying, say, send } from './wire.ts'
 import { World } from './world.ts'
 
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? 30)
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? (isFull ? 60 : 12))
 const seed = Number(
   process.env['FUZZ_SEED'] ?? process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31),
 )
@@ -50,7 +49,7 @@ async function inLane(lane: number, findings: Findings, run: (dice: Dice) => Pro
   }
 }
 
-// What ends things is drawn less often, or there would soon be nothing that can change.
+// Operations that delete or end something are drawn less often; otherwise soon nothing could change any more.
 const ends = /^(?:delete|revoke|retire|archive|deactivate|setSpendCap)/
 
 function drawn(dice: Dice, operations: Operation[]): Operation {

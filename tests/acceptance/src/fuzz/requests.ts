@@ -1,6 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { bodySchemaOf } from '../document.ts'
-import type { Operation, Parameter } from '../document.ts'
+import { bodySchemaOf, type Operation, type Parameter } from '../document.ts'
 import type { Dice } from './dice.ts'
 import { hostile, hostileText, jsonText, mutated, valueOf } from './values.ts'
 import type { World } from './world.ts'
@@ -51,7 +50,7 @@ function pathFor(dice: Dice, world: World, { path, parameters = [] }: Operation)
   })
 }
 
-/** The kind of thing that a path is about; where it is an application alone, one that has plans. */
+/** The kind of object that a path is about; for the path of an application, an object of the application. */
 function lastKindIn({ parameters = [] }: Operation): string {
   const kinds = parameters.filter(({ in: place }) => place === 'path').map(prefixOf)
   const last = kinds.at(-1) ?? 'app'

@@ -1,7 +1,52 @@
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { createConnection } from 'node:net'
+import type { FuzzRequest } from './requests.ts'
 import type { Dice } from './dice.ts'
 
+export interface FuzzAnswer {
+  status: number
+  headers: IncomingHttpHeaders
+  body: string
+  ms: number
+}
+
+const agent = new Agent({ keepAlive: true })
 const longestWaitMs = 30_000
+
+/** Sends a request as it is: its path is not normalized, its headers are not completed. */
+export function send(gatewayUrl: string, request: FuzzRequest): Promise<FuzzAnswer> {
+  const { method, target, headers, body, chunked } = request
+  const { hostname, port } = new URL(gatewayUrl)
+  const length =
+    body === undefined ? {} : chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length }
+  const started = performance.now()
+  return new Promise((resolve, reject) => {
+    const call = httpRequest(
+      { agent, hostname, port, method, path: target, headers: { ...headers, ...length } },
+      (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString('utf8'),
+            ms: performance.now() - started,
+          }),
+        )
+      },
+    )
+    call.setTimeout(longestWaitMs, () => call.destroy(new Error(`no answer within ${longestWaitMs} ms`)))
+    call.on('error', reject)
+    if (body && chunked)
+      for (let at = 0; at < body.length; at += 50_000) call.write(body.subarray(at, at + 50_000))
+    else if (body) call.write(body)
+    call.end()
+  })
+}
+
+const silenceMs = 30_000
 const longestSaidMs = 500
 
 /** Bytes that are nearly HTTP; whatever they are, there is an answer to them. */
@@ -85,7 +130,7 @@ const oddHeaders = [
   'Content-Type: \u00ff',
 ]
 
-/** What comes back for these bytes; the caller closes its half a moment after it has sent them. */
+/** The response to these bytes; the caller closes its half a moment after it has sent them. */
 export function say(gatewayUrl: string, bytes: string): Promise<string> {
   const { hostname, port } = new URL(gatewayUrl)
   return new Promise((resolve) => {
@@ -100,14 +145,14 @@ export function say(gatewayUrl: string, bytes: string): Promise<string> {
       resolve(text)
     }
     const quiet = setTimeout(() => socket.end(), longestSaidMs)
-    const limit = setTimeout(done, longestWaitMs)
+    const limit = setTimeout(done, silenceMs)
     socket.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')))
     socket.on('close', done)
     socket.on('error', done)
   })
 }
 
-/** What is wrong with what came back. */
+/** The problems of a response. */
 export function problemsOfSaying(text: string): string[] {
   const heads = [...text.matchAll(/HTTP\/1\.1 (\d{3})[^\r]*\r\n((?:[^\r]+\r\n)+)\r\n/g)]
   if (heads.length === 0) return ['has no answer']

@@ -1,6 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { Stack } from '@licensing/test-support/stack-shape'
-import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { givenVendor } from '../vendor.ts'
 import type { Dice } from './dice.ts'
@@ -9,7 +9,7 @@ const idPattern = /\b([a-z]{2,5})_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g
 const licenceKeyPattern = /\b[0-9A-HJKMNP-TV-Z]{5}(?:-[0-9A-HJKMNP-TV-Z]{5}){4}\b/g
 const mostKept = 200
 
-/** What there is to refer to: ids, keys, tokens and cursors, those of the beginning and those that answers gave. */
+/** Known ids, keys, tokens and cursors, from the set-up and from responses. */
 export class World {
   readonly #pools = new Map<string, string[]>()
   /** The application that a thing was met in, and the token of an activation. */

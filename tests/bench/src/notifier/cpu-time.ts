@@ -8,7 +8,7 @@ interface Process {
   seconds: number
 }
 
-/** CPU seconds that a process and all its descendants have used so far, those that have ended included. */
+/** CPU seconds that a process and all its descendants have used so far, including ended descendants. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const ids = (await readdir('/proc')).filter((name) => /^[0-9]+$/.test(name)).map(Number)
   const all = new Map<number, Process>()

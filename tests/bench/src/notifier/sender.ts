@@ -70,7 +70,7 @@ async function flood(vendor: Vendor, perSecond: number, signal: AbortSignal) {
   await Promise.all(open)
   const seconds = (performance.now() - startedAt) / 1_000
   const committed = begun * eachTransaction
-  // What it has not published by now would go on beside the next measurement.
+  // Unpublished events would be sent during the next measurement.
   const left = await sql`delete from outbox where account_id = ${vendor.accountId}`
   // And each look at the outbox would pass over what was deleted at once.
   await sql`vacuum outbox`

@@ -11,7 +11,7 @@ export interface Sender extends Disposable {
   flood(vendor: Vendor, perSecond: number): Flood
 }
 
-export interface Flood {
+interface Flood {
   /** Ends it, and deletes what has not been published. */
   stop(): Promise<{ committedPerSecond: number; publishedPerSecond: number }>
 }

@@ -10,7 +10,7 @@ import type { Figure } from '../report.ts'
 import { withKey } from '../vendor.ts'
 import type { Population } from './population.ts'
 
-/** Archive of a plan with very many active licences, and what it does to those who issue on another plan. */
+/** Archive of a plan with very many active licences, and its effect on issues on another plan. */
 export async function archive(
   stack: Stack,
   licensing: Sql,

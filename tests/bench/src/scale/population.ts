@@ -32,7 +32,7 @@ const statuses = [
   'downgraded',
 ]
 
-/** The id of licence number n: ids grow with n, and those that services make later are greater. */
+/** The id of licence number n: ids grow with n, and ids that services create later are greater. */
 export function licenceId(n: number): string {
   return `lic_0${String(n).padStart(25, '0')}`
 }

@@ -5,7 +5,7 @@ import { NotUnderstood } from '../processor.ts'
 import type { Reading } from '../processor.ts'
 import { isUsed, readEvent } from './events.ts'
 
-const folder = new URL('../../../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
+const folder = new URL('../../../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 const files = readdirSync(folder)
 
 function factOf(reading: Reading): Fact | undefined {

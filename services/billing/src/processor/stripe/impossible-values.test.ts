@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { NotUnderstood } from '../processor.ts'
 import { readEvent } from './events.ts'
 
-const folder = new URL('../../../../../packages/stripe-simulator/fixtures/events/', import.meta.url)
+const folder = new URL('../../../../../tools/stripe-simulator/fixtures/events/', import.meta.url)
 const recorded = readdirSync(folder).map(
   (file) => [file, readFileSync(new URL(file, folder), 'utf8')] as const,
 )

@@ -1,0 +1,17 @@
+/** Set by `npm run test:full`, which runs the test files that import this. */
+export const isFull = process.env['TEST_FULL'] === '1'
+const seed = Number(process.env['TEST_SEED'] ?? Date.now() % 100_000)
+
+/** For a title: whether a test runs every case, or which it draws. */
+export const drawing = isFull ? 'every case' : `some cases, TEST_SEED=${seed}`
+
+/**
+ * Draws cases of a long test by TEST_SEED, spread evenly over the list. With TEST_FULL=1 it returns all cases.
+ *
+ * @example test.each(drawn(orders, 20))(`every order ends the same (${drawing})`, …)
+ */
+export function drawn<Case>(cases: readonly Case[], count: number): Case[] {
+  if (isFull || count >= cases.length) return [...cases]
+  const step = Math.floor(cases.length / count)
+  return Array.from({ length: count }, (_, at) => cases[(seed + at * step) % cases.length] as Case)
+}

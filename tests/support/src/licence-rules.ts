@@ -1,0 +1,350 @@
+import { closedSets, type LicenceStatus, type SuspensionReason } from '@licensing/proto/closed-sets'
+
+// The rules of interface 3 and of decisions 4 and 7, written by hand a second time. The tests of licensing, the acceptance
+// tests and the storm compare the service with them. They share no code with the service on purpose.
+
+/** Where a licence stands. */
+export interface Position {
+  status: string
+  /** Why it is suspended. */
+  reason?: string | undefined
+  /** What the sweep found it to be. */
+  sweptFrom?: Position | undefined
+}
+
+export type Result =
+  | { refused: string }
+  | { nothing: true }
+  // A payment finds no licence of the customer's.
+  | { newLicence: true }
+  | {
+      to: string
+      reason?: string | undefined
+      event?: string | undefined
+      /** Types of history entries, each with the status it leads to. */
+      history: [type: string, to: string][]
+    }
+
+const nothing: Result = { nothing: true }
+const refused = (code: string): Result => ({ refused: code })
+const becomes = (to: string, reason?: string): Result => {
+  return { to, reason, event: `licence.${to}`, history: [[to, to]] }
+}
+const reactivated: Result = {
+  to: 'active',
+  event: 'licence.reactivated',
+  history: [['reactivated', 'active']],
+}
+const takesThePlan = (to: string, reason?: string): Result => {
+  return { to, reason, event: 'licence.plan_changed', history: [['plan_changed', to]] }
+}
+/** A change by the vendor that sends no event. */
+const changed = (to: string, reason?: string): Result => ({ to, reason, history: [['changed', to]] })
+/** A renewal that sends no event. */
+const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
+
+/** A renewal after which the licence is active again. */
+const madeGood = (from: string): Result => ({
+  ...reactivated,
+  history: [
+    ['renewed', from],
+    ['reactivated', 'active'],
+  ],
+})
+// No licence is active there, and the vendor has been sent its suspension before.
+const madeGoodOnRetiredPlan: Result = {
+  to: 'suspended',
+  reason: 'plan_archived',
+  history: [
+    ['renewed', 'suspended'],
+    ['suspended', 'suspended'],
+  ],
+}
+
+const returnsToRetiredPlan: Result = {
+  to: 'suspended',
+  reason: 'plan_archived',
+  event: 'licence.suspended',
+  history: [
+    ['renewed', 'expired'],
+    ['suspended', 'suspended'],
+  ],
+}
+
+type Name = LicenceStatus | `suspended for ${SuspensionReason}`
+type Described = Name | `expired, before that ${Name}`
+type Situation = Described | `${Described} on a retired plan` | 'on a retired plan'
+
+/**
+ * Results of a cause, by situation. A situation is a status, with more words if they matter; the most detailed one
+ * applies. Every status has a result, so a new status does not compile until each cause says what becomes of it.
+ */
+type Rule = Record<LicenceStatus, Result> & Partial<Record<Situation, Result>>
+
+const conflict = refused('conflict')
+/** For a cause that does not concern revoked and retired licences. */
+const over = { revoked: nothing, retired: nothing }
+/** A vendor cannot do this with a revoked or retired licence. */
+const overRefused = { revoked: conflict, retired: conflict }
+
+export const rules = {
+  suspend: {
+    active: becomes('suspended', 'manual'),
+    suspended: conflict,
+    downgraded: conflict,
+    expired: conflict,
+    ...overRefused,
+  },
+  reactivate: {
+    active: conflict,
+    suspended: reactivated,
+    'suspended on a retired plan': refused('plan_archived'),
+    downgraded: conflict,
+    expired: conflict,
+    ...overRefused,
+  },
+  revoke: {
+    active: becomes('revoked'),
+    suspended: becomes('revoked'),
+    downgraded: becomes('revoked'),
+    expired: becomes('revoked'),
+    revoked: nothing,
+    retired: conflict,
+  },
+  retire: {
+    active: becomes('retired'),
+    suspended: becomes('retired'),
+    downgraded: becomes('retired'),
+    expired: becomes('retired'),
+    revoked: becomes('retired'),
+    retired: nothing,
+  },
+
+  'an end moved ahead': {
+    active: changed('active'),
+    suspended: conflict,
+    'suspended for manual': changed('suspended', 'manual'),
+    'suspended for plan_archived': changed('suspended', 'plan_archived'),
+    'suspended for payment_failed': changed('suspended', 'payment_failed'),
+    'suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
+    downgraded: changed('downgraded'),
+    // Whatever made it expire.
+    expired: {
+      ...reactivated,
+      history: [
+        ['changed', 'expired'],
+        ['reactivated', 'active'],
+      ],
+    },
+    'expired on a retired plan': refused('plan_archived'),
+    'expired, before that downgraded': changed('downgraded'),
+    'expired, before that suspended for manual': changed('suspended', 'manual'),
+    'expired, before that suspended for plan_archived': changed('suspended', 'plan_archived'),
+    'expired, before that suspended for payment_failed': changed('suspended', 'payment_failed'),
+    'expired, before that suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
+    ...overRefused,
+  },
+
+  archive: {
+    active: becomes('suspended', 'plan_archived'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  sweep: {
+    active: becomes('expired'),
+    suspended: becomes('expired'),
+    downgraded: becomes('expired'),
+    expired: nothing,
+    ...over,
+  },
+
+  'failed payments': {
+    active: becomes('suspended', 'payment_failed'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  'an inquiry': {
+    active: becomes('suspended', 'dispute_inquiry'),
+    suspended: nothing,
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  'an inquiry that closes': {
+    active: nothing,
+    suspended: nothing,
+    'suspended for dispute_inquiry': reactivated,
+    'suspended for dispute_inquiry on a retired plan': {
+      to: 'suspended',
+      reason: 'plan_archived',
+      history: [['suspended', 'suspended']],
+    },
+    downgraded: nothing,
+    expired: nothing,
+    ...over,
+  },
+  'a full refund': {
+    active: becomes('revoked'),
+    suspended: becomes('revoked'),
+    downgraded: becomes('revoked'),
+    expired: becomes('revoked'),
+    ...over,
+  },
+  'a chargeback': {
+    active: becomes('revoked'),
+    suspended: becomes('revoked'),
+    downgraded: becomes('revoked'),
+    expired: becomes('revoked'),
+    ...over,
+  },
+  'a partial refund': {
+    active: becomes('downgraded'),
+    suspended: becomes('downgraded'),
+    downgraded: nothing,
+    expired: becomes('downgraded'),
+    ...over,
+  },
+  'a cancelled subscription': {
+    active: becomes('expired'),
+    suspended: becomes('expired'),
+    downgraded: becomes('expired'),
+    expired: nothing,
+    ...over,
+  },
+
+  'a payment': {
+    'on a retired plan': refused('plan_archived'),
+    active: takesThePlan('active'),
+    suspended: nothing,
+    'suspended for manual': takesThePlan('suspended', 'manual'),
+    'suspended for plan_archived': takesThePlan('suspended', 'plan_archived'),
+    'suspended for payment_failed': takesThePlan('active'),
+    'suspended for dispute_inquiry': takesThePlan('suspended', 'dispute_inquiry'),
+    downgraded: takesThePlan('active'),
+    expired: takesThePlan('active'),
+    revoked: { newLicence: true },
+    retired: { newLicence: true },
+  },
+
+  'a renewal': {
+    active: renewed('active'),
+    suspended: nothing,
+    'suspended for manual': renewed('suspended', 'manual'),
+    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'suspended for payment_failed': madeGood('suspended'),
+    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    downgraded: madeGood('downgraded'),
+    'downgraded on a retired plan': renewed('downgraded'),
+    // A cancellation is final for its purchase.
+    expired: nothing,
+    // An invoice can be paid after the end of its period, when the sweep may have passed: the expiry is taken back.
+    'expired, before that active': madeGood('expired'),
+    'expired, before that active on a retired plan': returnsToRetiredPlan,
+    'expired, before that downgraded': madeGood('expired'),
+    'expired, before that downgraded on a retired plan': renewed('downgraded'),
+    'expired, before that suspended for manual': renewed('suspended', 'manual'),
+    'expired, before that suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'expired, before that suspended for payment_failed': madeGood('expired'),
+    'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
+    ...over,
+  },
+  'a renewal of a period that is over': {
+    active: renewed('active'),
+    suspended: nothing,
+    'suspended for manual': renewed('suspended', 'manual'),
+    'suspended for plan_archived': renewed('suspended', 'plan_archived'),
+    'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
+    'suspended for payment_failed': madeGood('suspended'),
+    'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
+    downgraded: renewed('downgraded'),
+    expired: nothing,
+    'expired, before that active': renewed('expired'),
+    'expired, before that downgraded': renewed('expired'),
+    'expired, before that suspended for manual': renewed('expired'),
+    'expired, before that suspended for plan_archived': renewed('expired'),
+    'expired, before that suspended for dispute_inquiry': renewed('expired'),
+    'expired, before that suspended for payment_failed': renewed('expired'),
+    ...over,
+  },
+  // Invoices can come in any order; none moves the end back.
+  'a renewal that moves no end': {
+    active: nothing,
+    suspended: nothing,
+    'suspended for payment_failed': reactivated,
+    'suspended for payment_failed on a retired plan': {
+      to: 'suspended',
+      reason: 'plan_archived',
+      history: [['suspended', 'suspended']],
+    },
+    downgraded: reactivated,
+    'downgraded on a retired plan': nothing,
+    expired: nothing,
+    ...over,
+  },
+} satisfies Record<string, Rule>
+
+export type Cause = keyof typeof rules
+
+/** What a cause makes of a licence, on a plan that is active or retired. */
+export function resultOf(cause: Cause, position: Position, plan: string): Result {
+  const rule: Rule = rules[cause]
+  const situations = [describe(position), position.status].flatMap((name) =>
+    plan === 'retired' ? [`${name} on a retired plan`, name] : [name],
+  )
+  if (plan === 'retired') situations.unshift('on a retired plan')
+  const applying = situations.find((situation): situation is Situation => situation in rule)
+  return rule[applying!]!
+}
+
+/** Every position of a licence: expired by a cancellation, or by the sweep from each other one. */
+export const positions: Position[] = [
+  { status: 'active' },
+  ...closedSets.suspensionReason.map((reason) => ({ status: 'suspended', reason })),
+  { status: 'downgraded' },
+  { status: 'revoked' },
+  { status: 'retired' },
+  { status: 'expired' },
+  { status: 'expired', sweptFrom: { status: 'active' } },
+  ...closedSets.suspensionReason.map((reason) => ({
+    status: 'expired',
+    sweptFrom: { status: 'suspended', reason },
+  })),
+  { status: 'expired', sweptFrom: { status: 'downgraded' } },
+]
+
+/** By type of history entry, the statuses that the rules lead from and to. */
+export function ruledChanges(): Map<string, { from: Set<string>; to: Set<string> }> {
+  const changes = new Map<string, { from: Set<string>; to: Set<string> }>()
+  for (const cause of Object.keys(rules) as Cause[]) {
+    for (const position of positions) {
+      for (const plan of closedSets.planStatus) {
+        const result = resultOf(cause, position, plan)
+        let from = position.status
+        for (const [type, to] of 'to' in result ? result.history : []) {
+          const change = changes.get(type) ?? { from: new Set(), to: new Set() }
+          changes.set(type, { from: change.from.add(from), to: change.to.add(to) })
+          from = to
+        }
+      }
+    }
+  }
+  return changes
+}
+
+/** A position in words: what the rules name. */
+export function describe({ status, reason, sweptFrom }: Position): string {
+  if (sweptFrom) return `${status}, before that ${describe(sweptFrom)}`
+  return reason === undefined ? status : `${status} for ${reason}`
+}
+
+/** The verbs that a refusal names: the verbs that would change the licence now. */
+export function allowedIn(position: Position, plan: string): string[] {
+  const verbs = ['suspend', 'reactivate', 'revoke', 'retire'] as const
+  return verbs.filter((verb) => 'to' in resultOf(verb, position, plan))
+}

@@ -1,0 +1,57 @@
+import { apiClient } from './api-client.ts'
+import { startHttpsReceiver } from './https-receiver.ts'
+import { runAdmin } from './run-admin.ts'
+import { refuseUndeclaredCodes, startStack } from './stack.ts'
+import type { Stack } from './stack-shape.ts'
+
+// Vitest loads this module once for all test files of a worker.
+let shared: Promise<Stack> | undefined
+
+/**
+ * A stack that the test files of one worker share, with an account of the caller's own. It has two replicas of licensing
+ * and of the gateway, a simulated Stripe, frequent sweeps, no webhook retry within a test, fees of 2.5 % and 5, and limits
+ * that no test reaches. It trusts every receiver of `startHttpsReceiver`. A test that stops a process, reads a database or
+ * moves the simulator's clock starts a stack of its own.
+ *
+ * @example
+ * beforeAll(async () => {
+ *   stack = await sharedStack()
+ * })
+ * afterAll(() => stack[Symbol.asyncDispose]())
+ */
+export async function sharedStack(): Promise<Stack> {
+  // The containers of a compose stack do not end with this process, so each file stops its own.
+  if (process.env['TEST_COMPOSE']) return startShared()
+  const stack = await (shared ??= startShared())
+  const made = await runAdmin(stack, 'create-account', '--name', 'Demo')
+  if (made.code !== 0) throw new Error(made.stderr)
+  const { account_id, app_id, key } = JSON.parse(made.stdout) as Record<
+    'account_id' | 'app_id' | 'key',
+    string
+  >
+  return {
+    ...stack,
+    accountId: account_id,
+    appId: app_id,
+    apiKey: key,
+    api: apiClient(stack.gatewayUrl, key),
+    [Symbol.asyncDispose]: () => refuseUndeclaredCodes(stack.processes.gateway),
+  }
+}
+
+async function startShared(): Promise<Stack> {
+  const receiver = await startHttpsReceiver()
+  return startStack({
+    receiver,
+    simulator: true,
+    replicas: { licensing: 2, gateway: 2 },
+    environment: {
+      SWEEP_INTERVAL_SECONDS: '1',
+      WEBHOOK_BACKOFF_SECONDS: '600',
+      FEE_BPS: '250',
+      FEE_FIXED_MINOR: '5',
+      RATE_LIMIT_PER_MINUTE: '100000',
+      PRODUCT_RATE_PER_MINUTE: '100000',
+    },
+  })
+}

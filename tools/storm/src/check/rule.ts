@@ -1,0 +1,43 @@
+import type { Answered, Asked, Outcome, Sent } from '../outcome.ts'
+
+/** Answers what is wrong, a sentence each. */
+export type Rule = (outcome: Outcome) => string[]
+
+export type AskedTo<Do extends Asked['do']> = Asked extends infer Each extends Asked
+  ? Each extends Asked
+    ? [Do & Each['do']] extends [never]
+      ? never
+      : Each
+    : never
+  : never
+
+/** The requests of one kind, typed. */
+export function sentTo<Do extends Asked['do']>(
+  { sent }: Outcome,
+  ...kinds: Do[]
+): (Sent & { asked: AskedTo<Do> })[] {
+  return sent.filter((each): each is Sent & { asked: AskedTo<Do> } => kinds.includes(each.asked.do as Do))
+}
+
+/** How often something may be there, by what was answered to all requests for it. */
+function allowedTimes(answers: Answered[]): [least: number, most: number] {
+  if (answers.includes('acknowledged')) return [1, 1]
+  return answers.includes('unknown') ? [0, 1] : [0, 0]
+}
+
+/** A message if something exists too often or too rarely; otherwise undefined. */
+export function timesProblem(what: string, answers: Answered[], found: number): string[] {
+  const [least, most] = allowedTimes(answers)
+  if (found >= least && found <= most) return []
+  const answered = [...new Set(answers)].join(' and ')
+  return [`${what} was ${answered} and is there ${found} times`]
+}
+
+export function groupBy<Item>(items: readonly Item[], key: (item: Item) => string): Map<string, Item[]> {
+  return Map.groupBy(items, key)
+}
+
+/** Those of which there are several. */
+export function twins(keys: readonly string[]): string[] {
+  return [...Map.groupBy(keys, (key) => key)].filter(([, same]) => same.length > 1).map(([key]) => key)
+}

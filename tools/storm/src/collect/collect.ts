@@ -1,0 +1,104 @@
+import * as licensing from './queries.ts'
+import * as other from './queries.ts'
+import type { World } from '../load/world.ts'
+import type { Arrival, Outcome } from '../outcome.ts'
+import type { StormStack } from '../stack/storm-stack.ts'
+import type { Databases } from './databases.ts'
+import { readLags } from './settled.ts'
+import { readEvents, readPlans, readProcessor, tryKeys } from './through-api.ts'
+
+/** What the storm itself has seen. */
+export interface Seen {
+  world: World
+  accepted: Set<number>
+  startMs: number
+  ready: Outcome['ready']
+  crashes: Outcome['crashes']
+}
+
+/** Reads the whole system once it is quiet. */
+export async function collect(stack: StormStack, databases: Databases, seen: Seen): Promise<Outcome> {
+  const { catalog, licensing: licences, billing, notifier } = databases.of
+  const { world } = seen
+  const [catalogPlans, copies] = [
+    await other.listCatalogPlans(catalog),
+    await licensing.listPlanRows(licences),
+  ]
+  const ours = new Set(stack.vendors.map(({ accountId }) => accountId))
+  const keys = (await other.listApiKeys(catalog)).filter(({ accountId }) => ours.has(accountId))
+  const outboxes = await Promise.all(
+    (['catalog', 'licensing', 'billing'] as const).map((name) => other.countOutbox(databases.of[name], name)),
+  )
+  return {
+    accounts: stack.vendors.map(({ accountId, appId }) => ({ accountId, appId })),
+    sent: world.caller.sent,
+    feedReads: world.feedReads,
+    walks: world.walks,
+    licences: await licensing.listLicences(licences),
+    history: await licensing.listHistory(licences),
+    plans: (await Promise.all(stack.vendors.map((vendor) => readPlans(stack, vendor)))).flat(),
+    planCopies: catalogPlans.map(({ id, status, version }) => {
+      const copy = copies.find((each) => each.id === id)
+      return {
+        planId: id,
+        catalog: { status, version },
+        licensing: copy ? { status: copy.status, version: copy.version } : null,
+      }
+    }),
+    definitions: await other.listDefinitions(catalog),
+    activations: await licensing.listActivations(licences),
+    apiKeys: await tryKeys(stack, keys, keyTexts(world)),
+    capMinor: await other.listCaps(billing),
+    events: (await Promise.all(stack.vendors.map((vendor) => readEvents(stack, vendor)))).flat(),
+    endpoints: (await other.listEndpoints(notifier)).map((each) => ({
+      ...each,
+      dead: each.url.includes('/dead/'),
+    })),
+    deliveries: await other.listDeliveries(notifier),
+    arrivals: arrivals(stack, seen.accepted),
+    sessions: await other.listSessions(billing),
+    sales: await other.listSales(billing),
+    payments: await other.listPayments(billing),
+    refunds: await other.listRefunds(billing),
+    fees: await other.listFees(billing),
+    provisions: await licensing.listProvisions(licences),
+    revocations: await licensing.listRevocations(licences),
+    processor: await readProcessor(stack.processor.url),
+    counters: [
+      ...(await licensing.countLicensing(licences)),
+      ...(await other.countBilling(billing)),
+      ...(await other.countSequences(notifier)),
+    ],
+    leftovers: [
+      ...outboxes,
+      ...(await other.countUnhandled(billing)),
+      await other.countDeadLetters(licences, 'licensing'),
+      await other.countDeadLetters(notifier, 'the notifier'),
+    ],
+    lags: await readLags(databases),
+    startMs: seen.startMs,
+    ready: seen.ready,
+    crashes: seen.crashes,
+  }
+}
+
+function keyTexts({ caller }: World): Map<string, string> {
+  const made = caller.sent.filter(
+    ({ asked, answered }) => asked.do === 'create key' && answered === 'acknowledged',
+  )
+  return new Map(made.map(({ body }) => [String(body['id']), String(body['key'])]))
+}
+
+function arrivals({ receiver, links }: StormStack, accepted: Set<number>): Arrival[] {
+  // The path names its link, whose port is in the endpoint's URL.
+  return receiver.requests.map(({ path, headers, body }, index) => {
+    const name = path.split('/')[1] === 'dead' ? 'steady' : path.split('/')[1]!
+    return {
+      url: `https://localhost:${links.get(`notifier>${name}`)!.port}${path}`,
+      eventId: String(headers['webhook-id']),
+      body: body.toString('utf8'),
+      signature: String(headers['webhook-signature']),
+      accepted: accepted.has(index),
+    }
+  })
+}

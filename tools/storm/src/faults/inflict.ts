@@ -1,0 +1,212 @@
+import postgres from 'postgres'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { Direction } from '@licensing/test-support/faulty-proxy'
+import type { Answer } from '@licensing/test-support/https-receiver'
+import { copyNatsStore, natsDamage } from '@licensing/test-support/nats-damage'
+import type { StormStack } from '../stack/storm-stack.ts'
+import type { Fault, FaultKind } from './schedule.ts'
+
+/** Answers how a receiver's requests are answered now; by name, absent for 200. */
+export type Moods = Map<string, () => Answer>
+
+interface Struck {
+  stack: StormStack
+  moods: Moods
+  fault: Fault
+}
+
+/** Makes a fault happen; what it returns ends it. */
+type Inflict = (struck: Struck) => Promise<() => Promise<void>>
+
+const member = ({ stack, fault }: Struck) => stack.members.get(fault.target)!
+const link = ({ stack, fault }: Struck) => stack.links.get(fault.target)!
+const directions: Direction[] = ['both', 'to-client', 'to-server']
+const direction = ({ fault }: Struck) => directions[Math.floor(fault.choice * directions.length)]!
+
+const freezeMember: Inflict = async (struck) => {
+  member(struck).freeze()
+  return async () => member(struck).resume()
+}
+
+const stall: Inflict = async (struck) => {
+  link(struck).swallow(direction(struck))
+  return async () => link(struck).flow()
+}
+
+const toProcessor = async ({ stack }: Struck, method: string, path: string, body?: object): Promise<void> => {
+  const response = await fetch(`${stack.processor.url}/_sim/${path}`, {
+    method,
+    signal: AbortSignal.timeout(5_000),
+    ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+  })
+  await response.arrayBuffer()
+}
+
+const processorRule =
+  (rule: object): Inflict =>
+  async (struck) => {
+    await toProcessor(struck, 'POST', 'delivery-rules', rule)
+    return async () => {
+      await toProcessor(struck, 'POST', 'release', { order: 'reversed' })
+      await toProcessor(struck, 'DELETE', 'delivery-rules')
+    }
+  }
+
+const processorFault =
+  (faults: object[]): Inflict =>
+  async (struck) => {
+    await toProcessor(struck, 'POST', 'faults', faults[Math.floor(struck.fault.choice * faults.length)])
+    return () => toProcessor(struck, 'DELETE', 'faults')
+  }
+
+const mood =
+  (answer: (fault: Fault) => Answer): Inflict =>
+  async ({ moods, fault }) => {
+    moods.set(fault.target, () => answer(fault))
+    return async () => void moods.delete(fault.target)
+  }
+
+export const inflict: Record<FaultKind, Inflict> = {
+  kill: async (struck) => {
+    await member(struck).kill()
+    return () => member(struck).start()
+  },
+  terminate: async (struck) => {
+    await member(struck).terminate()
+    return () => member(struck).start()
+  },
+  freeze: freezeMember,
+  'freeze past the lease': freezeMember,
+  'kill postgres': async ({ stack }) => {
+    await stack.postgres.kill()
+    return () => stack.postgres.start()
+  },
+  'freeze postgres': async ({ stack }) => {
+    await signalTree(stack.postgres.pid, 'SIGSTOP')
+    return () => signalTree(stack.postgres.pid, 'SIGCONT')
+  },
+  'restart postgres': async ({ stack }) => {
+    await stack.postgres.stop()
+    return () => stack.postgres.start()
+  },
+  'terminate connections': async ({ stack }) => {
+    const sql = postgres(stack.postgres.url(), { max: 1, connect_timeout: 5 })
+    await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where backend_type = 'client backend' and pid <> pg_backend_pid()`.catch(() => undefined)
+    await sql.end({ timeout: 1 }).catch(() => undefined)
+    return async () => undefined
+  },
+  'kill nats': async ({ stack }) => {
+    await stack.nats.kill()
+    return () => stack.nats.start()
+  },
+  'freeze nats': async ({ stack }) => {
+    await signalTree(stack.nats.pid, 'SIGSTOP')
+    return () => signalTree(stack.nats.pid, 'SIGCONT')
+  },
+  'restart nats': async ({ stack }) => {
+    await stack.nats.stop()
+    return () => stack.nats.start()
+  },
+  'wipe nats': async ({ stack }) => {
+    await natsDamage.wipe(stack.nats)
+    return () => stack.nats.start()
+  },
+  'set nats back': async ({ stack }) => {
+    const copy = await copyNatsStore(stack.nats)
+    return async () => {
+      await natsDamage.setBack(stack.nats, copy)
+      await stack.nats.start()
+    }
+  },
+  'flip a bit of nats': async ({ stack }) => {
+    await natsDamage.flipBit(stack.nats)
+    return () => stack.nats.start()
+  },
+  'stall postgres': stall,
+  'stall nats': stall,
+  'stall link': stall,
+  'hold link': async (struck) => {
+    link(struck).hold(direction(struck))
+    return async () => link(struck).flow()
+  },
+  'delay link': async (struck) => {
+    link(struck).delay(20 + Math.round(struck.fault.choice * 1_500))
+    return async () => link(struck).flow()
+  },
+  'cut link': async (struck) => {
+    link(struck).cutAfter(1 + Math.round(struck.fault.choice * 600))
+    return async () => link(struck).reset()
+  },
+  'reset link': async (struck) => {
+    link(struck).reset()
+    return async () => undefined
+  },
+  'refuse link': async (struck) => {
+    link(struck).refuse()
+    return async () => link(struck).flow()
+  },
+  'slow receiver': mood(({ choice }) => ({ delayMs: 500 + choice * 7_000 })),
+  'flapping receiver': mood(({ choice }) => {
+    const each: Answer[] = [{ status: 503 }, 'reset', { status: 500 }, {}, { status: 302 }]
+    return each[Math.floor((((Date.now() / 700) % 1) + choice) * each.length) % each.length]!
+  }),
+  'dead receiver': async (struck) => {
+    link(struck).refuse()
+    return async () => link(struck).flow()
+  },
+  'processor repeats': processorRule({ action: 'duplicate', times: 3 }),
+  'processor reorders': processorRule({ action: 'hold' }),
+  'processor drops': processorRule({ action: 'drop' }),
+  'processor delays': processorRule({ action: 'delay', delay_ms: 3_000 }),
+  'processor fails': processorFault([
+    { answer: '500' },
+    { answer: '503' },
+    { answer: '429' },
+    { answer: '409' },
+    { answer: 'hang' },
+    { answer: 'timeout', delay_ms: 2_000 },
+    { answer: 'reset' },
+  ]),
+  'processor loses answers': processorFault([
+    { answer: 'reset', applied: true },
+    { answer: '500', applied: true },
+    { answer: 'hang', applied: true },
+  ]),
+  'freeze processor': async ({ stack }) => {
+    process.kill(stack.processor.node.server.pid, 'SIGSTOP')
+    return async () => void process.kill(stack.processor.node.server.pid, 'SIGCONT')
+  },
+  'kill everything': async ({ stack }) => {
+    const all = [...stack.members.values()]
+    await Promise.all([...all.map((each) => each.kill()), stack.postgres.kill(), stack.nats.kill()])
+    return async () => {
+      await Promise.all([stack.postgres.start(), stack.nats.start()])
+      await Promise.all(all.map((each) => each.start()))
+    }
+  },
+}
+
+const run = promisify(execFile)
+
+/** Sends a signal to a process and all that descends from it: PostgreSQL is a process a connection. */
+async function signalTree(pid: number, signal: NodeJS.Signals): Promise<void> {
+  const { stdout } = await run('ps', ['-e', '-o', 'pid=,ppid='])
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
+  const tree = [pid]
+  for (const parent of tree) {
+    tree.push(...rows.filter(([child, of]) => of === parent && !tree.includes(child)).map(([child]) => child))
+  }
+  for (const each of tree) {
+    try {
+      process.kill(each, signal)
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}

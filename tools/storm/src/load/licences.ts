@@ -1,0 +1,104 @@
+import type { Sent, Verb } from '../outcome.ts'
+import { acknowledged, text, type Action, type Client } from './client.ts'
+
+const verbs: Verb[] = ['suspend', 'reactivate', 'revoke', 'retire']
+// The latest alone: races are of licences that several clients change at once.
+const latest = 8
+const mostTries = 3
+
+/** Issues a licence; what was not answered is tried again with the same key. */
+export const issue: Action = async (client) => {
+  const { shop, random } = client
+  const number = client.unique()
+  const planId = random.chance(0.3) ? random.pick(shop.changingPlanIds) : shop.steadyPlanId
+  const key = `issue-${number}`
+  const externalRef = `customer-${number}`
+  const body = {
+    external_ref: externalRef,
+    plan_id: planId,
+    ...(random.chance(0.4) && { restrictions: { max_activations: 3 } }),
+    ...(random.chance(0.1) && { expires_on: new Date(Date.now() + 8_000).toISOString() }),
+  }
+  const sent = await untilAnswered(client, () =>
+    client.send(
+      { do: 'issue', appId: shop.appId, key, externalRef, planId },
+      'POST',
+      `/v1/apps/${shop.appId}/licences`,
+      { headers: { 'idempotency-key': key }, body },
+    ),
+  )
+  if (acknowledged(sent)) shop.licences.push({ id: text(sent, 'id'), key: text(sent, 'key') })
+}
+
+async function untilAnswered({ world, random }: Client, once: () => Promise<Sent>): Promise<Sent> {
+  let sent = await once()
+  for (let tries = 1; tries < mostTries && sent.answered === 'unknown' && world.running; tries += 1) {
+    // Some give up: whether it happened stays open.
+    if (random.chance(0.2)) break
+    sent = await once()
+  }
+  return sent
+}
+
+function change(client: Client, verb: Verb, licenceId: string): Promise<Sent> {
+  return client.send({ do: 'verb', verb, licenceId }, 'POST', `/v1/licences/${licenceId}/${verb}`)
+}
+
+/** One verb on one of the latest licences, or two or three at once. */
+export const changeLicence: Action = async (client) => {
+  const { shop, random } = client
+  const licence = random.pick(shop.licences.slice(-latest))
+  if (licence === undefined) return
+  // Verbs that end a licence are rare, so that other verbs have licences to race for.
+  const wanted = (): Verb =>
+    random.chance(0.8) ? random.pick(['suspend', 'reactivate'] as const) : random.pick(verbs)
+  const atOnce = random.chance(0.4) ? random.between(2, 3) : 1
+  await Promise.all(Array.from({ length: atOnce }, () => change(client, wanted(), licence.id)))
+}
+
+/** Imports a few licences, some of which have been imported before. */
+export const importLicences: Action = async (client) => {
+  const { shop, random } = client
+  const fresh = Array.from({ length: random.between(1, 5) }, () => {
+    const number = client.unique()
+    return { legacyKey: `legacy-${number}`, externalRef: `imported-${number}` }
+  })
+  const known = shop.legacyKeys
+    .slice(-2)
+    .map((legacyKey) => ({ legacyKey, externalRef: legacyKey.replace('legacy', 'imported') }))
+  const planId = random.chance(0.3) ? random.pick(shop.changingPlanIds) : shop.steadyPlanId
+  const items = [...fresh, ...known].map((item) => ({ ...item, planId }))
+  const body = {
+    items: items.map((item) => ({
+      legacy_key: item.legacyKey,
+      external_ref: item.externalRef,
+      plan_id: item.planId,
+    })),
+  }
+  const sent = await untilAnswered(client, () =>
+    client.send(
+      { do: 'import', appId: shop.appId, items },
+      'POST',
+      `/v1/apps/${shop.appId}/licences/import`,
+      {
+        body,
+      },
+    ),
+  )
+  if (acknowledged(sent)) shop.legacyKeys.push(...fresh.map(({ legacyKey }) => legacyKey))
+}
+
+export const migrate: Action = async (client) => {
+  const { shop, random } = client
+  const legacyKey = random.pick(shop.legacyKeys.slice(-20))
+  if (legacyKey === undefined) return
+  await client.send(
+    { do: 'migrate', appId: shop.appId, legacyKey },
+    'POST',
+    `/v1/apps/${shop.appId}/migrate`,
+    {
+      apiKey: null,
+      body: { legacy_key: legacyKey },
+    },
+  )
+}

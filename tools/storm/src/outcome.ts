@@ -1,0 +1,257 @@
+// What a storm leaves behind, as plain data: what was sent and answered, and what the system says when it is quiet
+// again. The checks read nothing else.
+
+/** 4xx refuses; no answer and 5xx leave open whether it happened. */
+export type Answered = 'acknowledged' | 'refused' | 'unknown'
+
+export type Verb = 'suspend' | 'reactivate' | 'revoke' | 'retire'
+
+/** What a client asked for. */
+export type Asked =
+  | { do: 'issue'; appId: string; key: string; externalRef: string; planId: string }
+  | { do: 'import'; appId: string; items: { legacyKey: string; externalRef: string; planId: string }[] }
+  | { do: 'verb'; verb: Verb; licenceId: string }
+  | { do: 'create plan'; appId: string; code: string; name: string }
+  | { do: 'rename plan'; planId: string; name: string }
+  | { do: 'archive' | 'restore'; planId: string }
+  | { do: 'define'; appId: string; key: string }
+  | { do: 'delete definition'; definitionId: string }
+  | { do: 'activate'; licenceId: string; fingerprint: string }
+  | { do: 'refresh' | 'call home' | 'free'; activationId: string }
+  | { do: 'migrate'; appId: string; legacyKey: string }
+  | { do: 'checkout'; appId: string; externalRef: string; planId: string }
+  | { do: 'sale'; appId: string; saleId: string; externalRef: string; planId: string; amount: number }
+  | { do: 'create endpoint'; appId: string; url: string }
+  | { do: 'rotate' | 'test' | 'delete endpoint'; endpointId: string }
+  | { do: 'cap'; accountId: string; capMinor: number | null }
+  | { do: 'create key'; accountId: string; name: string }
+  | { do: 'revoke key'; keyId: string }
+  | { do: 'read'; path: string }
+
+export interface Sent {
+  asked: Asked
+  /** Milliseconds since the epoch. */
+  from: number
+  to: number
+  answered: Answered
+  /** 0 if there was no answer. */
+  status: number
+  /** Of a refusal. */
+  code: string | null
+  /** The JSON of the answer; secrets and keys are in it. */
+  body: Record<string, unknown>
+}
+
+export interface Licence {
+  id: string
+  appId: string
+  planId: string
+  status: string
+  statusReason: string | null
+  externalRef: string
+  legacyKey: string | null
+  idempotencyKey: string | null
+  maxActivations: number | null
+  expiresOn: number | null
+}
+
+export interface HistoryEntry {
+  position: number
+  licenceId: string
+  at: number
+  type: string
+  from: string | null
+  to: string
+  actor: string
+  cause: string | null
+}
+
+export interface Plan {
+  id: string
+  appId: string
+  code: string
+  name: string
+  status: string
+  activeLicences: number
+}
+
+/** A plan as the catalog has it and as licensing copied it. */
+export interface PlanCopy {
+  planId: string
+  catalog: { status: string; version: number }
+  licensing: { status: string; version: number } | null
+}
+
+export interface Envelope {
+  id: string
+  type: string
+  sequence: number
+  createdAt: number
+  accountId: string
+  appId: string
+  object: Record<string, unknown>
+  /** The exact bytes. */
+  body: string
+}
+
+export interface Endpoint {
+  id: string
+  appId: string
+  url: string
+  status: string
+  disabledReason: string | null
+  createdAt: number
+  /** What the storm makes of it: a dead one never answers. */
+  dead: boolean
+}
+
+export interface Delivery {
+  id: string
+  endpointId: string
+  eventId: string
+  status: string
+}
+
+/** A request that reached a receiver. */
+export interface Arrival {
+  url: string
+  eventId: string
+  /** The bytes equal those of the feed's event. */
+  body: string
+  signature: string
+  /** It was answered with 2xx. */
+  accepted: boolean
+}
+
+export interface Session {
+  id: string
+  appId: string
+  planId: string
+  externalRef: string
+  status: string
+  licenceId: string | null
+  amount: number
+  feeMinor: number
+}
+
+export interface Sale {
+  id: string
+  appId: string
+  saleId: string
+  status: string
+  licenceId: string | null
+}
+
+export interface Payment {
+  id: string
+  accountId: string
+  sourceKey: string
+  sessionId: string | null
+  saleId: string | null
+  invoiceRef: string | null
+  licenceId: string | null
+  amount: number
+  feeMinor: number
+  chargeRef: string | null
+}
+
+export interface Refund {
+  id: string
+  paymentId: string
+  ref: string
+  lane: string
+  status: string
+  amount: number
+  processed: boolean
+}
+
+export interface Fee {
+  id: string
+  accountId: string
+  paymentId: string
+  kind: string
+  amountMinor: number
+  period: string
+}
+
+/** What the processor says was paid, given back and disputed. */
+export interface Processor {
+  /** Sessions paid, by our session's id. */
+  paid: { sessionId: string; amount: number }[]
+  /** Invoices paid after a subscription's first. */
+  renewals: { invoiceRef: string; amount: number }[]
+  refunds: { ref: string; chargeRef: string; amount: number }[]
+  chargebacks: { ref: string; chargeRef: string; amount: number }[]
+  /** Sessions whose subscription has ended. */
+  ended: string[]
+}
+
+/** Rows of licensing that say which payment provisioned which licence. */
+export interface Provision {
+  appId: string
+  paymentRef: string
+  licenceId: string
+}
+
+export interface Activation {
+  id: string
+  licenceId: string
+  fingerprint: string
+}
+
+/** A number that is kept, and the same counted. */
+export interface Counter {
+  name: string
+  kept: number
+  counted: number
+}
+
+export interface FeedRead {
+  accountId: string
+  events: { id: string; sequence: number }[]
+}
+
+/** A list read page by page during the storm. */
+export interface Walk {
+  appId: string
+  from: number
+  ids: string[]
+}
+
+export interface Outcome {
+  accounts: { accountId: string; appId: string }[]
+  sent: Sent[]
+  feedReads: FeedRead[]
+  walks: Walk[]
+  licences: Licence[]
+  history: HistoryEntry[]
+  plans: Plan[]
+  planCopies: PlanCopy[]
+  definitions: { id: string; appId: string; key: string }[]
+  activations: Activation[]
+  apiKeys: { id: string; accountId: string; name: string; revoked: boolean; accepted: boolean | null }[]
+  capMinor: { accountId: string; capMinor: number | null; reached: number }[]
+  events: Envelope[]
+  endpoints: Endpoint[]
+  deliveries: Delivery[]
+  arrivals: Arrival[]
+  sessions: Session[]
+  sales: Sale[]
+  payments: Payment[]
+  refunds: Refund[]
+  fees: Fee[]
+  provisions: Provision[]
+  revocations: { appId: string; version: number; licenceId: string }[]
+  processor: Processor
+  counters: Counter[]
+  /** What should be empty: outboxes, dead letters, events of the processor that are not handled. */
+  leftovers: { name: string; count: number }[]
+  /** How far each consumer is behind its stream. */
+  lags: { consumer: string; behind: number }[]
+  /** Until the whole stack was ready for the first time. */
+  startMs: number
+  /** Milliseconds from the end of the faults to /readyz; null if it did not become ready. */
+  ready: { process: string; afterMs: number | null }[]
+  /** Processes that ended when nobody ended them. */
+  crashes: { process: string; at: number }[]
+}

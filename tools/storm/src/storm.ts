@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { check, type Violation } from './check/check.ts'
+import { collect } from './collect/collect.ts'
+import { dump, openDatabases } from './collect/databases.ts'
+import { unsettled } from './collect/settled.ts'
+import type { Moods } from './faults/inflict.ts'
+import { runFaults, supervise, whenReady, type Happened } from './faults/run-faults.ts'
+import { scheduleOf } from './faults/schedule.ts'
+import { startCaller } from './load/caller.ts'
+import { openShop } from './load/open-shop.ts'
+import { startLoad } from './load/run-load.ts'
+import type { World } from './load/world.ts'
+import type { Outcome } from './outcome.ts'
+import { startStormStack, type StormStack } from './stack/storm-stack.ts'
+
+interface StormOptions {
+  seed: number
+  faults: number
+  report?: (line: string) => void
+}
+
+export interface StormResult {
+  violations: Violation[]
+  outcome: Outcome
+  faults: Happened[]
+  /** Where the logs, the outcome and all tables are; removed when there was no violation. */
+  folder: string
+}
+
+const quietMs = 60_000
+const calmMs = 5_000
+
+/** A whole storm: load and faults, healing, quiet, and the check of what is left. */
+export async function runStorm({
+  seed,
+  faults: count,
+  report = () => undefined,
+}: StormOptions): Promise<StormResult> {
+  const folder = join(tmpdir(), `licensing-storm-${seed}-${randomBytes(3).toString('hex')}`)
+  await mkdir(folder, { recursive: true })
+  const beganMs = performance.now()
+  await using stack = await startStormStack(folder)
+  const startMs = performance.now() - beganMs
+  await using databases = openDatabases(stack)
+  report(`the stack is up; logs in ${folder}`)
+  const moods: Moods = new Map()
+  const accepted = answerByMood(stack, moods)
+  const world = await openWorld(stack)
+  const load = startLoad(world, seed)
+  const supervisor = supervise(stack)
+  const schedule = scheduleOf(seed, count)
+  const startedAt = Date.now()
+  const faults = await runFaults(stack, schedule, moods, ({ number, kind, target, startedMs, forMs }) =>
+    report(
+      `${seconds(startedMs)} s fault ${number} of ${count}: ${kind}, ${target}, for ${seconds(forMs)} s`,
+    ),
+  )
+  report(`${seconds(Date.now() - startedAt)} s healed`)
+  const ready = await whenReady(stack)
+  await supervisor.stop()
+  // Load goes on for a moment: what a fault broke permanently fails now.
+  await sleep(calmMs)
+  await load.stop()
+  report(`${seconds(Date.now() - startedAt)} s the clients have stopped`)
+  await untilQuiet(() => unsettled(databases), report)
+  const read = () =>
+    collect(stack, databases, { world, accepted, startMs, ready, crashes: supervisor.crashes })
+  let outcome = await read()
+  let violations = check(outcome)
+  // Some data may need another moment to arrive; a real violation stays.
+  for (let attempt = 1; violations.length > 0 && attempt <= 3; attempt += 1) {
+    await sleep(5_000)
+    outcome = await read()
+    violations = check(outcome)
+  }
+  report(`${seconds(Date.now() - startedAt)} s checked`)
+  if (violations.length === 0) await rm(folder, { recursive: true, force: true })
+  else {
+    await writeFile(
+      join(folder, 'outcome.json'),
+      JSON.stringify({ violations, faults, outcome }, undefined, 1),
+    )
+    await dump(databases, folder)
+  }
+  return { violations, outcome, faults, folder }
+}
+
+function seconds(ms: number): string {
+  return (ms / 1_000).toFixed(1)
+}
+
+async function openWorld(stack: StormStack): Promise<World> {
+  const caller = startCaller()
+  const world: World = { stack, caller, shops: [], feedReads: [], walks: [], running: true }
+  for (const [index, vendor] of stack.vendors.entries()) {
+    world.shops.push(await openShop(stack, caller, vendor, index + 1))
+  }
+  return world
+}
+
+/** @returns the places of the requests that were answered with 2xx */
+function answerByMood({ receiver }: StormStack, moods: Moods): Set<number> {
+  const accepted = new Set<number>()
+  receiver.answerWith(({ path }, index) => {
+    const name = path.split('/')[1] ?? ''
+    if (name === 'dead') return 'reset'
+    const answer = moods.get(name)?.() ?? {}
+    if (typeof answer === 'object' && 'status' in answer && answer.status !== 200) return answer
+    if (answer !== 'reset' && answer !== 'hang') accepted.add(index)
+    return answer
+  })
+  return accepted
+}
+
+async function untilQuiet(read: () => Promise<string[]>, report: (line: string) => void): Promise<void> {
+  const until = Date.now() + quietMs
+  let left = await read()
+  while (left.length > 0 && Date.now() < until) {
+    await sleep(500)
+    left = await read()
+  }
+  if (left.length > 0) report(`not quiet after ${quietMs / 1_000} s: ${left.join(', ')}`)
+}

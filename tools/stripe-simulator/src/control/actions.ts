@@ -1,0 +1,146 @@
+import { authorize, connectedAccount, deauthorize } from '../api/accounts.ts'
+import { readMoney } from '../api/prices.ts'
+import { findAnywhere } from '../flows/find.ts'
+import { expireSession } from '../flows/open-checkout.ts'
+import { failSession, paySession } from '../flows/pay-session.ts'
+import { Params } from '../http/params.ts'
+import { noSuch } from '../http/stripe-error.ts'
+import { newPrice } from '../objects/price.ts'
+import { newId } from '../world/ids.ts'
+import type { World } from '../world/world.ts'
+import { chargeActions } from './charge-actions.ts'
+import type { Action } from './control.ts'
+import { subscriptionActions } from './subscription-actions.ts'
+
+export const actions: Record<string, Action> = {
+  'set-price': setPrice,
+  settings: setSettings,
+  pay: (world, params) => {
+    params.only('session', 'method', 'email', 'discount')
+    return paySession(world, params.required('session'), {
+      method: params.oneOf('method', ['card', 'delayed']) ?? 'card',
+      email: params.string('email') ?? 'buyer@example.com',
+      discount: params.integer('discount') ?? 0,
+    })
+  },
+  fail: (world, params) => {
+    params.only('session', 'email')
+    const email = params.string('email') ?? 'buyer@example.com'
+    return failSession(world, params.required('session'), { method: 'card', email })
+  },
+  expire: (world, params) => {
+    const id = params.only('session').required('session')
+    const { account, object } = findAnywhere(world.sessions, 'checkout.session', id)
+    return expireSession(world, account, object)
+  },
+  ...chargeActions,
+  ...subscriptionActions,
+  deauthorize: (world, params) => {
+    const account = params.only('account').required('account')
+    deauthorize(world, account)
+    return connectedAccount(account)
+  },
+  authorize: (world, params) => {
+    const account = params.only('account').required('account')
+    authorize(world, account)
+    return connectedAccount(account)
+  },
+}
+
+/** Any action may be given `created`: the time, in Unix seconds, at which it happens. */
+export function runAction(world: World, name: string, values: unknown): object {
+  const action = Object.hasOwn(actions, name) ? actions[name] : undefined
+  if (action === undefined) throw noSuch('action', name)
+  const { created, ...rest } = Object(values) as Record<string, unknown>
+  const at = new Params({ created }).integer('created')
+  const cause = { id: isDashboardAction(name, rest) ? newId('req') : null, idempotency_key: null }
+  const { clock, emitter } = world
+  const customer = customerOf(world, Object.values(rest))
+  const run = (): object => emitter.causedBy(cause, () => action(world, new Params(rest)))
+  return clock.of(customer, () => clock.during(at, run))
+}
+
+/** Done in the vendor's dashboard, and so through Stripe's API; everything else just happens. */
+function isDashboardAction(name: string, { reason }: Record<string, unknown>): boolean {
+  return name === 'refund' || (name === 'cancel' && reason !== 'payment_failed')
+}
+
+/** The customer whom an action concerns, by the id of anything of theirs: the action happens in their time. */
+export function customerOf(world: World, ids: unknown[]): string | null {
+  for (const id of ids) {
+    if (typeof id !== 'string') continue
+    const customer = customerBehind(world, id)
+    if (customer) return customer
+  }
+  return null
+}
+
+function customerBehind(world: World, id: string): string | null | undefined {
+  const chargeId =
+    world.refunds.findAnywhere(id)?.object.charge ?? world.disputes.findAnywhere(id)?.object.charge ?? id
+  return (
+    world.subscriptions.findAnywhere(id)?.object.customer ??
+    world.sessions.findAnywhere(id)?.object.customer ??
+    world.invoices.findAnywhere(id)?.object.customer ??
+    world.paymentIntents.findAnywhere(id)?.object.customer ??
+    world.charges.findAnywhere(chargeId)?.object.customer
+  )
+}
+
+/**
+ * Makes a price known under an id of the caller's choosing, as the vendor would at Stripe. It stands against what any
+ * checkout says it was agreed at. Repeating it brings the price up to date.
+ */
+export function setPrice(world: World, params: Params): object {
+  params.only(
+    'id',
+    'account',
+    'active',
+    'unit_amount',
+    'currency',
+    'recurring',
+    'nickname',
+    'metadata',
+    'product',
+  )
+  const account = params.string('account') ?? null
+  const id = params.required('id')
+  const existing = world.prices.find(account, id)
+  const price = newPrice({
+    id,
+    created: existing?.created ?? world.clock.now(),
+    ...readMoney(params),
+    product: params.string('product') ?? existing?.product,
+    nickname: params.string('nickname') ?? existing?.nickname ?? undefined,
+    metadata: params.has('metadata') ? params.metadata('metadata') : (existing?.metadata ?? undefined),
+  })
+  price.active = params.boolean('active') ?? true
+  world.agreedPrices.forget(account, id)
+  return world.prices.add(account, price)
+}
+
+/** How Stripe treats an account, or every account. */
+function setSettings({ settings }: World, params: Params): object {
+  params.only('account', 'capture', 'capture_seconds', 'api_version', 'livemode', 'tax_percent')
+  const capture = params.oneOf('capture', ['immediate', 'asynchronous'])
+  const captureSeconds = params.integer('capture_seconds')
+  const apiVersion = params.string('api_version')
+  const livemode = params.boolean('livemode')
+  const taxPercent = params.integer('tax_percent')
+  const account = params.string('account')
+  settings.choose(account, {
+    ...(capture !== undefined && { capture }),
+    ...(captureSeconds !== undefined && { captureSeconds }),
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(livemode !== undefined && { livemode }),
+    ...(taxPercent !== undefined && { taxPercent }),
+  })
+  const { capture: how, captureSeconds: delay, ...now } = settings.of(account ?? null)
+  return {
+    capture: how,
+    capture_seconds: delay,
+    api_version: now.apiVersion,
+    livemode: now.livemode,
+    tax_percent: now.taxPercent,
+  }
+}

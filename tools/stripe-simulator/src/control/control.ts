@@ -1,0 +1,9 @@
+import type { Api } from '../api/serve-api.ts'
+import type { Deliveries } from '../delivery/deliveries.ts'
+import type { Params } from '../http/params.ts'
+import type { World } from '../world/world.ts'
+
+export type Control = Api & { deliveries: Deliveries; reset: () => void }
+
+/** What a customer, a bank, a vendor or time does. Answers with the object that it changed. */
+export type Action = (world: World, params: Params) => object

@@ -1,0 +1,210 @@
+import { newInvoice, newInvoicePayment, type NewInvoice } from '../objects/invoice.ts'
+import type { FinalAction } from '../objects/subscription.ts'
+import type { Invoice, InvoicePayment, PaymentIntent, Subscription } from '../objects/wire.ts'
+import type { Owner } from '../world/collection.ts'
+import type { World } from '../world/world.ts'
+import {
+  openIntent,
+  settlePayment,
+  submitPayment,
+  type Payer,
+  type PaymentOutcome,
+} from './collect-payment.ts'
+import { findOwned } from './find.ts'
+import { endSubscription, markPastDue, stateOf, updateSubscription } from './subscription-status.ts'
+
+export type Attempt = { count: number; next: number | null }
+
+export function draftInvoice(
+  world: World,
+  account: Owner,
+  wanted: Omit<NewInvoice, 'created' | 'startingBalance' | 'taxPercent'>,
+): Invoice {
+  const { subscription } = wanted
+  const startingBalance = stateOf(world, account, subscription.id).balance
+  const { taxPercent } = world.settings.of(account)
+  const invoice = newInvoice({ ...wanted, created: world.clock.now(), startingBalance, taxPercent })
+  world.invoices.add(account, invoice)
+  subscription.latest_invoice = invoice.id
+  world.emitter.emit(account, 'invoice.created', invoice)
+  return invoice
+}
+
+/** A draft becomes an invoice that can be collected; what the customer has in credit is used up first. */
+export function finalizeInvoice(world: World, account: Owner, invoice: Invoice): Invoice {
+  const now = world.clock.now()
+  const subscription = findOwned(world.subscriptions, 'subscription', account, subscriptionOf(invoice))
+  const state = stateOf(world, account, subscription.id)
+  state.balance = Math.min(0, invoice.total + invoice.starting_balance)
+  invoice.ending_balance = state.balance
+  invoice.number = `SIM-${String(world.invoices.size).padStart(4, '0')}`
+  invoice.status = 'open'
+  invoice.effective_at = now
+  invoice.automatically_finalizes_at = null
+  invoice.status_transitions.finalized_at = now
+  invoice.webhooks_delivered_at = now
+  if (invoice.amount_due > 0) {
+    const intent = openIntent(world, account, {
+      amount: invoice.amount_due,
+      currency: invoice.currency,
+      applicationFeeAmount: feeOf(invoice.amount_due, subscription.application_fee_percent),
+      customer: subscription.customer,
+      description: subscription.description,
+      // Metadata of a subscription does not reach its payments.
+      metadata: {},
+    })
+    world.invoicePayments.add(account, newInvoicePayment(now, invoice, intent))
+  }
+  world.emitter.emit(account, 'invoice.finalized', invoice)
+  return invoice
+}
+
+export function subscriptionOf(invoice: Invoice): string {
+  return invoice.parent?.subscription_details?.subscription ?? ''
+}
+
+/** One attempt to collect. Nothing is due on a free invoice, so nothing is charged. */
+export function submitInvoice(world: World, account: Owner, invoice: Invoice, payer: Payer): void {
+  invoice.attempted = true
+  invoice.attempt_count += 1
+  if (invoice.amount_due > 0)
+    submitPayment(world, account, collectionOf(world, account, invoice).intent, payer)
+}
+
+/** `attempt` overrides what Stripe would count, for a retry by hand or a jump to the last one. */
+export function settleInvoice(
+  world: World,
+  account: Owner,
+  invoice: Invoice,
+  result: PaymentOutcome,
+  attempt?: Attempt,
+): void {
+  if (attempt !== undefined) invoice.attempt_count = attempt.count
+  invoice.next_payment_attempt = attempt?.next ?? null
+  const collection = invoice.amount_due > 0 ? collectionOf(world, account, invoice) : undefined
+  if (collection !== undefined) {
+    settlePayment(world, account, collection.intent, result)
+    if (result === 'succeeded') markPaymentPaid(collection.payment, world.clock.now())
+  }
+  if (result === 'failed') {
+    invoice.auto_advance = invoice.next_payment_attempt !== null
+    world.emitter.emit(account, 'invoice.payment_failed', invoice)
+    return
+  }
+  invoice.status = 'paid'
+  invoice.amount_paid = invoice.amount_due
+  invoice.amount_remaining = 0
+  invoice.auto_advance = false
+  invoice.status_transitions.paid_at = world.clock.now()
+  world.emitter.emit(account, 'invoice.paid', invoice)
+  world.emitter.emit(account, 'invoice.payment_succeeded', invoice)
+  if (collection !== undefined) world.emitter.emit(account, 'invoice_payment.paid', collection.payment)
+}
+
+function markPaymentPaid(payment: InvoicePayment, now: number): void {
+  payment.status = 'paid'
+  payment.amount_paid = payment.amount_requested
+  payment.status_transitions.paid_at = now
+}
+
+function collectionOf(
+  world: World,
+  account: Owner,
+  invoice: Invoice,
+): { intent: PaymentIntent; payment: InvoicePayment } {
+  const [payment] = world.invoicePayments.list(account, (each) => each.invoice === invoice.id)
+  if (payment === undefined) throw new Error(`invoice ${invoice.id} has no payment`)
+  const intentId = payment.payment.payment_intent ?? ''
+  return { payment, intent: findOwned(world.paymentIntents, 'payment_intent', account, intentId) }
+}
+
+/** Percent of the total with at most two decimals, rounded half up, in whole minor units. */
+export function feeOf(amount: number, percent: number | null): number | null {
+  if (percent === null || percent === 0) return null
+  const basisPoints = BigInt(Math.round(percent * 100))
+  return Number((BigInt(amount) * basisPoints + 5_000n) / 10_000n)
+}
+
+const day = 24 * 3600
+
+/** Pauses before the second, third and fourth attempt. The fourth is the last. */
+const retryDelays = [3 * day, 5 * day, 7 * day]
+
+export type Failure = {
+  /** The attempt that this failure is, instead of the next one. */
+  attempt: number | undefined
+  /** A retry by hand: Stripe does not count it. */
+  manual: boolean
+  /** No further retry; so is the fourth attempt. */
+  final: boolean | undefined
+  afterFinal: FinalAction
+}
+
+/** The latest invoice of a subscription while nobody has paid it: a draft, or open. A kept draft is left alone. */
+export function unpaidInvoice(world: World, account: Owner, subscription: Subscription): Invoice | undefined {
+  const latest = world.invoices.find(account, subscription.latest_invoice ?? '')
+  if (latest?.status === 'draft' && !latest.auto_advance) return undefined
+  return latest?.status === 'open' || latest?.status === 'draft' ? latest : undefined
+}
+
+export function payInvoice(world: World, account: Owner, subscription: Subscription, invoice: Invoice): void {
+  submit(world, account, invoice)
+  settleInvoice(world, account, invoice, 'succeeded')
+  const isTrialing = (subscription.trial_end ?? 0) > world.clock.now()
+  if (subscription.status !== 'active' && !isTrialing) {
+    updateSubscription(world, account, subscription, { status: 'active' })
+  }
+}
+
+/** While collection is paused, an invoice is not collected; otherwise `collect` does it. */
+export function unlessPaused(
+  world: World,
+  account: Owner,
+  { pause_collection: pause }: Subscription,
+  invoice: Invoice,
+  collect: () => void,
+): void {
+  if (pause === null) return collect()
+  if (pause.behavior === 'keep_as_draft') {
+    invoice.auto_advance = false
+    invoice.automatically_finalizes_at = null
+    return
+  }
+  finalizeInvoice(world, account, invoice)
+  const now = world.clock.now()
+  invoice.auto_advance = false
+  if (pause.behavior === 'void') {
+    invoice.status = 'void'
+    invoice.status_transitions.voided_at = now
+    world.emitter.emit(account, 'invoice.voided', invoice)
+  } else {
+    invoice.status = 'uncollectible'
+    invoice.status_transitions.marked_uncollectible_at = now
+    world.emitter.emit(account, 'invoice.marked_uncollectible', invoice)
+  }
+}
+
+export function declineInvoice(
+  world: World,
+  account: Owner,
+  subscription: Subscription,
+  invoice: Invoice,
+  failure: Failure,
+): void {
+  const before = invoice.attempt_count
+  submit(world, account, invoice)
+  const count = failure.attempt ?? (failure.manual ? Math.max(before, 1) : before + 1)
+  const delay = retryDelays[count - 1]
+  const final = failure.final ?? delay === undefined
+  const next = final ? null : world.clock.now() + (delay ?? day)
+  settleInvoice(world, account, invoice, 'failed', { count, next })
+  markPastDue(world, account, subscription.id)
+  if (!final) return
+  if (failure.afterFinal === 'cancel') endSubscription(world, account, subscription, 'payment_failed')
+  if (failure.afterFinal === 'unpaid') updateSubscription(world, account, subscription, { status: 'unpaid' })
+}
+
+function submit(world: World, account: Owner, invoice: Invoice): void {
+  if (invoice.status === 'draft') finalizeInvoice(world, account, invoice)
+  submitInvoice(world, account, invoice, { method: 'card', email: invoice.customer_email ?? '' })
+}

@@ -1,0 +1,61 @@
+import type { Owner } from '../world/collection.ts'
+
+export const faultKinds = [
+  '403',
+  '409',
+  '429',
+  'lock_timeout',
+  '500',
+  '503',
+  'timeout',
+  'hang',
+  'reset',
+] as const
+export type FaultKind = (typeof faultKinds)[number]
+
+/** The fault of the next matching API calls. */
+export type Fault = {
+  answer: FaultKind
+  /** How many calls it still meets; null for all until it is removed. */
+  remaining: number | null
+  method?: string | undefined
+  /** The beginning of the path. */
+  path?: string | undefined
+  account?: string | undefined
+  /** The call takes effect, and only its answer is lost. Otherwise nothing happened. */
+  applied: boolean
+  /** An error is remembered under the idempotency key, as Stripe does once an endpoint has begun. */
+  saved: boolean
+  /** Before a `timeout` closes the connection. */
+  delay_ms: number
+}
+
+/** API calls to spoil, in the order in which they were asked for. */
+export class Faults {
+  #faults: Fault[] = []
+
+  add(fault: Fault): void {
+    this.#faults.push(fault)
+  }
+
+  take(method: string, path: string, account: Owner): Fault | undefined {
+    const fault = this.#faults.find(
+      (each) =>
+        (each.method === undefined || each.method === method) &&
+        (each.path === undefined || path.startsWith(each.path)) &&
+        (each.account === undefined || each.account === account),
+    )
+    if (fault === undefined || fault.remaining === null) return fault
+    fault.remaining -= 1
+    this.#faults = this.#faults.filter((each) => each.remaining !== 0)
+    return fault
+  }
+
+  list(): Fault[] {
+    return this.#faults
+  }
+
+  clear(): void {
+    this.#faults = []
+  }
+}

@@ -1,0 +1,52 @@
+import { startSimulator, type SimulatorOptions } from './simulator.ts'
+
+const say = (msg: string, details: object = {}): void => {
+  const line = { level: 'info', time: new Date().toISOString(), service: 'stripe-simulator', simulated: true }
+  process.stdout.write(`${JSON.stringify({ ...line, ...details, msg })}\n`)
+}
+
+const options = readOptions(process.env)
+const simulator = await startSimulator(options)
+
+let stopping = false
+const stop = (reason: string): void => {
+  if (stopping) return
+  stopping = true
+  say('stopping', { reason })
+  simulator.stop().then(
+    () => process.exit(0),
+    (error: unknown) => {
+      say('could not stop cleanly', { error: String(error) })
+      process.exit(1)
+    },
+  )
+}
+process.on('SIGTERM', () => stop('SIGTERM'))
+process.on('SIGINT', () => stop('SIGINT'))
+// The launcher holds our standard input: when it is gone, so are we.
+if (process.env['STOP_WITH_PARENT'] === '1') process.stdin.on('end', () => stop('parent gone')).resume()
+
+say('serving', { url: simulator.url, webhooks_to: options.webhookUrl ?? null })
+
+/** Reads the environment; README.md describes each variable. An empty one counts as absent. */
+function readOptions(env: Record<string, string | undefined>): SimulatorOptions {
+  const given = (name: string): string | undefined => env[name] || undefined
+  const [host, port] = readAddress(given('HTTP_ADDRESS') ?? '127.0.0.1:12111')
+  const options: SimulatorOptions = { host, port, logLevel: given('LOG_LEVEL') ?? 'info' }
+  const publicUrl = given('PUBLIC_URL')
+  const webhookUrl = given('WEBHOOK_TARGET_URL')
+  const webhookSecret = given('STRIPE_WEBHOOK_SECRET')
+  const stateFile = given('STATE_FILE')
+  if (publicUrl !== undefined) options.publicUrl = publicUrl
+  if (webhookUrl !== undefined) options.webhookUrl = webhookUrl
+  if (webhookSecret !== undefined) options.webhookSecret = webhookSecret
+  if (stateFile !== undefined) options.stateFile = stateFile
+  return options
+}
+
+function readAddress(text: string): [host: string, port: number] {
+  const match = /^(.+):(\d{1,5})$/.exec(text)
+  if (match === null) throw new Error(`HTTP_ADDRESS must be host:port, not ${text}`)
+  const [, host = '', port = ''] = match
+  return [host.replace(/^\[|\]$/g, ''), Number(port)]
+}

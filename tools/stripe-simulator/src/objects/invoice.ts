@@ -1,0 +1,158 @@
+import { newId, platformApplication } from '../world/ids.ts'
+import type { Period } from './billing-period.ts'
+import { onInvoice } from './invoice-line.ts'
+import {
+  listOf,
+  type Invoice,
+  type InvoiceLine,
+  type InvoicePayment,
+  type PaymentIntent,
+  type Subscription,
+} from './wire.ts'
+
+type BillingReason = 'subscription_create' | 'subscription_cycle' | 'subscription_update'
+
+export type NewInvoice = {
+  created: number
+  reason: BillingReason
+  subscription: Subscription
+  email: string | null
+  lines: InvoiceLine[]
+  /** The period that the invoice closes: of no length on the first one. */
+  closes: Period
+  /** The customer's balance before it: negative is credit. */
+  startingBalance: number
+  taxPercent: number
+  /** When the draft is finalized; null if it is finalized at once. */
+  finalizesAt: number | null
+}
+
+/** A draft: nobody has tried to collect it yet, and it has no number. */
+export function newInvoice(wanted: NewInvoice): Invoice {
+  const { created, subscription, startingBalance } = wanted
+  const id = newId('in')
+  const lines = onInvoice(id, wanted.lines)
+  const subtotal = lines.reduce((sum, line) => sum + line.amount, 0)
+  const tax = taxOn(subtotal, wanted.taxPercent)
+  const total = subtotal + tax
+  const due = Math.max(0, total + startingBalance)
+  return {
+    id,
+    object: 'invoice',
+    account_country: 'US',
+    account_name: 'Simulated vendor',
+    account_tax_ids: null,
+    amount_due: due,
+    amount_overpaid: 0,
+    amount_paid: 0,
+    amount_remaining: due,
+    amount_shipping: 0,
+    application: platformApplication,
+    attempt_count: 0,
+    attempted: false,
+    auto_advance: true,
+    automatic_tax: { disabled_reason: null, enabled: false, liability: null, provider: null, status: null },
+    automatically_finalizes_at: wanted.finalizesAt,
+    billing_reason: wanted.reason,
+    collection_method: 'charge_automatically',
+    created,
+    currency: subscription.currency,
+    custom_fields: null,
+    customer: subscription.customer,
+    customer_account: null,
+    customer_address: null,
+    customer_email: wanted.email,
+    customer_name: null,
+    customer_phone: null,
+    customer_shipping: null,
+    customer_tax_exempt: 'none',
+    customer_tax_ids: [],
+    default_payment_method: null,
+    default_source: null,
+    default_tax_rates: [],
+    description: null,
+    discounts: [],
+    due_date: null,
+    effective_at: null,
+    ending_balance: null,
+    footer: null,
+    from_invoice: null,
+    hosted_invoice_url: null,
+    invoice_pdf: null,
+    issuer: { type: 'self' },
+    last_finalization_error: null,
+    latest_revision: null,
+    lines: listOf(`/v1/invoices/${id}/lines`, lines),
+    livemode: false,
+    metadata: {},
+    next_payment_attempt: null,
+    number: null,
+    on_behalf_of: null,
+    parent: {
+      quote_details: null,
+      subscription_details: { metadata: { ...subscription.metadata }, subscription: subscription.id },
+      type: 'subscription_details',
+    },
+    payment_settings: { default_mandate: null, payment_method_options: null, payment_method_types: null },
+    period_end: wanted.closes.end,
+    period_start: wanted.closes.start,
+    post_payment_credit_notes_amount: 0,
+    pre_payment_credit_notes_amount: 0,
+    receipt_number: null,
+    rendering: null,
+    shipping_cost: null,
+    shipping_details: null,
+    starting_balance: startingBalance,
+    statement_descriptor: null,
+    status: 'draft',
+    status_transitions: {
+      finalized_at: null,
+      marked_uncollectible_at: null,
+      paid_at: null,
+      voided_at: null,
+    },
+    subtotal,
+    subtotal_excluding_tax: subtotal,
+    test_clock: null,
+    total,
+    total_discount_amounts: [],
+    total_excluding_tax: subtotal,
+    total_pretax_credit_amounts: [],
+    total_taxes: tax > 0 ? [totalTax(tax, subtotal)] : [],
+    webhooks_delivered_at: null,
+  }
+}
+
+function totalTax(amount: number, taxable: number): NonNullable<Invoice['total_taxes']>[number] {
+  return {
+    amount,
+    tax_behavior: 'exclusive',
+    tax_rate_details: { tax_rate: newId('txr') },
+    taxability_reason: 'standard_rated',
+    taxable_amount: taxable,
+    type: 'tax_rate_details',
+  }
+}
+
+/** The link between an invoice and the payment intent that collects it. */
+export function newInvoicePayment(created: number, invoice: Invoice, intent: PaymentIntent): InvoicePayment {
+  return {
+    id: newId('inpay'),
+    object: 'invoice_payment',
+    amount_paid: null,
+    amount_requested: invoice.amount_due,
+    created,
+    currency: invoice.currency,
+    invoice: invoice.id,
+    is_default: true,
+    livemode: false,
+    payment: { payment_intent: intent.id, type: 'payment_intent' },
+    status: 'open',
+    status_transitions: { canceled_at: null, paid_at: null },
+  }
+}
+
+/** Tax on an amount in minor units, rounded half up to whole minor units. */
+export function taxOn(amount: number, percent: number): number {
+  return Math.round((Math.max(0, amount) * percent) / 100)
+}

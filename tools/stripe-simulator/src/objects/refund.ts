@@ -1,0 +1,49 @@
+import { newId } from '../world/ids.ts'
+import type { Charge, Metadata, Refund } from './wire.ts'
+
+export const refundStatuses = ['pending', 'requires_action', 'succeeded', 'failed', 'canceled'] as const
+export type RefundStatus = (typeof refundStatuses)[number]
+
+type NewRefund = {
+  created: number
+  charge: Charge
+  amount: number
+  status: RefundStatus
+  reason: Refund['reason']
+  metadata: Metadata
+}
+
+export function newRefund({ created, charge, amount, status, reason, metadata }: NewRefund): Refund {
+  const byCard = charge.payment_method_details?.type === 'card'
+  return {
+    id: newId(byCard ? 're' : 'pyr'),
+    object: 'refund',
+    amount,
+    balance_transaction: newId('txn'),
+    charge: charge.id,
+    created,
+    currency: charge.currency,
+    customer: charge.customer,
+    customer_account: null,
+    destination_details: byCard
+      ? {
+          card: { type: 'refund', reference_status: 'pending', reference_type: 'acquirer_reference_number' },
+          type: 'card',
+        }
+      : { type: 'us_bank_transfer', us_bank_transfer: { reference: null, reference_status: 'pending' } },
+    metadata,
+    payment_intent: charge.payment_intent,
+    payment_method: charge.payment_method,
+    reason,
+    receipt_number: null,
+    source_transfer_reversal: null,
+    status,
+    transfer_reversal: null,
+    ...(status === 'pending' && { pending_reason: 'processing' }),
+  }
+}
+
+/** Money on its way out or arrived: what Stripe holds against the charge. */
+export function countsAgainstCharge(refund: Refund): boolean {
+  return refund.status !== 'failed' && refund.status !== 'canceled'
+}

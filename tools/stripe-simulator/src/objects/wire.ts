@@ -1,0 +1,73 @@
+import type Stripe from 'stripe'
+
+/**
+ * A Stripe type as it travels before anything was expanded: a reference is the id alone, a decimal is a string, an
+ * enumeration has the values that are documented and no other. So the compiler checks every object built here against
+ * Stripe's own types.
+ */
+type Wire<T> = T extends Stripe.Decimal
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Wire<Closed<Unexpanded<Item>>>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<Closed<Unexpanded<T[Key]>>> }
+      : T
+
+type Unexpanded<T> = [Extract<T, string>] extends [never] ? T : Exclude<T, object>
+
+/** Stripe's enumerations end in `| OtherString`, which any string fits. */
+type Closed<T> = [Literals<T>] extends [never] ? T : Literals<T> | Exclude<T, string>
+type Literals<T> = T extends string ? (string extends T ? never : T) : never
+
+/** What an event of this type is, its object included. */
+export type EventOf<Type extends string> = Wire<Extract<Stripe.Event, { type: Type }>>
+
+export type Account = Wire<Stripe.Account>
+export type Application = Wire<Stripe.Application>
+export type ApplicationFee = Wire<Stripe.ApplicationFee>
+export type BalanceTransaction = Wire<Stripe.BalanceTransaction>
+export type Charge = Wire<Stripe.Charge>
+export type CheckoutSession = Wire<Stripe.Checkout.Session>
+export type Dispute = Wire<Stripe.Dispute>
+export type FeeRefund = Wire<Stripe.FeeRefund>
+export type Invoice = Wire<Stripe.Invoice>
+export type InvoiceLine = Wire<Stripe.InvoiceLineItem>
+export type InvoicePayment = Wire<Stripe.InvoicePayment>
+export type LineItem = Wire<Stripe.LineItem>
+export type PaymentIntent = Wire<Stripe.PaymentIntent>
+export type Price = Wire<Stripe.Price>
+export type Refund = Wire<Stripe.Refund>
+export type Subscription = Wire<Stripe.Subscription>
+export type WebhookEndpoint = Wire<Stripe.WebhookEndpoint>
+export type SubscriptionItem = Wire<Stripe.SubscriptionItem>
+
+export type Metadata = Record<string, string>
+export type Mode = 'payment' | 'subscription'
+export type PaymentMethod = 'card' | 'delayed'
+
+export type List<T> = { object: 'list'; data: T[]; has_more: boolean; url: string }
+
+export function listOf<T>(url: string, data: T[]): List<T> {
+  return { object: 'list', data, has_more: false, url }
+}
+
+/** By what an object calls itself. */
+export type ObjectOf = {
+  account: Account
+  application_fee: ApplicationFee
+  charge: Charge
+  'checkout.session': CheckoutSession
+  dispute: Dispute
+  fee_refund: FeeRefund
+  invoice: Invoice
+  invoice_payment: InvoicePayment
+  item: LineItem
+  line_item: InvoiceLine
+  list: List<unknown>
+  payment_intent: PaymentIntent
+  price: Price
+  refund: Refund
+  subscription: Subscription
+  subscription_item: SubscriptionItem
+  webhook_endpoint: WebhookEndpoint
+}

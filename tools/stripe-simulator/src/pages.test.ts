@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { asVendor, givenPayment, givenSession, givenSubscription, startWorld, idOf } from './test-support.ts'
+import type { World } from './test-support.ts'
+
+let world: World
+beforeAll(async () => void (world = await startWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function read(path: string): Promise<string> {
+  const response = await fetch(new URL(path, world.simulator.url))
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
+  return response.text()
+}
+
+/** Sends a form as a browser without scripts does, and returns the address it leads to. */
+async function submit(path: string, fields: Record<string, string>, headers = {}): Promise<Response> {
+  return fetch(new URL(path, world.simulator.url), {
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    redirect: 'manual',
+    headers,
+  })
+}
+
+test('the checkout page says that no money moves, and paying leads back to the shop', async () => {
+  const session = await givenSession(world)
+  const page = await read(String(session.url))
+  expect(page).toContain('Simulated – no money moves')
+  expect(page).toContain('49.00 USD')
+  expect(page).not.toContain('<script')
+  const paid = await submit(`/pay/${session.id}`, { how: 'card', email: 'someone@example.com' })
+  expect(paid.status).toBe(303)
+  expect(paid.headers.get('location')).toBe(`http://127.0.0.1/thanks?session_id=${session.id}`)
+  const now = await world.stripe.checkout.sessions.retrieve(session.id, {}, asVendor)
+  expect(now).toMatchObject({ payment_status: 'paid', customer_details: { email: 'someone@example.com' } })
+})
+
+test('a payment form sent twice pays once', async () => {
+  const { id } = await givenSession(world)
+  await submit(`/pay/${id}`, { how: 'card' })
+  const second = await submit(`/pay/${id}`, { how: 'card' })
+  expect(second.headers.get('location')).toBe(`/pay/${id}`)
+  expect(await read(`/pay/${id}`)).toContain('Back to the shop')
+  const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  const payment_intent = idOf(session.payment_intent)
+  expect((await world.stripe.charges.list({ payment_intent }, asVendor)).data).toHaveLength(1)
+})
+
+test('a declined card leads back to the page, which can be cancelled or tried again', async () => {
+  const { id } = await givenSession(world)
+  const declined = await submit(`/pay/${id}`, { how: 'declined' })
+  const page = await read(String(declined.headers.get('location')))
+  expect(page).toContain('The card was declined')
+  expect(page).toContain('href="http://127.0.0.1/cancel"')
+})
+
+test('what integrators send is shown as text', async () => {
+  const attack = '<img src=x onerror=alert(1)>'
+  await givenSession(world, { client_reference_id: attack })
+  const page = await read('/')
+  expect(page).not.toContain(attack)
+  expect(page).toContain('&lt;img src=x onerror=alert(1)&gt;')
+})
+
+test('the overview has a button for what can happen to each object next', async () => {
+  const { charge } = await givenPayment(world)
+  const { subscription } = await givenSubscription(world)
+  const refunded = await submit('/actions/refund', { charge, amount: '1900' })
+  expect(refunded.headers.get('location')).toBe('/?done=refund')
+  await submit('/actions/dispute', { charge, kind: 'inquiry' })
+  await submit('/actions/cancel', { subscription, when: 'period_end' })
+  const page = await read('/')
+  for (const button of ['Refund all', 'Becomes a chargeback', 'Keep after all', 'Period ends']) {
+    expect(page).toContain(`<button>${button}</button>`)
+  }
+  expect(await world.stripe.charges.retrieve(charge, {}, asVendor)).toMatchObject({
+    amount_refunded: 1900,
+    disputed: true,
+  })
+})
+
+test('an action that cannot be done says why on the page', async () => {
+  const { charge } = await givenPayment(world)
+  const refused = await submit('/actions/refund', { charge, amount: '999999' })
+  expect(await read(String(refused.headers.get('location')))).toContain('greater than unrefunded amount')
+})
+
+test('events can be held, released and sent again from the page', async () => {
+  const { receiver, simulator } = world
+  await simulator.settled()
+  const before = receiver.received.length
+  await submit('/actions/hold', {})
+  await givenPayment(world)
+  await simulator.settled()
+  expect(receiver.received).toHaveLength(before)
+  expect(await read('/')).toContain('Release 1 in order')
+  await submit('/actions/release', {})
+  await simulator.settled()
+  expect(receiver.received).toHaveLength(before + 1)
+  const event = receiver.received.at(-1)?.event.id ?? ''
+  await submit('/actions/redeliver', { event })
+  expect(receiver.received.at(-1)?.event.id).toBe(event)
+  expect(receiver.received).toHaveLength(before + 2)
+})
+
+test('another site cannot press the buttons', async () => {
+  const { id } = await givenSession(world)
+  const foreign = await submit(`/pay/${id}`, { how: 'card' }, { 'sec-fetch-site': 'cross-site' })
+  expect(foreign.status).toBe(403)
+  const session = await world.stripe.checkout.sessions.retrieve(id, {}, asVendor)
+  expect(session.status).toBe('open')
+})
+
+const consentQuery = {
+  response_type: 'code',
+  client_id: 'ca_simLicensingPlatform',
+  redirect_uri: 'http://127.0.0.1/back?a=b',
+  state: 'state "1"',
+  scope: 'read_write',
+}
+
+test('consent leads back with a code that is exchanged for the account once, by the official client', async () => {
+  const page = await read(`/oauth/authorize?${new URLSearchParams(consentQuery).toString()}`)
+  expect(page).toContain('value="state &quot;1&quot;"')
+  const fields = { ...consentQuery, account: 'acct_simConsenting', consent: 'given' }
+  const back = new URL((await submit('/oauth/authorize', fields)).headers.get('location') ?? '')
+  expect(back.origin + back.pathname).toBe('http://127.0.0.1/back')
+  expect(back.searchParams.get('state')).toBe('state "1"')
+  const exchange = { grant_type: 'authorization_code' as const, code: back.searchParams.get('code') ?? '' }
+  expect(await world.stripe.oauth.token(exchange)).toMatchObject({ stripe_user_id: 'acct_simConsenting' })
+  await expect(world.stripe.oauth.token(exchange)).rejects.toMatchObject({ type: 'StripeInvalidGrantError' })
+})
+
+test('refusing leads back without a code, and another client or address is refused', async () => {
+  const back = new URL(
+    (await submit('/oauth/authorize', { ...consentQuery, consent: 'denied' })).headers.get('location') ?? '',
+  )
+  expect(back.searchParams.get('error')).toBe('access_denied')
+  expect(back.searchParams.has('code')).toBe(false)
+  const given = { ...consentQuery, account: 'acct_simA', consent: 'given' }
+  for (const wrong of [
+    { client_id: 'ca_other' },
+    { redirect_uri: 'javascript:alert(1)' },
+    { account: 'acct_missing' },
+  ]) {
+    expect((await submit('/oauth/authorize', { ...given, ...wrong })).status).toBe(400)
+  }
+})
+
+test('consent connects an account that had withdrawn, and deauthorizing ends it', async () => {
+  const account = 'acct_simBack'
+  const client = { client_id: 'ca_simLicensingPlatform', stripe_user_id: account }
+  await world.stripe.oauth.deauthorize(client)
+  await expect(world.stripe.accounts.retrieve(account)).rejects.toMatchObject({ code: 'account_invalid' })
+  await submit('/oauth/authorize', { ...consentQuery, account, consent: 'given' })
+  expect(await world.stripe.accounts.retrieve(account)).toMatchObject({ id: account })
+  await expect(world.stripe.accounts.retrieve('acct_missing1')).rejects.toMatchObject({ statusCode: 403 })
+})

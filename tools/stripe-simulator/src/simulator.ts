@@ -1,0 +1,238 @@
+import type { AddressInfo } from 'node:net'
+import { fastify, LogController, type FastifyInstance } from 'fastify'
+import { apiRoutes } from './api/routes.ts'
+import { serveApi } from './api/serve-api.ts'
+import type { Control } from './control/control.ts'
+import { serveControl } from './control/routes.ts'
+import { Deliveries, type Delivery } from './delivery/deliveries.ts'
+import type { Endpoint } from './delivery/post.ts'
+import { runDue } from './flows/run-due.ts'
+import { Faults } from './http/faults.ts'
+import { IdempotencyKeys, type SavedAnswers } from './http/idempotency.ts'
+import { parseForm } from './http/params.ts'
+import { RequestLog } from './http/request-log.ts'
+import { asOfVersion } from './objects/api-version.ts'
+import { defaultEnabledEvents, type SimulatedEvent } from './objects/event.ts'
+import { serveOauth } from './pages/oauth.ts'
+import { servePages } from './pages/routes.ts'
+import { readStateFile, StateFile } from './world/state-file.ts'
+import { checkoutUrl, dumpWorld, newWorld, restoreWorld, type World } from './world/world.ts'
+
+export type SimulatorOptions = {
+  host?: string
+  /** 0, the default, picks a free one. */
+  port?: number
+  /** Where customers reach the checkout page; the listening address when not given. */
+  publicUrl?: string
+  webhookUrl?: string
+  webhookSecret?: string
+  /** Event types that the endpoint is subscribed to, or `['*']`. */
+  enabledEvents?: string[]
+  /** Pauses between the tries to deliver an event; their number bounds the tries. */
+  retryDelaysMs?: number[]
+  /** Keeps the state over restarts. */
+  stateFile?: string
+  logLevel?: string
+}
+
+export type Simulator = AsyncDisposable & {
+  url: string
+  port: number
+  webhookSecret: string
+  /** Where events go from now on. */
+  sendWebhooksTo: (url: string) => void
+  /** Does a control action over HTTP, as `POST /_sim/<name>`. */
+  control: <Result = Record<string, unknown>>(name: string, body?: object) => Promise<Result>
+  /** Resolves when no event is on its way any more; what is held stays held. */
+  settled: () => Promise<void>
+  stop: () => Promise<void>
+}
+
+type SavedState = ReturnType<typeof dumpWorld> & {
+  simulated: true
+  version: 1
+  deliveries: Delivery[]
+  idempotencyKeys: SavedAnswers
+}
+
+const defaultWebhookSecret = 'whsec_simulated'
+const defaultRetryDelaysMs = [500, 1000, 2000, 4000, 8000, 15_000, 30_000, 60_000, 120_000, 300_000]
+const expiryCheckMs = 2000
+
+/** Starts a simulated Stripe in this process. */
+export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
+  const server = newServer(options.logLevel ?? 'silent')
+  const webhookSecret = options.webhookSecret ?? defaultWebhookSecret
+  const enabledEvents = options.enabledEvents ?? defaultEnabledEvents
+  const { world, deliveries, keys, control, stateFile } = assemble(server, options, {
+    webhookSecret,
+    enabledEvents,
+  })
+  if (options.stateFile !== undefined) {
+    const saved = (await readStateFile(options.stateFile)) as SavedState | null
+    if (saved !== null) {
+      if (saved.version !== 1) throw new Error(`STATE_FILE ${options.stateFile} is of another version`)
+      restoreWorld(world, saved)
+      keys.restore(saved.idempotencyKeys)
+      deliveries.restore(saved.deliveries)
+    }
+  }
+  serve(server, control)
+  const url = await listen(server, options)
+  world.publicUrl = options.publicUrl?.replace(/\/$/, '') ?? url
+  renewUrls(world)
+  const expiry = setInterval(() => {
+    if (runDue(world, { unattended: true }) > 0) control.changed()
+  }, expiryCheckMs)
+
+  const stop = async (): Promise<void> => {
+    clearInterval(expiry)
+    await server.close()
+    await deliveries.stop()
+    await stateFile?.flush()
+  }
+  return {
+    url,
+    port: Number(new URL(url).port),
+    webhookSecret,
+    sendWebhooksTo: (to) => {
+      deliveries.endpoint = { url: to, secret: webhookSecret, enabledEvents }
+    },
+    control: (name, body = {}) => postControl(url, name, body),
+    settled: () => deliveries.settled(),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+function assemble(
+  server: FastifyInstance,
+  { webhookUrl, retryDelaysMs, stateFile: path }: SimulatorOptions,
+  { webhookSecret, enabledEvents }: { webhookSecret: string; enabledEvents: string[] },
+) {
+  const world = newWorld()
+  const keys = new IdempotencyKeys()
+  const faults = new Faults()
+  const requests = new RequestLog()
+  const dump = (): SavedState => ({
+    simulated: true,
+    version: 1,
+    ...dumpWorld(world),
+    deliveries: deliveries.dump(),
+    idempotencyKeys: keys.dump(),
+  })
+  const stateFile = path === undefined ? undefined : new StateFile(path, dump)
+  const changed = (): void => stateFile?.changed()
+  const deliveries = new Deliveries({
+    endpoint: webhookUrl === undefined ? null : { url: webhookUrl, secret: webhookSecret, enabledEvents },
+    retryDelaysMs: retryDelaysMs ?? defaultRetryDelaysMs,
+    createdEndpointsFor: (event) => createdEndpointsFor(world, event),
+    findEvent: (id) => world.events.findAnywhere(id)?.object,
+    log: (event, attempt) => server.log.info({ event: event.id, type: event.type, ...attempt }, 'webhook'),
+    changed,
+  })
+  world.emitter.deliverWith((event) => deliveries.accept(event))
+  const reset = (): void => {
+    restoreWorld(world, dumpWorld(newWorld()))
+    keys.restore([])
+    deliveries.forgetAll()
+    deliveries.rules.clear()
+    faults.clear()
+    requests.clear()
+    changed()
+  }
+  const control = { world, keys, faults, requests, deliveries, changed, reset }
+  return { world, deliveries, keys, control, stateFile }
+}
+
+/** A restart may have moved the checkout page to another port. */
+function renewUrls(world: World): void {
+  for (const { object } of world.sessions.dump()) {
+    if (object.status === 'open') object.url = checkoutUrl(world, object.id)
+  }
+}
+
+async function listen(server: FastifyInstance, { host, port }: SimulatorOptions): Promise<string> {
+  await server.listen({ host: host ?? '127.0.0.1', port: port ?? 0 })
+  const address = server.server.address() as AddressInfo
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address
+  return `http://${name}:${address.port}`
+}
+
+async function postControl<Result>(url: string, name: string, body: object): Promise<Result> {
+  const response = await fetch(`${url}/_sim/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`simulator refused ${name}: ${text}`)
+  return JSON.parse(text) as Result
+}
+
+function newServer(logLevel: string): FastifyInstance {
+  return fastify({
+    // Answers that are withheld on purpose must not keep the server from stopping.
+    forceCloseConnections: true,
+    logController: new LogController({ disableRequestLogging: true }),
+    routerOptions: { querystringParser: parseForm },
+    logger: {
+      level: logLevel,
+      base: { service: 'stripe-simulator', simulated: true },
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+  })
+}
+
+export function serve(server: FastifyInstance, control: Control): void {
+  server.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string' },
+    (_request, body, done) => done(null, body),
+  )
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('x-simulated', 'stripe-simulator; no money moves')
+    // Another site's page must not press these buttons.
+    const foreign = request.headers['sec-fetch-site'] === 'cross-site'
+    if (foreign && request.method !== 'GET') await reply.code(403).send({ error: 'cross-site request' })
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    const { method, url } = request
+    request.log.debug({ method, url, status: reply.statusCode }, 'request')
+  })
+  server.setNotFoundHandler((request, reply) => {
+    const message = `Unrecognized request URL (${request.method}: ${request.url}). The simulator has only a part of Stripe's API.`
+    return reply.code(404).send({ error: { type: 'invalid_request_error', message } })
+  })
+  server.get('/healthz', () => ({ status: 'ok', simulated: true }))
+  const undelivered = (eventId: string): boolean => control.deliveries.isUndelivered(eventId)
+  serveApi(server, control, apiRoutes(undelivered))
+  serveControl(server, control)
+  servePages(server, control)
+  serveOauth(server, control)
+}
+
+/** The endpoints that were created through the API and want this event, each with the event in its own version. */
+export function createdEndpointsFor(
+  world: World,
+  event: SimulatedEvent,
+): { endpoint: Endpoint; event: SimulatedEvent }[] {
+  return world.webhookEndpoints
+    .dump()
+    .map(({ object }) => object)
+    .filter(({ status, application, enabled_events: types }) => {
+      // A Connect endpoint names the application.
+      const wanted = (application !== null) === (event.account !== undefined)
+      return status === 'enabled' && wanted && (types.includes('*') || types.includes(event.type))
+    })
+    .map(({ url, secret = '', enabled_events: enabledEvents, api_version: version }) => ({
+      endpoint: { url, secret, enabledEvents },
+      event: version === null ? event : inVersion(event, version),
+    }))
+}
+
+function inVersion(event: SimulatedEvent, version: string): SimulatedEvent {
+  const object = asOfVersion(version, event.data.object)
+  return { ...event, api_version: version, data: { ...event.data, object } }
+}

@@ -1,0 +1,94 @@
+type ClockSetting = {
+  frozen_at: number | null
+  offset_seconds: number
+  /** By how many seconds a customer is ahead of everyone. */
+  customers?: Record<string, number>
+}
+
+/**
+ * The time that goes into every `created`, in Unix seconds. Signatures keep the real time. A customer may be ahead of
+ * everyone, as with Stripe's test clocks: renewals move only their own subscription on.
+ */
+export class Clock {
+  #frozenAt: number | null = null
+  #offsetSeconds = 0
+  #during: number | null = null
+  #customer: string | null = null
+  readonly #ahead = new Map<string, number>()
+
+  now(): number {
+    return this.#during ?? this.nowOf(this.#customer)
+  }
+
+  nowOf(customer: string | null): number {
+    const everyone = this.#frozenAt ?? Math.floor(Date.now() / 1000) + this.#offsetSeconds
+    return everyone + (customer === null ? 0 : (this.#ahead.get(customer) ?? 0))
+  }
+
+  /** The time that was chosen for the present action, instead of the clock's. */
+  chosen(): number | null {
+    return this.#during
+  }
+
+  /** Runs one action at a time of its own, so that tests which share a simulator do not share a clock. */
+  during<Result>(seconds: number | undefined, action: () => Result): Result {
+    const before = this.#during
+    this.#during = seconds ?? before
+    try {
+      return action()
+    } finally {
+      this.#during = before
+    }
+  }
+
+  /** Runs an action in the time of the customer whom it concerns. */
+  of<Result>(customer: string | null, action: () => Result): Result {
+    const before = this.#customer
+    this.#customer = customer
+    try {
+      return action()
+    } finally {
+      this.#customer = before
+    }
+  }
+
+  /** Never back. */
+  moveCustomer(customer: string, to: number): void {
+    const seconds = to - this.nowOf(customer)
+    if (seconds > 0) this.#ahead.set(customer, (this.#ahead.get(customer) ?? 0) + seconds)
+  }
+
+  freeze(at: number): void {
+    this.#frozenAt = at
+    this.#offsetSeconds = 0
+    this.#ahead.clear()
+  }
+
+  offset(seconds: number): void {
+    this.#frozenAt = null
+    this.#offsetSeconds = seconds
+    this.#ahead.clear()
+  }
+
+  advance(seconds: number): void {
+    if (this.#frozenAt === null) this.#offsetSeconds += seconds
+    else this.#frozenAt += seconds
+  }
+
+  setting(): ClockSetting {
+    return {
+      frozen_at: this.#frozenAt,
+      offset_seconds: this.#offsetSeconds,
+      customers: Object.fromEntries(this.#ahead),
+    }
+  }
+
+  restore(setting: ClockSetting): void {
+    this.#frozenAt = setting.frozen_at
+    this.#offsetSeconds = setting.offset_seconds
+    this.#ahead.clear()
+    for (const [customer, seconds] of Object.entries(setting.customers ?? {})) {
+      this.#ahead.set(customer, seconds)
+    }
+  }
+}
