@@ -1,15 +1,11 @@
 import { createLicensingBackend } from '@licensing/sdk/backend'
-import { findApplication } from './command/application.ts'
+import { findApplication, connectionOf, setting, useProxy } from './command/connection.ts'
 import type { Call, Command, ExitCode } from './command/command.ts'
-import { connectionOf, setting } from './command/connection.ts'
 import { UsageError } from './command/failures.ts'
-import { commandHelp, generalHelp, program } from './command/help.ts'
-import { createOutput } from './command/output.ts'
+import { commandHelp, generalHelp, program, parse } from './command/arguments.ts'
+import type { Parsed } from './command/arguments.ts'
+import { createOutput, report } from './command/output.ts'
 import type { Output, Stream } from './command/output.ts'
-import { parse } from './command/parse.ts'
-import { useProxy } from './command/proxy.ts'
-import type { Parsed } from './command/parse.ts'
-import { report } from './command/report.ts'
 
 export interface Invocation {
   readonly args: readonly string[]

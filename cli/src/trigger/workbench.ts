@@ -3,12 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
-import { createSimulator } from './simulator.ts'
 
 /** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
-export type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
+type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
 
-export interface BenchOptions {
+interface BenchOptions {
   readonly backend: LicensingBackend
   readonly appId: string
   readonly simulatorUrl: URL | undefined
@@ -180,3 +179,26 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
 }
 
 const isCode = (error: unknown, code: string) => error instanceof LicensingApiError && error.code === code
+
+/** An action of the simulated payment processor; answers with the object that it changed. */
+type Simulator = (action: 'pay' | 'refund', body: Readonly<Record<string, unknown>>) => Promise<unknown>
+
+/** @throws Refusal where what answers is no simulator, or refuses */
+function createSimulator(address: URL): Simulator {
+  return async (action, body) => {
+    const response = await fetch(new URL(`_sim/${action}`, address.href.replace(/\/*$/, '/')), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(15_000),
+    }).catch(() => {
+      throw new Refusal('simulator_unavailable', 'nothing answers at LICENSING_SIMULATOR_URL')
+    })
+    if (!response.headers.has('x-simulated')) {
+      throw new Refusal('not_a_simulator', 'the server at LICENSING_SIMULATOR_URL is not the simulator')
+    }
+    const text = await response.text()
+    if (!response.ok) throw new Refusal('simulator_refused', `the simulator refused to ${action}: ${text}`)
+    return JSON.parse(text) as unknown
+  }
+}

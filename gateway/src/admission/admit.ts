@@ -1,15 +1,14 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { pathIds, isId } from '../fields/id.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { pathIds, isId } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Sessions } from '../portal/sessions.ts'
 import type { Services } from '../services.ts'
+import { bearerOf } from './api-keys.ts'
 import type { ApiKeys } from './api-keys.ts'
-import type { Applications } from './applications.ts'
 import { noApplication } from './applications.ts'
-import { bearerOf } from './bearer.ts'
+import type { Applications } from './applications.ts'
 import { callerAt } from './client-address.ts'
-import { checkSignatureForm } from './processor-signature.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface Gate {
@@ -147,4 +146,20 @@ async function checkApplication({ applications }: Gate, call: Call, applicationI
   }
   const accountId = await applications.accountOf(applicationId)
   if (vendor && accountId !== vendor.accountId) throw noApplication(applicationId)
+}
+
+// `t=<seconds>`, and one or more `v1=<HMAC-SHA-256 in hexadecimal>` beside schemes of other times.
+const item = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
+const mostCharacters = 2_000
+
+/**
+ * Whether a `Stripe-Signature` could be one. What could not is refused before its body is read.
+ *
+ * @throws ServiceError `bad_request`, as for a signature that does not match
+ */
+function checkSignatureForm(header: string | undefined): void {
+  const items = header === undefined || header.length > mostCharacters ? [] : header.split(',')
+  const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
+  if (has('t') && has('v1') && items.every((text) => item.test(text))) return
+  throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
 }

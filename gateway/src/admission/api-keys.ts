@@ -5,9 +5,8 @@ import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
 import { CatalogOutage } from './catalog-outage.ts'
-import type { Asker, FoundKey } from './key-lookups.ts'
 import { KeyLookups } from './key-lookups.ts'
-import { bearerOf } from './bearer.ts'
+import type { Asker, FoundKey } from './key-lookups.ts'
 
 /** After so long catalog is asked again. */
 const freshMs = 1_000
@@ -132,4 +131,10 @@ export function hashOfKey(key: string | undefined): string {
 
 function refusal(): ServiceError {
   return new ServiceError('unauthenticated', 'the API key is missing, malformed, unknown or revoked')
+}
+
+/** The credentials of `Authorization: Bearer …`, or undefined where there are none of that form. */
+export function bearerOf(authorization: string | undefined): string | undefined {
+  if (authorization === undefined) return undefined
+  return /^bearer +([\x21-\x7e]+)$/i.exec(authorization)?.[1]
 }

@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { FastifyReply } from 'fastify'
-import { sendJson } from './json-body.ts'
+import { sendJson } from './request.ts'
 
 const retryAfterSeconds = '1'
 

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Gate } from '../admission/admit.ts'
 import { hashOfKey } from '../admission/api-keys.ts'
 import { callerAt } from '../admission/client-address.ts'
-import { parseJson } from '../http/json-body.ts'
+import { parseJson } from '../http/request.ts'
 import { validate } from '../http/validate.ts'
 
 export const sessionPath = '/portal/session'

@@ -6,7 +6,7 @@ import { announce } from './announce.tsx'
 import { Button } from './button.tsx'
 import styles from './dialog.module.css'
 import { Problem } from './problem.tsx'
-import { Waiting } from './waiting.tsx'
+import { Waiting } from './text.tsx'
 
 interface DialogProps {
   title: string

@@ -2,8 +2,7 @@ import { useId, useState, type PointerEvent, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 import styles from './figure.module.css'
 import { Table } from './table.tsx'
-import { count, day } from './text.tsx'
-import { Waiting } from './waiting.tsx'
+import { count, day, Waiting } from './text.tsx'
 
 export interface Series {
   name: string

@@ -1,6 +1,6 @@
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import { useMutation } from '@tanstack/react-query'
-import { createContext, use, useRef, useState, type FormEvent, type ReactNode } from 'react'
+import { createContext, use, useRef, useState, type FormEvent, type ReactNode, useEffect } from 'react'
 import { announce } from './announce.tsx'
 import { Button } from './button.tsx'
 import { keepDraft, useDraft } from './draft.ts'
@@ -174,4 +174,15 @@ function atFields(
     shown.add(pointer)
   }
   return { problems, shown }
+}
+
+/** What came of a form, in its place: the button that had the focus is gone, this has it and is read. */
+export function Result({ children }: { children: ReactNode }) {
+  const shown = useRef<HTMLParagraphElement>(null)
+  useEffect(() => shown.current?.focus(), [])
+  return (
+    <p ref={shown} tabIndex={-1}>
+      {children}
+    </p>
+  )
 }

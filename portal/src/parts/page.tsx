@@ -1,6 +1,5 @@
 import { useEffect, useId, type ReactNode } from 'react'
 import { useSession, type Scope } from '../api/session.ts'
-import { Box } from './box.tsx'
 import styles from './page.module.css'
 
 interface PageProps {
@@ -80,4 +79,9 @@ export function Section({ title, id, actions, children }: SectionProps) {
 /** Buttons side by side. */
 export function Actions({ children }: { children: ReactNode }) {
   return <div className={styles.actions}>{children}</div>
+}
+
+/** A framed part of a page, for what is no table: texts, forms, buttons. */
+export function Box({ children }: { children: ReactNode }) {
+  return <div className={styles.box}>{children}</div>
 }

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { Button } from './button.tsx'
 import type { Pager, ShownPage } from './pages.ts'
-import { ReadProblem, standingOf, type Reading, type Standing } from './reading.tsx'
+import { ReadProblem, standingOf, type Reading, type Standing } from './problem.tsx'
 import styles from './table.module.css'
 
 export interface Column<Row> {

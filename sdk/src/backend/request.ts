@@ -1,5 +1,4 @@
 import { LicensingApiError } from './errors.ts'
-import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Method } from './operations.ts'
 
 export interface BackendOptions {
@@ -134,4 +133,14 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }
     signal?.addEventListener('abort', stop, { once: true })
   })
+}
+
+/**
+ * A new `Idempotency-Key`. Keep it with what the call is for before making the call, and use it for every repetition.
+ * An id of your own that stands for exactly one licence, like an order's, does as well.
+ *
+ * @example order.idempotencyKey ??= newIdempotencyKey()
+ */
+export function newIdempotencyKey(): string {
+  return crypto.randomUUID()
 }

@@ -1,8 +1,6 @@
-import { Background } from './background.ts'
+import { Background, duties, type Duties } from './background.ts'
 import type { Contact } from './contact.ts'
-import { within, withDeadline } from './deadline.ts'
 import type { Installation } from './installation.ts'
-import { duties, type Duties } from './schedule.ts'
 import type { LicenceState, Problem } from './state.ts'
 import type { LicenceStore } from './store.ts'
 
@@ -177,4 +175,34 @@ async function replace(store: LicenceStore, change: (text: string | null) => Pro
     if (found === text) return
   }
   throw new Error('another process keeps replacing the content of the store')
+}
+
+/** Runs something with a signal that is aborted when the time is up, or when `stop` is. */
+async function withDeadline<T>(
+  ms: number,
+  stop: AbortSignal,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  const timer = setTimeout(abort, ms)
+  stop.addEventListener('abort', abort, { once: true })
+  try {
+    if (stop.aborted) abort()
+    return await run(controller.signal)
+  } finally {
+    clearTimeout(timer)
+    stop.removeEventListener('abort', abort)
+  }
+}
+
+/** Waits for something that knows no signal, no longer than the time given. */
+function within<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`timed out after ${ms} ms`)), ms)
+    Promise.resolve()
+      .then(work)
+      .then(resolve, reject)
+      .finally(() => clearTimeout(timer))
+  })
 }

@@ -1,6 +1,9 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FieldError } from '@licensing/grpc/errors'
 import { problemOfText, textLimits } from '@licensing/proto/text'
+import { isId } from '@licensing/database/ids'
+import type { IdPrefix } from '@licensing/database/ids'
+import type { PageRequest } from '@licensing/database/page'
 
 /** The same for what does not exist, what is another account's and what is no id at all. */
 export function notFound(noun: string, id: string): ServiceError {
@@ -27,4 +30,13 @@ export class Violations {
     const problem = problemOfText(text, textLimits.name)
     if (problem) this.add(pointer, problem)
   }
+}
+
+/** @throws ServiceError `bad_request` where `beforeId` is no id of this kind */
+export function checkPage(prefix: IdPrefix, page: PageRequest): void {
+  if (page.beforeId === '' || isId(prefix, page.beforeId)) return
+  throw new ServiceError(
+    'bad_request',
+    'the cursor is invalid: send next_cursor of the previous page unchanged',
+  )
 }

@@ -1,8 +1,15 @@
 import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { actor, eventsOf, givenPlan, givenTenant, resolved, startTestCatalog } from './testing/catalog.ts'
+import {
+  actor,
+  eventsOf,
+  givenPlan,
+  givenTenant,
+  resolved,
+  startTestCatalog,
+  outcomeOf,
+} from './testing/catalog.ts'
 import type { TestCatalog, Tenant } from './testing/catalog.ts'
-import { outcomeOf } from './testing/outcomes.ts'
 
 let catalog: TestCatalog
 let tenant: Tenant

@@ -1,11 +1,42 @@
 import { z } from 'zod'
+import type { Application } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
+import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { appJson, appSchema, createAppBody } from './app-json.ts'
-import { rootKeysOf } from './root-keys.ts'
+import { id } from '../../fields/id.ts'
+import { text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
+import type { Services } from '../../services.ts'
 
 const tag = 'Applications'
+
+const rootKey = z
+  .string()
+  .describe(
+    'Root key: compile it into the product as `rootKey`. The product trusts only signing keys that are signed by it. The newest one if there are several.',
+  )
+  .meta({
+    pattern: '^lrk_[A-Za-z0-9_-]{43}$',
+    examples: ['lrk_AoDtsaUswXreFakMWbowaDTpbAMp2-AQwFqCXczKfU8'],
+  })
+
+export const appSchema = z
+  .strictObject({
+    id: id('app'),
+    name: z.string(),
+    account_id: id('acct'),
+    root_key: rootKey,
+    created_at: timestampText,
+  })
+  .meta({ id: 'Application' })
+
+const createAppBody = z.strictObject({
+  name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
+})
+
+const tries = 3
 
 export const appRoutes: Route[] = [
   vendorRoute({
@@ -66,3 +97,28 @@ export const appRoutes: Route[] = [
     },
   }),
 ]
+
+function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
+  return {
+    id: application.id,
+    name: application.name,
+    account_id: application.accountId,
+    root_key: rootKey,
+    created_at: isoText(application.createdAt),
+  }
+}
+
+/** The newest root key of each application, in their order. */
+async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {
+  if (applicationIds.length === 0) return []
+  for (let failed = 0; ;) {
+    try {
+      return (await services.rootKeys.getRootKeys({ applicationIds })).rootKeys
+    } catch (error) {
+      if (!isUnimplemented(error)) throw error
+      // During an upgrade replicas of the release before do not have the RPC; the next call goes to another.
+      failed += 1
+      if (failed === tries) throw new ServiceError('unavailable', 'licensing is being upgraded: try again')
+    }
+  }
+}

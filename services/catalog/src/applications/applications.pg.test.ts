@@ -1,7 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { actor, firstPage, givenTenant, startTestCatalog } from '../testing/catalog.ts'
-import { outcomesOf } from '../testing/outcomes.ts'
+import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../testing/catalog.ts'
 
 test('an application is its account’s alone; whose it is can be asked without knowing that', async () => {
   await using catalog = await startTestCatalog()

@@ -8,9 +8,10 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomeOf,
+  outcomesOf,
 } from '../testing/catalog.ts'
 import type { LicensingStub } from '../testing/licensing-stub.ts'
-import { outcomeOf, outcomesOf } from '../testing/outcomes.ts'
 
 async function givenApplication() {
   const catalog = await startTestCatalog()

@@ -13,9 +13,9 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomesOf,
 } from '../testing/catalog.ts'
 import type { TestCatalog } from '../testing/catalog.ts'
-import { outcomesOf } from '../testing/outcomes.ts'
 
 const rounds = 12
 

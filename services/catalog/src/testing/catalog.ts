@@ -1,12 +1,12 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import type { Database } from '@licensing/database/connect'
 import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { noNats } from '@licensing/events/testing/no-nats'
-import type { ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
 import { serve } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
@@ -19,11 +19,11 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
-import type { ConfirmationSender } from '../accounts/send-confirmations.ts'
+import type { ConfirmationSender } from '../accounts/alert-email.ts'
 import { startCatalog } from '../catalog.ts'
 import { catalogMigrations } from '../migrations.ts'
-import type { LicensingStub } from './licensing-stub.ts'
 import { startLicensingStub } from './licensing-stub.ts'
+import type { LicensingStub } from './licensing-stub.ts'
 
 type Calls = ServiceClient<typeof CatalogService>
 
@@ -167,4 +167,18 @@ export async function givenPlan(
 export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
   const copy = licensing.copies.get(planId)
   return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])
+}
+
+/** How each call ended: `ok`, or the code of its error, with the pointers of a validation. */
+export async function outcomesOf(attempts: Promise<unknown>[]): Promise<string[]> {
+  const settled = await Promise.allSettled(attempts)
+  return settled.map((outcome) => {
+    if (outcome.status === 'fulfilled') return 'ok'
+    if (!(outcome.reason instanceof ServiceError)) throw outcome.reason
+    return [outcome.reason.code, ...outcome.reason.errors.map(({ pointer }) => pointer)].join(' ')
+  })
+}
+
+export async function outcomeOf(attempt: Promise<unknown>): Promise<string> {
+  return (await outcomesOf([attempt]))[0]!
 }

@@ -1,0 +1,133 @@
+import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { isUnimplemented } from '@licensing/grpc/errors'
+import { ApplicationSchema } from '@licensing/proto/catalog'
+import type {
+  CreateApplicationRequest,
+  GetApplicationRequest,
+  ApplicationOwnerSchema,
+  FindApplicationOwnerRequest,
+  ListApplicationsRequest,
+  ListApplicationsResponseSchema,
+} from '@licensing/proto/catalog'
+import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
+import { findQuota } from '@licensing/quotas/quota-queries'
+import { pageOf } from '@licensing/database/page'
+import type { ChangeOptions } from '@licensing/changes/change'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { lockAccount } from '../accounts/account-queries.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { notFound, Violations, checkPage } from '../refusals.ts'
+import {
+  countApplications,
+  insertApplication,
+  findApplication,
+  findApplicationOfAnyAccount,
+  listApplicationRows,
+  lockApplication,
+} from './application-queries.ts'
+import type { ApplicationRow } from './application-queries.ts'
+
+/**
+ * Makes an application. Its root key comes first: where licensing is unavailable nothing is made, and the request can be
+ * repeated. Licensing keeps that key, so an account that has all its applications gets none: it is refused below, where
+ * a repetition of the call that took the last place is answered instead.
+ */
+export async function createApplication(
+  { sql, change, queue, rootKeys }: CatalogDependencies,
+  { accountId, name }: CreateApplicationRequest,
+): Promise<MessageInitShape<typeof ApplicationSchema>> {
+  const violations = new Violations()
+  violations.checkName('/name', name)
+  violations.throwIfAny()
+  const id = newId('app')
+  const most = await findQuota(sql, accountId, 'applications')
+  const isFull = (await countApplications(sql, accountId)) >= most
+  const rootKey = isFull ? undefined : await firstRootKey(rootKeys, id)
+  const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
+  const insert = async (tx: Transaction) => {
+    if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
+    if (isFull) throw quotaExceeded('applications', most)
+    const inserted = await insertApplication(tx, { id, accountId, name })
+    await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
+    return inserted
+  }
+  const answer = { schema: ApplicationSchema, of: toAnswer }
+  return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
+}
+
+async function firstRootKey(
+  { calls }: CatalogDependencies['rootKeys'],
+  applicationId: string,
+): Promise<string | undefined> {
+  try {
+    return (await calls.getRootKeys({ applicationIds: [applicationId] })).rootKeys[0]
+  } catch (error) {
+    // Licensing of the release before has no root keys: the application gets its own when it is first read.
+    if (isUnimplemented(error)) return undefined
+    throw error
+  }
+}
+
+export async function getApplication(
+  { sql }: CatalogDependencies,
+  { accountId, applicationId }: GetApplicationRequest,
+): Promise<MessageInitShape<typeof ApplicationSchema>> {
+  // Gateways of the release before ask for an owner this way (catalog.proto); every other gives the account.
+  const row =
+    accountId === ''
+      ? await findApplicationOfAnyAccount(sql, applicationId)
+      : await findApplication(sql, accountId, applicationId)
+  if (!row) throw notFound('application', applicationId)
+  return toApplication(row)
+}
+
+export async function findApplicationOwner(
+  { sql }: CatalogDependencies,
+  { applicationId }: FindApplicationOwnerRequest,
+): Promise<MessageInitShape<typeof ApplicationOwnerSchema>> {
+  const row = await findApplicationOfAnyAccount(sql, applicationId)
+  if (!row) throw notFound('application', applicationId)
+  return { accountId: row.account_id }
+}
+
+export async function listApplications(
+  { sql }: CatalogDependencies,
+  request: ListApplicationsRequest,
+): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
+  checkPage('app', request)
+  const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { applications: page.map(toApplication), hasMore }
+}
+
+/**
+ * Runs a change of an application's definitions or plans in one transaction, under the application's lock: changes of
+ * one application follow one another, so versions of plans grow in the order of commits and each resolves what is
+ * committed.
+ *
+ * @throws ServiceError `not_found` where the application is not the account's
+ */
+export function changeApplication<T, O extends DescMessage>(
+  deps: CatalogDependencies,
+  { accountId, applicationId }: { accountId: string; applicationId: string },
+  work: (tx: Transaction) => Promise<T>,
+  options?: ChangeOptions<O, T>,
+): Promise<T> {
+  return deps.queue.inTurn(applicationId, () =>
+    deps.change(async (tx) => {
+      await lockApplication(tx, accountId, applicationId)
+      return work(tx)
+    }, options),
+  )
+}
+
+function toApplication(row: ApplicationRow): MessageInitShape<typeof ApplicationSchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    accountId: row.account_id,
+    createdAt: timestampFromDate(row.created_at),
+  }
+}
