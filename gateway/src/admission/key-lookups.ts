@@ -1,9 +1,9 @@
-import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
+import { ServiceError } from '@licensing/grpc/errors'
 import type { Principal } from '@licensing/proto/catalog'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Services } from '../services.ts'
 
-type Catalog = Pick<Services['catalog'], 'authenticateKey' | 'authenticateKeys'>
+type Catalog = Pick<Services['catalog'], 'authenticateKeys'>
 
 /** Where a key comes from that is not known here. */
 export interface Asker {
@@ -120,23 +120,10 @@ class Lane {
 }
 
 async function askCatalog(
-  { authenticateKey, authenticateKeys }: Catalog,
+  { authenticateKeys }: Catalog,
   keyHashes: string[],
 ): Promise<(Principal | undefined)[]> {
   const bytes = keyHashes.map((keyHash) => Buffer.from(keyHash, 'base64'))
-  try {
-    const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
-    return keyHashes.map((_, at) => answers[at]?.principal)
-  } catch (error) {
-    // A catalog of the release before, during an upgrade, is asked for each.
-    if (!isUnimplemented(error)) throw error
-    return Promise.all(
-      bytes.map((keyHash) => authenticateKey({ keyHash }, { timeoutMs }).catch(unknownOrThrow)),
-    )
-  }
-}
-
-function unknownOrThrow(error: unknown): undefined {
-  if (error instanceof ServiceError && error.code === 'unauthenticated') return undefined
-  throw error
+  const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
+  return keyHashes.map((_, at) => answers[at]?.principal)
 }

@@ -111,12 +111,6 @@ export function notAnswered(cause?: GrpcError): ServiceError {
   return new ServiceError(code, 'a dependency did not answer: try again', { cause })
 }
 
-/** Whether a call failed as its service is of a release that does not have the RPC yet. */
-export function isUnimplemented(error: unknown): boolean {
-  if (!(error instanceof ServiceError)) return false
-  return (error.cause as Partial<GrpcError> | undefined)?.code === Status.UNIMPLEMENTED
-}
-
 const transient: ReadonlySet<number> = new Set([
   Status.UNAVAILABLE,
   Status.DEADLINE_EXCEEDED,

@@ -1,7 +1,7 @@
-import { getOption, hasOption } from '@bufbuild/protobuf'
+import { getOption } from '@bufbuild/protobuf'
 import type { DescField, DescMessage, DescMethod, MessageShape } from '@bufbuild/protobuf'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
-import { answers_without_account, no_account } from '@licensing/proto/scope'
+import { no_account } from '@licensing/proto/scope'
 
 /** What a call is about. A field `optional` in the contract may be absent, but is never empty. */
 const scopeFields: ReadonlySet<string> = new Set(['account_id', 'application_id', 'only_application_id'])
@@ -30,13 +30,7 @@ export function missingScope(method: DescMethod): (request: MessageShape<DescMes
         : `${method.toString()} has an account_id and the option no_account: one of them is wrong`,
     )
   }
-  const tolerated = hasOption(method, answers_without_account) ? 'account_id' : undefined
-  return (request) => {
-    for (const path of missingIn(scope, request)) {
-      if (path !== tolerated) return path
-    }
-    return undefined
-  }
+  return (request) => missingIn(scope, request)[0]
 }
 
 function scopeOf(message: DescMessage, outer: readonly DescMessage[] = []): Scope {
@@ -64,17 +58,21 @@ function namesAccount({ own, inner }: Scope): boolean {
   )
 }
 
-function* missingIn({ own, inner }: Scope, values: Values): Generator<string> {
-  for (const field of own) {
-    const value = values[field.localName]
-    if (value === '' || (value === undefined && isRequired(field))) yield field.name
-  }
+/** The paths of the scope fields that a message leaves empty. */
+function missingIn({ own, inner }: Scope, values: Values): string[] {
+  const missing = own
+    .filter((field) => {
+      const value = values[field.localName]
+      return value === '' || (value === undefined && isRequired(field))
+    })
+    .map((field) => field.name)
   for (const { field, scope } of inner) {
     const value = values[field.localName]
     const messages = field.fieldKind === 'list' ? (value as Values[]) : [value as Values | undefined]
     for (const message of messages) {
-      if (message === undefined) yield field.name
-      else for (const path of missingIn(scope, message)) yield `${field.name}.${path}`
+      if (message === undefined) missing.push(field.name)
+      else missing.push(...missingIn(scope, message).map((path) => `${field.name}.${path}`))
     }
   }
+  return missing
 }

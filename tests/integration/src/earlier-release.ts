@@ -9,11 +9,16 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 const components = ['gateway', 'catalog', 'licensing', 'billing', 'notifier']
 
-/** The commit to upgrade from: UPGRADE_FROM, else the one before this; undefined outside of a clone. */
+/**
+ * The commit to upgrade from: UPGRADE_FROM, else the one before this. Undefined outside of a clone, and before the first
+ * release, because only releases promise that their replicas work beside those of the next commit.
+ */
 export async function earlierCommit(): Promise<string | undefined> {
-  const wanted = process.env['UPGRADE_FROM'] ?? 'HEAD~1'
+  const wanted = process.env['UPGRADE_FROM']
   try {
-    const { stdout } = await run('git', ['rev-parse', '--verify', `${wanted}^{commit}`], { cwd: CHECKOUT })
+    if (wanted === undefined) await run('git', ['describe', '--tags', '--match', 'v*'], { cwd: CHECKOUT })
+    const commit = `${wanted ?? 'HEAD~1'}^{commit}`
+    const { stdout } = await run('git', ['rev-parse', '--verify', commit], { cwd: CHECKOUT })
     return stdout.trim()
   } catch {
     return undefined

@@ -11,7 +11,7 @@ const earlier = await earlierCommit()
 const images = Boolean(process.env['TEST_IMAGES'])
 
 test.skipIf(earlier === undefined)(
-  `each component is upgraded by itself from ${earlier?.slice(0, 12) ?? 'an earlier commit'} to this under load, old and new side by side`,
+  `each component is upgraded by itself from ${earlier?.slice(0, 12) ?? 'the previous commit (from the first release on)'} to this one under load, while replicas of both run`,
   async () => {
     await using folder = await makeTemporaryFolder()
     const old = await buildRelease(earlier!, folder, images)

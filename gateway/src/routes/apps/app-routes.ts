@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { Application } from '@licensing/proto/catalog'
 import { textLimits } from '@licensing/proto/text'
-import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
@@ -36,8 +35,6 @@ const createAppBody = z.strictObject({
   name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
 })
 
-const tries = 3
-
 export const appRoutes: Route[] = [
   vendorRoute({
     method: 'POST',
@@ -53,8 +50,7 @@ export const appRoutes: Route[] = [
     errors: ['quota_exceeded'],
     handle: async ({ services, accountId, body }) => {
       const made = await services.catalog.createApplication({ accountId, name: body.name })
-      const rootKey = made.rootKey ?? (await rootKeysOf(services, [made.id]))[0]!
-      return { body: appJson(made, rootKey) }
+      return { body: appJson(made, made.rootKey!) }
     },
   }),
   vendorRoute({
@@ -111,14 +107,5 @@ function appJson(application: Application, rootKey: string): z.output<typeof app
 /** The newest root key of each application, in their order. */
 async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {
   if (applicationIds.length === 0) return []
-  for (let failed = 0; ;) {
-    try {
-      return (await services.rootKeys.getRootKeys({ applicationIds })).rootKeys
-    } catch (error) {
-      if (!isUnimplemented(error)) throw error
-      // During an upgrade replicas of the release before do not have the RPC; the next call goes to another.
-      failed += 1
-      if (failed === tries) throw new ServiceError('unavailable', 'licensing is being upgraded: try again')
-    }
-  }
+  return (await services.rootKeys.getRootKeys({ applicationIds })).rootKeys
 }

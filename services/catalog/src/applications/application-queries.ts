@@ -61,7 +61,7 @@ export async function requireApplication(sql: Sql, accountId: string, id: string
 }
 
 /**
- * The lock under which definitions and plans of an application change (migrations/0002). It does not block rows
+ * The lock under which definitions and plans of an application change (migrations/0001). It does not block rows
  * that refer to the application.
  *
  * @throws ServiceError `not_found` where it is not the account's

@@ -1,7 +1,6 @@
 import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
-import { isUnimplemented } from '@licensing/grpc/errors'
 import { ApplicationSchema } from '@licensing/proto/catalog'
 import type {
   CreateApplicationRequest,
@@ -44,7 +43,7 @@ export async function createApplication(
   const id = newId('app')
   const most = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= most
-  const rootKey = isFull ? undefined : await firstRootKey(rootKeys, id)
+  const rootKey = isFull ? undefined : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
@@ -57,28 +56,11 @@ export async function createApplication(
   return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
 }
 
-async function firstRootKey(
-  { calls }: CatalogDependencies['rootKeys'],
-  applicationId: string,
-): Promise<string | undefined> {
-  try {
-    return (await calls.getRootKeys({ applicationIds: [applicationId] })).rootKeys[0]
-  } catch (error) {
-    // Licensing of the release before has no root keys: the application gets its own when it is first read.
-    if (isUnimplemented(error)) return undefined
-    throw error
-  }
-}
-
 export async function getApplication(
   { sql }: CatalogDependencies,
   { accountId, applicationId }: GetApplicationRequest,
 ): Promise<MessageInitShape<typeof ApplicationSchema>> {
-  // Gateways of the release before ask for an owner this way (catalog.proto); every other gives the account.
-  const row =
-    accountId === ''
-      ? await findApplicationOfAnyAccount(sql, applicationId)
-      : await findApplication(sql, accountId, applicationId)
+  const row = await findApplication(sql, accountId, applicationId)
   if (!row) throw notFound('application', applicationId)
   return toApplication(row)
 }

@@ -23,8 +23,8 @@ export interface LicensingStub extends AsyncDisposable {
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>
   stop(): Promise<void>
-  /** Starts it again, at the same address; licensing of the release before has no root keys. */
-  start(options?: { rootKeys: boolean }): Promise<void>
+  /** Starts it again, at the same address. */
+  start(): Promise<void>
 }
 
 export async function startLicensingStub(): Promise<LicensingStub> {
@@ -74,14 +74,12 @@ export async function startLicensingStub(): Promise<LicensingStub> {
       return { rootKeys: applicationIds.map((id) => `lrk_${id}`) }
     },
   }
-  const listen = (port: number, withRootKeys = true) =>
+  const listen = (port: number) =>
     serve({
       address: { host: '127.0.0.1', port },
       services: [
         implement(LicensingService, handlers as Handlers<typeof LicensingService>),
-        ...(withRootKeys
-          ? [implement(RootKeyService, rootKeyHandlers as Handlers<typeof RootKeyService>)]
-          : []),
+        implement(RootKeyService, rootKeyHandlers as Handlers<typeof RootKeyService>),
       ],
       log: createLogger('licensing-stub', 'silent'),
       health: new Health(),
@@ -99,8 +97,8 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     },
     whileArchiving: () => Promise.resolve(),
     stop: () => server.stop(),
-    start: async (options) => {
-      server = await listen(port, options?.rootKeys)
+    start: async () => {
+      server = await listen(port)
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }
