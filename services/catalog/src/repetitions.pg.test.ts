@@ -93,8 +93,8 @@ test('a refused call keeps nothing: with its key it is done once it can be', asy
   expect(await create()).toMatchObject({ replayed: false, value: { code: 'taken' } })
 })
 
-test('a definition that was saved and not pushed is answered by a repetition as made, and pushed by it', async () => {
-  const plan = await givenPlan(catalog, tenant, 'pushed')
+test('if a definition was saved but not sent to licensing, a repetition sends it and answers with it', async () => {
+  const plan = await givenPlan(catalog, tenant, 'synced')
   const define = () =>
     keyed('saved', () =>
       catalog.calls.createEntitlementDefinition({ ...tenant, key: 'seats', kind: 'limit', default: '3' }),

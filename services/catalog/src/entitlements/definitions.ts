@@ -20,7 +20,7 @@ import { pageOf } from '@licensing/database/page'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
-import { changeAllPlans, pushPlansOf, requireLicensing } from '../plan-copies/plan-changes.ts'
+import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
 import { Violations, notFound, checkPage } from '../refusals.ts'
 import {
   countDefinitions,
@@ -34,17 +34,17 @@ import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.
 import type { DefinitionRow } from './definition.ts'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 
-// What is issued after the answer has the definition: licensing has every plan of it by then.
+// Unfinished until licensing has every plan with the definition, so that licences issued after the answer have it.
 const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
 
-/** @param begun the answer of an earlier call with the same idempotency key, which saved the definition */
+/** @param begun the recorded answer, if an earlier call with the same idempotency key saved the definition */
 export async function createDefinition(
   deps: CatalogDependencies,
   request: CreateEntitlementDefinitionRequest,
   begun?: EntitlementDefinition,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
   const definition = begun ?? toDefinition(await save(deps, request))
-  await pushPlansOf(deps, request.applicationId)
+  await syncAllPlans(deps, request.applicationId)
   return definition
 }
 
@@ -53,11 +53,11 @@ async function save(
   request: CreateEntitlementDefinitionRequest,
 ): Promise<DefinitionRow> {
   const { accountId, applicationId, key } = request
-  await requireLicensing(deps)
+  await checkLicensingAvailable(deps)
   const define = async (tx: Transaction) => {
     const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
     await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
-    await changeAllPlans(tx, { accountId, applicationId })
+    await raiseAllVersions(tx, { accountId, applicationId })
     return inserted
   }
   return changeApplication(deps, request, define, { answer }).catch((error: unknown) => {
@@ -136,7 +136,7 @@ export async function updateDefinition(
   request: UpdateEntitlementDefinitionRequest,
 ): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
   const { accountId, applicationId, entitlementDefId: id, displayName } = request
-  if (request.default !== undefined) await requireLicensing(deps)
+  if (request.default !== undefined) await checkLicensingAvailable(deps)
   const row = await changeApplication(deps, request, async (tx) => {
     const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
     if (!found) throw notFound('entitlement definition', id)
@@ -150,26 +150,26 @@ export async function updateDefinition(
       displayName: displayName ?? found.display_name,
       default: value,
     })
-    if (value !== found.default_value) await changeAllPlans(tx, { accountId, applicationId })
+    if (value !== found.default_value) await raiseAllVersions(tx, { accountId, applicationId })
     return updated
   })
   // Also where the default stood already: an earlier call may have saved it without reaching licensing.
-  if (request.default !== undefined) await pushPlansOf(deps, applicationId)
+  if (request.default !== undefined) await syncAllPlans(deps, applicationId)
   return toDefinition(row)
 }
 
-/** Issued licences keep their snapshot (interface 4.1): those are licensing's, and not touched from here. */
+/** Interface 4.1: issued licences keep their snapshot, so licensing does not change them. */
 export async function deleteDefinition(
   deps: CatalogDependencies,
   request: DeleteEntitlementDefinitionRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
   const { accountId, applicationId, entitlementDefId: id } = request
-  await requireLicensing(deps)
+  await checkLicensingAvailable(deps)
   await changeApplication(deps, request, async (tx) => {
     const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
     if (!deleted) throw notFound('entitlement definition', id)
-    await changeAllPlans(tx, { accountId, applicationId })
+    await raiseAllVersions(tx, { accountId, applicationId })
   })
-  await pushPlansOf(deps, applicationId)
+  await syncAllPlans(deps, applicationId)
   return {}
 }

@@ -69,7 +69,7 @@ async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { s
   return { ...tenant, seats: seats! }
 }
 
-test('a change that reaches very many plans names all of them in one small event, and is pushed whole', async () => {
+test('a change of very many plans names all of them in one small event, and sends all copies to licensing', async () => {
   await using catalog = await startTestCatalog()
   const { seats, ...tenant } = await givenLargeApplication(catalog)
   const change = { ...tenant, entitlementDefId: seats, default: '2' }

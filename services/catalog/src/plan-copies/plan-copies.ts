@@ -10,7 +10,7 @@ import { pageOf, rowsFor } from '@licensing/database/page'
 import { checkApplicationId } from '../applications/application-queries.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
 import { notFound } from '../refusals.ts'
-import { findCopy, copiesAfter } from './plan-copy-queries.ts'
+import { findCopy, listCopiesAfter } from './plan-copy-queries.ts'
 import { toPlanCopy, partsOf } from './plan-copy.ts'
 
 export async function getPlanCopy(
@@ -23,15 +23,15 @@ export async function getPlanCopy(
   return toPlanCopy(row)
 }
 
-// Well below the 16 MiB that a client takes.
+// Well below the 16 MiB that a client accepts.
 const mostAnswerBytes = 4 * 1024 * 1024
 
-/** A page is shorter than asked for where its copies are large: `has_more` alone says whether there are others. */
+/** A page of large copies is shorter than `limit`: only `has_more` says whether there are more. */
 export async function listPlanCopies(
   { sql }: CatalogDependencies,
   { afterId, limit }: ListPlanCopiesRequest,
 ): Promise<MessageInitShape<typeof ListPlanCopiesResponseSchema>> {
-  const { page, hasMore } = pageOf(await copiesAfter(sql, afterId, rowsFor(limit)), limit)
+  const { page, hasMore } = pageOf(await listCopiesAfter(sql, afterId, rowsFor(limit)), limit)
   const [plans = [], ...rest] = partsOf(page.map(toPlanCopy), mostAnswerBytes)
   return { plans, hasMore: hasMore || rest.length > 0 }
 }

@@ -1,28 +1,29 @@
-import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import type { ChangeOptions } from '@licensing/changes/change'
+import type { Transaction } from '@licensing/database/connect'
+import { isId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
 import { ArchivePlanResponseSchema, PlanSchema } from '@licensing/proto/catalog'
 import type {
   ArchivePlanRequest,
   ArchivePlanResponse,
   Plan,
-  RestorePlanRequest,
   PlanCopy,
+  RestorePlanRequest,
 } from '@licensing/proto/catalog'
-import type { Transaction } from '@licensing/database/connect'
-import { isId } from '@licensing/database/ids'
-import type { ChangeOptions } from '@licensing/changes/change'
 import type { PlanVerb } from '@licensing/proto/closed-sets'
-import type { CatalogDependencies } from '../dependencies.ts'
-import { savedOnly, push, announce, requireLicensing } from '../plan-copies/plan-changes.ts'
-import { archiveMs, changeStatus, findPlan, resumeStatus, settleStatus } from './plan-queries.ts'
-import { toPlan, transitions, wrongStatus } from './plan.ts'
-import type { PlanRow } from './plan.ts'
-import { countActiveLicences } from './read-plans.ts'
 import { changeApplication } from '../applications/applications.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { notFound } from '../refusals.ts'
+import { archiveMs, changeStatus, claimUnconfirmed, confirmStatus, findPlan, releaseStatus } from './plan-queries.ts'
+import { toPlan, transitions, wrongStatus } from './plan.ts'
+import type { PlanRow } from './plan.ts'
+import { countActiveLicences } from './read-plans.ts'
 
-/** Interface 3.2: every active licence on the plan becomes suspended, in licensing's one transaction. */
+/** Interface 3.2: licensing suspends every active licence of the plan, in one transaction. */
 export async function archivePlan(
   deps: CatalogDependencies,
   request: ArchivePlanRequest,
@@ -32,25 +33,23 @@ export async function archivePlan(
   return changePlanStatus(deps, change, async (copy, plan) => {
     const { suspendedLicences } = await deps.licensing.calls
       .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
-      .catch((error: unknown) => {
-        throw savedOnly(
-          `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`,
-          error,
-        )
+      .catch((cause: unknown) => {
+        const detail = `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`
+        throw new ServiceError('unavailable', detail, { cause })
       })
     // There is no active licence on a retired plan.
     return { plan: toPlan(plan, 0n), suspendedLicences }
   })
 }
 
-// Until licensing has counted them.
+// Recorded until licensing has counted the suspended licences.
 const archiveAnswer = {
   schema: ArchivePlanResponseSchema,
   of: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
   isUnfinished: true,
 }
 
-/** Interface 3.2: does not reactivate licences; each needs its own call. */
+/** Interface 3.2: does not reactivate licences. Each licence needs its own call. */
 export async function restorePlan(
   deps: CatalogDependencies,
   { accountId, applicationId, planId }: RestorePlanRequest,
@@ -59,13 +58,13 @@ export async function restorePlan(
   const request = { accountId, applicationId, planId, actor: '' }
   const change = { verb: 'restore', request, isBegun: begun !== undefined, answer: restoreAnswer } as const
   return changePlanStatus(deps, change, async (copy, plan) => {
-    await push(deps, [copy])
+    await syncPlans(deps, [copy])
     const [count] = await countActiveLicences(deps, [plan.id])
     return toPlan(plan, count!)
   })
 }
 
-// Until licensing has counted.
+// Recorded until licensing has counted the active licences.
 const restoreAnswer = { schema: PlanSchema, of: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }
 
 interface Addressed {
@@ -74,7 +73,7 @@ interface Addressed {
   planId: string
 }
 
-/** What is saved before licensing is asked. */
+/** The state of the plan that is saved before licensing is called. */
 interface Saved {
   copy: PlanCopy
   plan: PlanRow
@@ -83,32 +82,32 @@ interface Saved {
 interface Change<O extends DescMessage> {
   verb: PlanVerb
   request: Addressed & { actor: string }
-  /** An earlier call with the same idempotency key has saved it. */
+  /** An earlier call with the same idempotency key has saved the change. */
   isBegun: boolean
   answer: NonNullable<ChangeOptions<O, Saved>['answer']>
 }
 
 /**
- * Archives or restores: saved with its event first, then brought to licensing by `follow`. Where that fails the verb
- * may be asked again, and then goes on where it stopped; the event does the same by itself.
+ * Archives or restores a plan: saves the change with its event, then runs `applyInLicensing`. If that fails, the verb can
+ * be called again and continues there; the event of the change also brings it to licensing.
  */
 async function changePlanStatus<O extends DescMessage, Outcome>(
   deps: CatalogDependencies,
   change: Change<O>,
-  follow: (copy: PlanCopy, plan: PlanRow) => Promise<Outcome>,
+  applyInLicensing: (copy: PlanCopy, plan: PlanRow) => Promise<Outcome>,
 ): Promise<Outcome> {
-  await requireLicensing(deps)
+  await checkLicensingAvailable(deps)
   const { copy, plan } = await changeApplication(deps, change.request, (tx) => save(tx, change), change)
-  const settle = (confirmed: boolean) =>
-    settleStatus(deps.sql, plan.id, plan.status_version, confirmed).catch((error: unknown) =>
-      deps.log.warn({ err: error, plan: plan.id }, 'the outcome of a push could not be recorded'),
+  const record = (write: typeof confirmStatus) =>
+    write(deps.sql, plan.id, plan.status_version).catch((error: unknown) =>
+      deps.log.warn({ err: error, plan: plan.id }, 'whether licensing has a status could not be recorded'),
     )
   try {
-    const outcome = await follow(copy, plan)
-    await settle(true)
+    const outcome = await applyInLicensing(copy, plan)
+    await record(confirmStatus)
     return outcome
   } catch (error) {
-    await settle(false)
+    await record(releaseStatus)
     throw error
   }
 }
@@ -120,13 +119,13 @@ async function save<O extends DescMessage>(
   const { accountId, applicationId, planId, actor } = request
   const read = async () =>
     isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
-  const held = await read()
-  if (!held) throw notFound('plan', planId)
+  const before = await read()
+  if (!before) throw notFound('plan', planId)
   const changed = await changeStatus(tx, planId, verb, actor)
-  // What this key has begun it may finish at any time: licensing answers the same for the same archive.
-  const resumes = !changed && isBegun && held.status === transitions[verb].to
-  if (!changed && !resumes && !(await resumeStatus(tx, planId, verb))) throw wrongStatus(verb, held)
+  // A repetition with the same idempotency key may continue at any time: licensing answers the same for the same archive.
+  const continues = !changed && isBegun && before.status === transitions[verb].to
+  if (!changed && !continues && !(await claimUnconfirmed(tx, planId, verb))) throw wrongStatus(verb, before)
   const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
-  if (changed) await announce(tx, { accountId, applicationId }, copy)
+  if (changed) await appendPlanChanges(tx, { accountId, applicationId }, [{ planId, version: copy.version }])
   return { copy, plan: (await read())! }
 }

@@ -163,7 +163,7 @@ export async function givenPlan(
   return calls.createPlan({ ...tenant, name: code, code, entitlements })
 }
 
-/** What a plan resolves to, by the copy last pushed to licensing. */
+/** The entitlements of a plan, by the copy that was last sent to licensing. */
 export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
   const copy = licensing.copies.get(planId)
   return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])
@@ -171,8 +171,8 @@ export function resolved({ licensing }: TestCatalog, planId: string): Record<str
 
 /** How each call ended: `ok`, or the code of its error, with the pointers of a validation. */
 export async function outcomesOf(attempts: Promise<unknown>[]): Promise<string[]> {
-  const settled = await Promise.allSettled(attempts)
-  return settled.map((outcome) => {
+  const outcomes = await Promise.allSettled(attempts)
+  return outcomes.map((outcome) => {
     if (outcome.status === 'fulfilled') return 'ok'
     if (!(outcome.reason instanceof ServiceError)) throw outcome.reason
     return [outcome.reason.code, ...outcome.reason.errors.map(({ pointer }) => pointer)].join(' ')

@@ -10,10 +10,10 @@ import { RootKeyService } from '@licensing/proto/root-keys'
 /** What catalog needs of licensing, served over gRPC by its contract: the newest copy wins, an archive counts once. */
 export interface LicensingStub extends AsyncDisposable {
   readonly address: string
-  /** The newest copy of each plan that was pushed. */
+  /** The newest copy of each plan that `syncPlans` received. */
   readonly copies: Map<string, PlanCopy>
-  /** All copies that were pushed, as they came. */
-  readonly pushed: PlanCopy[]
+  /** All copies that it received, in order. */
+  readonly synced: PlanCopy[]
   /** Active licences by plan. */
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
@@ -29,13 +29,13 @@ export interface LicensingStub extends AsyncDisposable {
 
 export async function startLicensingStub(): Promise<LicensingStub> {
   const copies = new Map<string, PlanCopy>()
-  const pushed: PlanCopy[] = []
+  const synced: PlanCopy[] = []
   let rootKeysMade = 0
   const active = new Map<string, bigint>()
   const refused: LicensingStub['refused'] = new Set()
   const suspended = new Map<string, bigint>()
   const take = (copy: PlanCopy) => {
-    pushed.push(copy)
+    synced.push(copy)
     const held = copies.get(copy.id)
     if (!held || held.version < copy.version) copies.set(copy.id, copy)
   }
@@ -89,7 +89,7 @@ export async function startLicensingStub(): Promise<LicensingStub> {
   const stub: LicensingStub = {
     address: `127.0.0.1:${port}`,
     copies,
-    pushed,
+    synced,
     active,
     refused,
     get rootKeysMade() {
