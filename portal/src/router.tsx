@@ -50,7 +50,7 @@ export const makeRouter = () =>
     stringifySearch: writeAddress,
     defaultPreload: 'intent',
     scrollRestoration: true,
-    // Most often a file of an earlier release that is no longer there.
+    // Most often a script of a replaced version, which the server no longer has.
     defaultErrorComponent: ({ error }) => <Problem error={error} retry={() => location.reload()} />,
   })
 

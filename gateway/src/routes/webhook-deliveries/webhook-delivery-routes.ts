@@ -51,7 +51,7 @@ const common = {
   licence_id: id('lic')
     .nullable()
     .describe(
-      'The licence of the event; null if the event is about none, and in deliveries of earlier releases.',
+      'The licence of the event; null if the event is about no licence.',
     ),
 }
 

@@ -1,14 +1,22 @@
 import { errorCatalogue } from '@licensing/proto/errors'
 import { webhookEventTypes, webhookFields, webhookOccasions } from '@licensing/proto/webhook-events'
-import { exampleEvent, fieldMeaning } from '../openapi/webhooks.ts'
+import { openApiDocument } from './openapi/document.ts'
+import { exampleEvent, fieldMeaning } from './openapi/webhooks.ts'
+import { routes } from './routes/table.ts'
 
-const folder = new URL('../../../docs/guides', import.meta.url)
+const root = new URL('../../', import.meta.url)
 
-/** The guides that are made from the code, and where they lie. */
-export const generatedGuides = [
-  { file: new URL('events.md', folder), make: eventsGuide },
-  { file: new URL('errors.md', folder), make: errorsGuide },
+/** The files that are made from the code, by their path from the root of the checkout. */
+export const generatedFiles = [
+  { file: new URL('gateway/openapi.json', root), make: openApiText },
+  { file: new URL('docs/guides/events.md', root), make: eventsGuide },
+  { file: new URL('docs/guides/errors.md', root), make: errorsGuide },
 ]
+
+/** The OpenAPI document. The typed client of the SDK is made from it. */
+function openApiText(): string {
+  return `${JSON.stringify(openApiDocument(routes), null, 2)}\n`
+}
 
 /** The guide to errors, from the catalogue. */
 function errorsGuide(): string {
