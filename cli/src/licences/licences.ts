@@ -1,3 +1,4 @@
+import type { Schemas } from '@licensing/sdk/backend'
 import type { Command } from '../command/command.ts'
 
 export const findLicences: Command = {
@@ -43,7 +44,7 @@ const verbs = {
   reactivate: 'Reactivate a suspended licence',
   revoke: 'Revoke a licence, permanently',
   retire: 'Retire a licence, permanently',
-} as const
+} as const satisfies Record<Schemas['LicenceDetail']['allowed'][number], string>
 
 export const lifecycleCommands: readonly Command[] = (Object.keys(verbs) as (keyof typeof verbs)[]).map(
   (verb) => ({

@@ -3,8 +3,8 @@ import { printable } from '@licensing/terminal/printable'
 import { Document, Scalar, visit } from 'yaml'
 import type { Command } from '../command/command.ts'
 
-type Definition = Schemas['EntitlementDefinition']
-type Plan = Schemas['Plan']
+export type Definition = Schemas['EntitlementDefinition']
+export type Plan = Schemas['Plan']
 
 /** What an application sells: its definitions, and its plans with their overrides by key. */
 export interface Catalogue {

@@ -18,7 +18,7 @@ export type CheckCaller = (
   method: string,
 ) => { code: Status; details: string } | undefined
 
-/** `accept` lets calls without a name in, as those of the release before; a name that is given has to be right. */
+/** `accept` also serves calls without a name, while keys are being introduced. A name that a call has must be valid. */
 export type CallerMode = 'off' | 'accept' | 'require'
 
 interface CallerConfig {

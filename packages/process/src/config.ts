@@ -66,7 +66,7 @@ export const callConfig = {
     .enum(['off', 'accept', 'require'])
     .default('require')
     .describe(
-      'require: calls between the services carry the name of their caller, signed; accept: those without one pass too, during an upgrade; off: nothing is checked',
+      'require: calls between the services carry the name of their caller, signed; accept: calls without a name pass too, while keys are being introduced; off: nothing is checked',
     ),
 }
 

@@ -1,7 +1,7 @@
 import type { Schemas } from '@licensing/sdk/backend'
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { api } from './client.ts'
-import { given, type PagedList } from './paged-list.ts'
+import { given, membersOf, type PagedList } from './paged-list.ts'
 import { plansQuery } from './plans.ts'
 
 interface PaymentFilters {
@@ -30,13 +30,13 @@ export const refundList = (appId: string, filters: PaymentFilters = {}): PagedLi
 
 export type Checkout = Schemas['CheckoutSession']
 
-export const checkoutStatuses: readonly Checkout['status'][] = [
-  'open',
-  'provisioned',
-  'provision_failed',
-  'expired',
-  'canceled',
-]
+export const checkoutStatuses = membersOf<Checkout['status']>({
+  open: true,
+  provisioned: true,
+  provision_failed: true,
+  expired: true,
+  canceled: true,
+})
 
 export const checkoutList = (
   appId: string,

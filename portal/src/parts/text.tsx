@@ -1,4 +1,5 @@
 import { decimalsOf, mainUnits } from '@licensing/money/amounts'
+import type { Schemas } from '@licensing/sdk/backend'
 import styles from './text.module.css'
 
 const dayFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
@@ -75,7 +76,20 @@ export function None({ children = dash }: { children?: string | undefined }) {
   )
 }
 
-const tones: Readonly<Record<string, string>> = {
+/** Every status of the API, and what the portal itself shows like a status. */
+type ShownStatus =
+  | Schemas['Licence']['status']
+  | Schemas['Plan']['status']
+  | Schemas['CheckoutSession']['status']
+  | Schemas['Refund']['status']
+  | Schemas['WebhookDelivery']['status']
+  | Schemas['WebhookEndpoint']['status']
+  | 'healthy'
+  | 'failing'
+  | 'default'
+  | 'override'
+
+const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
   active: 'good',
   enabled: 'good',
   delivered: 'good',
@@ -91,12 +105,19 @@ const tones: Readonly<Record<string, string>> = {
   failed: 'bad',
   failing: 'bad',
   provision_failed: 'bad',
-  chargeback: 'bad',
+  expired: 'neutral',
+  retired: 'neutral',
+  canceled: 'neutral',
+  disabled: 'neutral',
+  won: 'neutral',
+  lost: 'neutral',
+  closed: 'neutral',
+  default: 'neutral',
 }
 
-/** A status: a word, and a colour beside it. */
-export function Status({ of }: { of: string }) {
-  return <span className={`${styles.status} ${styles[tones[of] ?? 'neutral']}`}>{words(of)}</span>
+/** A status: a word, with a colour beside it. */
+export function Status({ of }: { of: ShownStatus }) {
+  return <span className={`${styles.status} ${styles[tones[of]]}`}>{words(of)}</span>
 }
 
 /** A long text in a dense table: cut off there, whole on a phone and for those who listen. */

@@ -21,6 +21,11 @@ const value = z
   .meta({ examples: ['false'] })
 const kind = z.enum(closedSets.entitlementKind)
 
+const values: Record<EntitlementKind, { pattern: RegExp; message: string }> = {
+  feature: { pattern: /^(?:true|false)$/, message: 'must be true or false' },
+  limit: { pattern: /^(?:0|-?[1-9][0-9]{0,14})$/, message: 'must be an integer written as a string' },
+}
+
 export const entitlementDefSchema = z
   .strictObject({
     id: id('ent'),
@@ -45,9 +50,8 @@ const createEntitlementDefBody = z
   })
   .superRefine((definition, context) => {
     const { kind, default: value } = definition
-    if (value === undefined || isValue(kind, value)) return
-    const message = kind === 'feature' ? 'must be true or false' : 'must be an integer written as a string'
-    context.addIssue({ code: 'custom', path: ['default'], message })
+    if (value === undefined || values[kind].pattern.test(value)) return
+    context.addIssue({ code: 'custom', path: ['default'], message: values[kind].message })
   })
 
 const updateEntitlementDefBody = z.strictObject({
@@ -151,10 +155,6 @@ function entitlementDefJson(definition: EntitlementDefinition): z.output<typeof 
     display_name: definition.displayName,
     default: definition.default,
   }
-}
-
-function isValue(kind: EntitlementKind, value: string): boolean {
-  return kind === 'feature' ? value === 'true' || value === 'false' : /^(?:0|-?[1-9][0-9]{0,14})$/.test(value)
 }
 
 interface EntitlementDefCall {

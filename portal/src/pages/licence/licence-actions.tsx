@@ -1,4 +1,4 @@
-import { actOn, licenceQuery, type LicenceDetail, type Verb } from '../../api/licences.ts'
+import { actOn, licenceQuery, type LicenceDetail, type LicenceStatus, type Verb } from '../../api/licences.ts'
 import { useSession } from '../../api/session.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
@@ -33,16 +33,24 @@ const verbs: Readonly<Record<Verb, { name: string; effect: string; isFinal: bool
   },
 }
 
-const allVerbs: readonly Verb[] = ['suspend', 'reactivate', 'revoke', 'retire']
+const allVerbs = Object.keys(verbs) as Verb[]
+
+const canBeEdited: Record<LicenceStatus, boolean> = {
+  active: true,
+  suspended: true,
+  expired: true,
+  downgraded: true,
+  revoked: false,
+  retired: false,
+}
 
 /** The verbs that would change the licence now, and its editing. */
 export function LicenceActions({ licence }: { licence: LicenceDetail }) {
   const { can } = useSession()
   const [, setAddress] = useAddress()
-  const isOver = licence.status === 'revoked' || licence.status === 'retired'
   return (
     <Actions>
-      {can('issue') && !isOver && (
+      {can('issue') && canBeEdited[licence.status] && (
         <>
           <Button onClick={() => setAddress({ open: 'edit' })}>Edit</Button>
           <EditLicence licence={licence} />

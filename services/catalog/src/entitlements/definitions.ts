@@ -13,7 +13,7 @@ import type {
   UpdateEntitlementDefinitionRequest,
   DeleteEntitlementDefinitionRequest,
 } from '@licensing/proto/catalog'
-import { isMember } from '@licensing/proto/closed-sets'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
@@ -74,7 +74,7 @@ function checked(request: CreateEntitlementDefinitionRequest): {
   const problem = problemOfKey(request.key)
   if (problem !== undefined) violations.add('/key', problem)
   const kind = isMember('entitlementKind', request.kind) ? request.kind : undefined
-  if (!kind) violations.add('/kind', 'must be "feature" or "limit"')
+  if (!kind) violations.add('/kind', `must be ${closedSets.entitlementKind.map((name) => `"${name}"`).join(' or ')}`)
   if (request.displayName !== undefined) violations.checkName('/display_name', request.displayName)
   const unfit = kind && request.default !== undefined && problemOfValue(kind, request.default)
   if (unfit) violations.add('/default', `${unfit}, as this is a ${kind}`)
@@ -97,7 +97,7 @@ function refusal(
     )
   }
   if (constraint === 'entitlement_definitions_kind') {
-    const former = kind === 'feature' ? 'limit' : 'feature'
+    const former = closedSets.entitlementKind.filter((name) => name !== kind).join(' or ')
     return new ServiceError(
       'already_exists',
       `the entitlement key ${key} was a ${former} before it was deleted and keeps that kind; define it as a ${former}, or choose another key`,
