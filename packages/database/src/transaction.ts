@@ -46,7 +46,7 @@ export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
 }
 
 /**
- * Runs one statement that is its own transaction, and again where the database gave it up for the sake of another.
+ * Runs one statement as a transaction, and repeats it if the database aborted it in favour of another transaction.
  *
  * @throws the database's error
  * @example await retrying(() => sql`insert …`)

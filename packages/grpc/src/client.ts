@@ -175,7 +175,7 @@ function unary(
 }
 
 function outgoingMetadata(): Metadata {
-  // What a stopping server refused is sent to the next, as soon as there is one.
+  // A call that a stopping server refused is sent to the next server as soon as one is available.
   const metadata = new Metadata({ waitForReady: true })
   const request = requestContext()
   if (request) metadata.set('x-request-id', request.requestId)
@@ -204,9 +204,9 @@ function serviceConfig(service: DescService): object {
   }
 }
 
-// A server that is restarted, or whose twin is, is connected to again within this time: worth the wait.
-const patienceMs = 2_000
-// For one that has long been unreachable, only the next attempt to connect is waited for: it may be back already.
+// A restarted server, or another replica, is reachable again within this time.
+const reconnectWaitMs = 2_000
+// If a server has been unreachable for longer, a call waits for the next attempt to connect only.
 const longestBackoffMs = 500
 const nextAttemptMs = longestBackoffMs * 1.4
 
@@ -217,8 +217,8 @@ const reconnectOptions = {
 }
 
 /**
- * Reports whether a call can be sent. A server that became unreachable only just now is waited for; for one that stays
- * unreachable, calls fail after the next attempt to connect. Nothing is sent meanwhile: whatever the call does, it is safe to wait.
+ * Reports whether a call can be sent. If the server became unreachable only just now, the call waits for it. If it stays
+ * unreachable, calls fail after the next attempt to connect. Nothing is sent before that, so waiting is safe for any call.
  *
  * @returns a function of the call's deadline (milliseconds since 1970): undefined when it can be sent at once, else a
  *   promise of whether it can
@@ -236,7 +236,7 @@ function reachability(client: Client): (deadlineMs: number) => Promise<boolean> 
     }
     const untilMs = Math.min(
       deadlineMs,
-      Math.max((unreachableSinceMs ?? nowMs) + patienceMs, nowMs + nextAttemptMs),
+      Math.max((unreachableSinceMs ?? nowMs) + reconnectWaitMs, nowMs + nextAttemptMs),
     )
     return new Promise((resolve) => {
       client.waitForReady(untilMs, (error) => resolve(error === undefined))

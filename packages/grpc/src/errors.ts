@@ -6,7 +6,7 @@ import { errorCatalogue, isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { BadRequestSchema, ErrorInfoSchema, StatusSchema } from '@licensing/proto/rpc'
 
-/** One field that breaks a rule: a JSON pointer into the request body, and what is wrong with it. */
+/** A field that breaks a rule: a JSON pointer into the request body, and the rule. */
 export interface FieldError {
   pointer: string
   message: string

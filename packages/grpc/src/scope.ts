@@ -3,7 +3,7 @@ import type { DescField, DescMessage, DescMethod, MessageShape } from '@bufbuild
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
 import { no_account } from '@licensing/proto/scope'
 
-/** What a call is about. A field `optional` in the contract may be absent, but is never empty. */
+/** The account and applications that a call is about. An `optional` field may be absent, but never empty. */
 const scopeFields: ReadonlySet<string> = new Set(['account_id', 'application_id', 'only_application_id'])
 
 /** The scope fields of a message and of the messages in it. */
@@ -18,7 +18,7 @@ type Values = Record<string, unknown>
  * Makes the check of a method's requests from its contract (proto/rpc/v1/scope.proto).
  *
  * @returns the path of the scope field that a request leaves empty, such as `plans.account_id`
- * @throws Error where a request of the method names no account and the contract does not say why
+ * @throws Error if a request of the method names no account and the contract does not say why
  */
 export function missingScope(method: DescMethod): (request: MessageShape<DescMessage>) => string | undefined {
   const scope = scopeOf(method.input)

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { parsePeerKeys } from './peer-keys.ts'
 
-/** The environment is invalid: `message` lists every variable that is wrong, one a line, with what it means. */
+/** The environment is invalid: `message` lists every variable that is wrong, one per line, with its meaning. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
@@ -57,7 +57,7 @@ const peerKeys = z.string().transform((text, context) => {
   }
 })
 
-/** What a process needs to call the services. */
+/** Configuration of a process that calls the services. */
 export const callConfig = {
   CALL_KEYS: peerKeys
     .optional()
@@ -70,7 +70,7 @@ export const callConfig = {
     ),
 }
 
-/** What every process reads from its environment. */
+/** Configuration of every process. */
 export const processConfig = {
   METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
   LOG_LEVEL: z

@@ -106,7 +106,7 @@ test.each(Object.entries(counted))(
     await make(catalog.calls, rivals)
     await allow(option, tenant, had + 4)
     await make(catalog.replicas[1], tenant)
-    // What is there stays where fewer are allowed.
+    // Existing resources stay when the quota becomes smaller.
     await allow(option, tenant, 0)
     expect(await outcomeOf(make(catalog.calls, tenant))).toBe('quota_exceeded')
     expect(await count(catalog.sql, tenant)).toEqual([{ count: had + 4 }])

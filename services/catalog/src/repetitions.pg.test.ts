@@ -126,7 +126,7 @@ test('an archive whose call ended before licensing had answered is finished by a
     )
   catalog.licensing.refused.add('archivePlan')
   expect(await outcomeOf(archive())).toBe('unavailable')
-  // As where the process ended instead of hearing the refusal: the change counts as under way.
+  // As if the process had ended before the refusal arrived: the change is still in progress.
   await catalog.sql`update plans set unconfirmed_until = now() + interval '1 minute' where id = ${plan.id}`
   catalog.licensing.refused.clear()
   expect(await outcomeOf(archive('another'))).toBe('conflict')

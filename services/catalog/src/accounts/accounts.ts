@@ -40,7 +40,7 @@ export async function updateAccount(
   return toAccount(row)
 }
 
-/** An address receives alerts once it is confirmed; the address before it receives them until then. */
+/** A new address receives alerts after it is confirmed. Until then the previous address receives them. */
 async function setAlertEmail(tx: Transaction, accountId: string, address: string): Promise<void> {
   const account = await findAccount(tx, accountId)
   if (address !== '' && address !== account?.alert_email) {
@@ -65,8 +65,8 @@ function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
   }
 }
 
-// Control characters, and what separates or quotes addresses in the header of a mail.
+// Control characters, and characters that separate or quote addresses in a mail header.
 const excluded = String.raw`\s@\p{Cc}<>()[\]\\,;:"`
 
-/** Loosely what an e-mail address is; local ones without a dot are addresses too. Only a message that arrives proves it. */
+/** A loose check of e-mail addresses. A domain without a dot is allowed. Only a confirmed mail proves an address. */
 export const emailAddress = new RegExp(`^(?=.{3,254}$)[^${excluded}]+@[^${excluded}]+$`, 'u')

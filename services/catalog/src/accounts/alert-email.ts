@@ -24,12 +24,12 @@ import { lockAccount, updateAlertEmail } from './account-queries.ts'
 
 export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'sendConfirmation'>
 
-// The notifier answers when the mail server has answered. The lease is longer, so that no other replica sends it too.
+// The notifier answers after the mail server did. The lease is longer, so that no other replica sends the same mail.
 const sendingTimeoutMs = 240_000
 const leaseSeconds = 300
 const longestPauseSeconds = 600
 
-/** Has the notifier send every confirmation mail that is due. */
+/** Asks the notifier to send each confirmation mail that is due. */
 export async function sendConfirmations(
   { sql, log, notifier }: { sql: Database; log: Logger; notifier: ConfirmationSender },
   signal: AbortSignal,
@@ -67,7 +67,7 @@ export async function confirmAlertEmail(
 ): Promise<MessageInitShape<typeof AlertEmailConfirmationSchema>> {
   const { account_id: accountId } = existing(await findConfirmation(sql, tokenHash))
   return transaction(sql, async (tx) => {
-    // Lock order: the account before its confirmation, as when an address is set.
+    // Lock order: the account before its confirmation, as in `updateAccount`.
     await lockAccount(tx, accountId)
     const confirmation = existing(await useConfirmation(tx, accountId, tokenHash))
     await updateAlertEmail(tx, accountId, confirmation.address)

@@ -56,7 +56,7 @@ const environment = z.object({
   FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
 })
 
-/** What a command leaves: lines for standard output and standard error, and its exit code. */
+/** Lines for standard output and standard error, and the exit code. */
 interface Outcome {
   output: string
   errors: string
@@ -115,7 +115,7 @@ async function run(
   const billing = () =>
     channels.adopt(connectTo(BillingOperationsService, ...to('billing')), (channel) => channel.close()).calls
   try {
-    // It may be the first to come to this database.
+    // This may be the first process that uses the database.
     await migrate(sql, catalogMigrations)
     const fee = {
       ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),

@@ -5,7 +5,7 @@ import { findApplicationOfAnyAccount } from '../applications/application-queries
 const keepers = ['licensing', 'notifier'] as const satisfies KeepingService[]
 const timeoutMs = 55_000
 
-/** What the services keep encrypted, under the first key of their `ENCRYPTION_KEY`: `licensing-admin re-encrypt`. */
+/** `licensing-admin re-encrypt`: encrypts the secrets of the services with the first key of their `ENCRYPTION_KEY`. */
 export const reEncrypt: Command = {
   synopsis: '[--service licensing|notifier]',
   summary:
@@ -44,7 +44,7 @@ function servicesOf(service: string | undefined): readonly KeepingService[] {
   return [known]
 }
 
-/** The root key that products have compiled in: `licensing-admin rotate-root-key`. */
+/** `licensing-admin rotate-root-key`: replaces the root key that is compiled into products. */
 export const rotateRootKey: Command = {
   synopsis: '--app APP_ID [--retire [--force]]',
   summary:

@@ -51,7 +51,7 @@ export async function authenticateKey(
 
 const mostTogether = 1_000
 
-/** Keys that a gateway does not know, most of them wrong: one statement, which waits for nothing of known keys. */
+/** For keys that a gateway does not know yet, most of them invalid: one statement, on a connection of its own. */
 export async function authenticateKeys(
   { lookups, keyUse }: CatalogDependencies,
   { keyHashes }: AuthenticateKeysRequest,
@@ -88,7 +88,7 @@ interface MintedKey {
   key: string
 }
 
-/** Makes a key; the one that comes back is shown once and kept nowhere. */
+/** Creates an API key. The key itself is returned here and not stored. */
 export async function mintKey(
   tx: Transaction,
   wanted: { accountId: string; name: string; scopes: readonly string[]; applicationId?: string | undefined },
@@ -123,7 +123,7 @@ export async function mintKey(
 
 const noSuchApplication = 'must be the id of an application of this account'
 
-/** A revoked one too: it stays listed. */
+/** Finds revoked keys too, because they stay in the list. */
 export async function getApiKey(
   { sql }: CatalogDependencies,
   { accountId, keyId }: GetApiKeyRequest,
@@ -138,14 +138,14 @@ export async function listApiKeys(
   request: ListApiKeysRequest,
 ): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
   checkPage('key', request)
-  // So that `last_used_at` tells of every use up to now.
+  // So that `last_used_at` includes every use so far.
   await keyUse.flush()
   const rows = await listKeyRows(sql, request.accountId, request)
   const { page, hasMore } = pageOf(rows, request.limit)
   return { apiKeys: page.map(toApiKey), hasMore }
 }
 
-/** Revoking again changes nothing and answers the same. */
+/** Revoking a key again changes nothing and has the same answer. */
 export async function revokeApiKey(
   { sql }: CatalogDependencies,
   { accountId, keyId }: RevokeApiKeyRequest,
@@ -165,7 +165,7 @@ export async function revokeKey(sql: Sql, owner: KeyOwner, keyId: string): Promi
   return isId('key', keyId) && revokeKeyRow(sql, owner, keyId)
 }
 
-/** Who calls with this key. */
+/** The caller that an API key identifies. */
 function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
   return {
     keyId: row.id,

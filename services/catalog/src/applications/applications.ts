@@ -29,9 +29,9 @@ import {
 import type { ApplicationRow } from './application-queries.ts'
 
 /**
- * Makes an application. Its root key comes first: where licensing is unavailable nothing is made, and the request can be
- * repeated. Licensing keeps that key, so an account that has all its applications gets none: it is refused below, where
- * a repetition of the call that took the last place is answered instead.
+ * Creates an application. Licensing creates its root key first: if licensing is unavailable, nothing is saved and the
+ * request can be repeated. Licensing stores root keys permanently, so if the quota is reached, it is not asked for one. The
+ * refusal follows in the transaction, because there a repetition of the call that created the last application is answered.
  */
 export async function createApplication(
   { sql, change, queue, rootKeys }: CatalogDependencies,
@@ -85,11 +85,11 @@ export async function listApplications(
 }
 
 /**
- * Runs a change of an application's definitions or plans in one transaction, under the application's lock: changes of
- * one application follow one another, so versions of plans grow in the order of commits and each resolves what is
- * committed.
+ * Runs a change of an application's definitions or plans in one transaction, under the application's lock. Because such
+ * changes run one after another, the versions of plans grow in the order of commits, and each copy is resolved from committed
+ * rows.
  *
- * @throws ServiceError `not_found` where the application is not the account's
+ * @throws ServiceError `not_found` if the account has no such application
  */
 export function changeApplication<T, O extends DescMessage>(
   deps: CatalogDependencies,

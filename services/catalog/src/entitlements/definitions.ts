@@ -153,7 +153,7 @@ export async function updateDefinition(
     if (value !== found.default_value) await raiseAllVersions(tx, { accountId, applicationId })
     return updated
   })
-  // Also where the default stood already: an earlier call may have saved it without reaching licensing.
+  // Even if the default was this before: an earlier call may have saved it without reaching licensing.
   if (request.default !== undefined) await syncAllPlans(deps, applicationId)
   return toDefinition(row)
 }

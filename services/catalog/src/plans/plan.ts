@@ -21,7 +21,7 @@ export interface PlanRow {
   overrides: [string, string][]
 }
 
-/** Interface 3.2: each verb needs one status and leads to the other. */
+/** Interface 3.2: the status that each verb needs, and the status that it leads to. */
 export const transitions = {
   archive: { from: 'active', to: 'retired' },
   restore: { from: 'retired', to: 'active' },
@@ -80,7 +80,7 @@ export interface DefinedKey {
   kind: EntitlementKind
 }
 
-/** Finds the definition of each override; what does not fit is added to `violations`, by its place in the list. */
+/** Finds the definition of each override. An invalid override is added to `violations`, with its index in the list. */
 export function matchOverrides(
   inputs: OverrideInput[],
   definitions: DefinedKey[],
@@ -104,7 +104,7 @@ export function matchOverrides(
   return matched
 }
 
-/** Whether a plan's overrides are these already. */
+/** Whether a plan has exactly these overrides. */
 export function sameOverrides(
   held: [definitionId: string, value: string][],
   wanted: { definitionId: string; value: string }[],

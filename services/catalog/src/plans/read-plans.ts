@@ -54,7 +54,7 @@ export async function listPlans(
   return { plans: page.map((row, at) => toPlan(row, counts[at]!)), hasMore }
 }
 
-/** As many plans as are asked for, or fewer where they are large: `has_more` alone says whether there are others. */
+/** A page of large plans is shorter than `limit`: only `has_more` says whether there are more. */
 async function readPage(sql: Sql, request: ListPlansRequest): Promise<{ page: PlanRow[]; hasMore: boolean }> {
   const { accountId, applicationId, status } = request
   const size = pageSize(request.limit)
@@ -73,7 +73,7 @@ async function readPage(sql: Sql, request: ListPlansRequest): Promise<{ page: Pl
   }
 }
 
-/** Active licences of each plan, in the order asked: exact, so it is licensing that counts. */
+/** Counts the active licences of each plan, in the order of `planIds`. Licensing counts, so that the numbers are exact. */
 export async function countActiveLicences(
   { licensing }: CatalogDependencies,
   planIds: string[],

@@ -37,7 +37,7 @@ export interface TestCatalog extends AsyncDisposable {
   readonly licensing: LicensingStub
 }
 
-/** @param notifier sends confirmation mails; without one none can be sent */
+/** @param notifier sends confirmation mails; without it sending fails */
 export async function startTestCatalog(
   notifier: ConfirmationSender = {
     sendConfirmation: () => Promise.reject(new ServiceError('unavailable', 'there is no notifier')),
@@ -98,7 +98,7 @@ async function startReplica(
   return client.calls
 }
 
-/** What the events in the outbox say of plans, in their order. */
+/** The plan changes in the events of the outbox, in order. */
 export async function changesOf(sql: Database): Promise<{ planId: string; version: bigint }[]> {
   return (await eventsOf(sql)).flatMap(({ payload }) =>
     payload.case === 'planCopyChanged'
@@ -138,7 +138,7 @@ export async function givenTenant({ calls, sql }: TestCatalog): Promise<Tenant> 
   return { accountId, applicationId: id }
 }
 
-/** Definitions by key: a limit where the value is a number, else a feature. */
+/** Creates definitions by key: a limit if the value is a number, else a feature. */
 export async function givenDefinitions(
   { calls }: TestCatalog,
   tenant: Tenant,
