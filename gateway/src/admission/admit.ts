@@ -21,8 +21,8 @@ export interface Gate {
 }
 
 /**
- * Lets a request in, or refuses it, in the order of decisions.md section 1: key, scope, application in the path. What
- * comes after (media type, size, JSON, shape) needs the body and follows in `read-input.ts`.
+ * Admits or refuses a request in the order of decisions.md section 1: key, scope, application in the path. The checks that
+ * need the body (media type, size, JSON, shape) follow in `read-input.ts`.
  */
 export async function admit(
   gate: Gate,
@@ -37,7 +37,7 @@ export async function admit(
       : admitKeyless(gate, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
-    // An activation is looked for after its token, which nobody here can tell from a forged one.
+    // The service checks the token of an activation first; only then may it say whether the activation exists.
     if (expected && audience !== 'activation' && !isId(expected.prefix, id)) {
       throw new ServiceError('not_found', `there is no such ${expected.what}`)
     }
@@ -82,13 +82,13 @@ async function knownPrincipal(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const asker = throttle.askerAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(callerAt(request.ip))
   try {
     const keyHash = sessions.keyHashOf(request)
-    if (keyHash !== undefined) return await keys.principalWith(keyHash, asker)
-    return await keys.principalOf(request.headers.authorization, asker)
+    if (keyHash !== undefined) return await keys.principalWith(keyHash, requester)
+    return await keys.principalOf(request.headers.authorization, requester)
   } catch (error) {
-    throttle.unauthenticated(reply, asker.caller)
+    throttle.unauthenticated(reply, requester.caller)
     throw error
   }
 }
@@ -148,12 +148,12 @@ async function checkApplication({ applications }: Gate, call: Call, applicationI
   if (vendor && accountId !== vendor.accountId) throw noApplication(applicationId)
 }
 
-// `t=<seconds>`, and one or more `v1=<HMAC-SHA-256 in hexadecimal>` beside schemes of other times.
+// `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
 const item = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
 const mostCharacters = 2_000
 
 /**
- * Whether a `Stripe-Signature` could be one. What could not is refused before its body is read.
+ * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
  *
  * @throws ServiceError `bad_request`, as for a signature that does not match
  */

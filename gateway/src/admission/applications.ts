@@ -6,7 +6,7 @@ type Catalog = Pick<Services['catalog'], 'findApplicationOwner'>
 
 const mostApplications = 50_000
 
-/** Whose an application is. That never changes, so what is known once stays known. */
+/** Finds the account of an application. It never changes, so answers are cached without a time limit. */
 export class Applications {
   readonly #catalog: Catalog
   readonly #accounts = new LRUCache<string, string>({ max: mostApplications })

@@ -1,10 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { Asker } from './key-lookups.ts'
+import type { Requester } from './key-lookups.ts'
 
 export interface RateLimits {
-  /** Requests a minute of one API key; also of one address that has shown none. */
+  /** Requests per minute of one API key, and of one address without an API key. */
   perKey: number
   /** Product requests a minute of one address. */
   perAddress: number
@@ -39,8 +39,8 @@ export class Throttle {
     check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
   }
 
-  /** Where a key comes from that is not known yet. */
-  askerAt(caller: string): Asker {
+  /** The source of an API key that is not known yet. */
+  requesterAt(caller: string): Requester {
     return { caller, isLimited: !this.#unauthenticated.peek(caller).allowed }
   }
 
@@ -114,7 +114,7 @@ class RateLimit {
     return this.#allowance(allowed, window, nowMs)
   }
 
-  /** What is left, without counting. */
+  /** The requests left, without counting one. */
   peek(caller: string): Allowance {
     const nowMs = Date.now()
     const window = this.#windows.get(caller)

@@ -2,7 +2,7 @@ import { isStorable, problemOfText, unstorable, characters, textLimits } from '@
 import type { TextLimit } from '@licensing/proto/text'
 import { z } from 'zod'
 
-/** Text within a limit, counted in characters, storable as it is. */
+/** Text within a limit, counted in characters, that PostgreSQL can store. */
 export function text(limit: TextLimit) {
   return z
     .string()
@@ -18,12 +18,12 @@ export function lengths({ least, most }: TextLimit) {
   return { minLength: least, maxLength: most }
 }
 
-/** Text of any length that a service judges by itself, still storable as it is. */
+/** Text of any length that PostgreSQL can store. A service checks the rest. */
 export const storableText = z.string().refine(isStorable, unstorable)
 
 const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const hostName = new RegExp(`^(?:${label}\\.)*${label}$`)
-// Names that machines in the field really have hold underscores too.
+// Names of real machines may have underscores.
 const machineName = /^[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/
 const longest = textLimits.hostName.most
 
@@ -66,7 +66,7 @@ export const webAddress = text(limit)
   }, 'must be an http or https URL')
   .meta({ format: 'uri', ...lengths(limit), examples: ['https://shop.example.com/thanks'] })
 
-/** Where webhooks go. Whether its addresses are public is the notifier's to judge, which resolves them. */
+/** The URL of a webhook endpoint. The notifier, which resolves it, checks that its addresses are public. */
 export const webhookUrl = z
   .string()
   .superRefine((value, context) => {
@@ -84,7 +84,7 @@ function webhookUrlProblem(value: string): string | undefined {
   const tooLong = characters(value) > limit.most
   if (tooLong) return `must have at most ${limit.most} characters`
   const url = URL.parse(value)
-  // URL drops white space and control characters around and inside the text: what is stored must be what was meant.
+  // URL drops white space and control characters, so the stored text could differ from the URL that was parsed.
   if (!url || !/^[\x21-\x7e]+$/.test(value)) return 'must be an absolute https URL'
   if (url.protocol !== 'https:') return 'must be an https URL'
   if (url.username || url.password) return 'must not contain a user name or password'
@@ -92,7 +92,7 @@ function webhookUrlProblem(value: string): string | undefined {
   return undefined
 }
 
-/** A field that may be left out; an explicit null is the same as leaving it out. */
+/** An optional field. Null is the same as absent. */
 export function optional<S extends z.ZodType>(schema: S) {
   return schema.nullish().transform((value) => value ?? undefined)
 }

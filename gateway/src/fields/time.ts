@@ -4,18 +4,18 @@ import { z } from 'zod'
 const pattern =
   /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/
 
-// What google.protobuf.Timestamp can hold.
+// The range of google.protobuf.Timestamp.
 const firstMs = Date.parse('0001-01-01T00:00:00Z')
 const lastMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** Milliseconds since the epoch of an ISO 8601 timestamp with `Z` or an offset, or undefined where it is none. */
+/** Milliseconds since the epoch of an ISO 8601 timestamp with `Z` or an offset; undefined for any other text. */
 export function parseTimestamp(text: string): number | undefined {
   const parts = pattern.exec(text)
   if (!parts) return undefined
   const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours, offsetMinutes] = parts
   const local = new Date(0)
   local.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
-  // 31 June rolls over into July: such a date does not exist.
+  // 31 June rolls over into July: the date does not exist.
   if (local.getUTCMonth() !== Number(month) - 1 || local.getUTCDate() !== Number(day)) return undefined
   local.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
   const offset = sign ? Number(`${sign}1`) * (Number(offsetHours) * 60 + Number(offsetMinutes)) : 0
@@ -62,7 +62,7 @@ export const day = z
   .meta({ format: 'date', examples: ['2026-11-01'] })
   .transform((text, context) => {
     const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
-    // 31 June is read as 1 July by some: such a date does not exist.
+    // Date.parse reads some dates that do not exist, such as 31 June, as a later date.
     if (!Number.isNaN(ms) && dayText(ms) === text) return ms
     context.addIssue({ code: 'custom', message: 'must be a date such as 2026-11-01' })
     return z.NEVER

@@ -5,10 +5,10 @@ import { randomUUID } from 'node:crypto'
 
 export const sendJson = 'send Content-Type: application/json'
 
-/** Stands for a body of another media type, which nothing here reads. */
+/** In place of a body of another media type, which is not read. */
 export const notJson = Symbol('not JSON')
 
-/** Refuses a compressed body before it is read: its real size is not known. The body of a GET is never read. */
+/** Refuses a compressed body before it is read, because its real size is unknown. The body of a GET is never read. */
 export function refuseEncoded({ headers, method }: IncomingMessage): void {
   const { 'content-encoding': encoding, 'content-length': length, 'transfer-encoding': transfer } = headers
   const hasBody = transfer !== undefined || (length !== undefined && length !== '0')
@@ -21,9 +21,10 @@ export function refuseEncoded({ headers, method }: IncomingMessage): void {
 }
 
 /**
- * Parses a body as JSON. Where no body is asked for, an empty one is valid.
+ * Parses a body as JSON.
  *
- * @param bytes the body as it came, or undefined when there was none
+ * @param bytes the body as received; undefined if there was none
+ * @param mayBeEmpty whether the route needs no body
  */
 export function parseJson(bytes: unknown, mayBeEmpty: boolean): unknown {
   if (bytes === notJson) throw new ServiceError('unsupported_media_type', sendJson)
@@ -39,7 +40,7 @@ export function parseJson(bytes: unknown, mayBeEmpty: boolean): unknown {
   }
 }
 
-/** Refuses what HTTP itself does not allow, though node can read it. */
+/** Refuses requests that HTTP does not allow, but that Node accepts. */
 export function refuseMalformed(request: IncomingMessage): void {
   const { headers, httpVersion, rawHeaders } = request
   const hosts = countHosts(rawHeaders)
@@ -52,7 +53,7 @@ export function refuseMalformed(request: IncomingMessage): void {
   }
 }
 
-/** Node keeps the first of several. */
+/** Counts `Host` headers. Node's `headers` has only the first. */
 function countHosts(rawHeaders: string[]): number {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -61,7 +62,7 @@ function countHosts(rawHeaders: string[]): number {
   return count
 }
 
-/** The caller's `X-Request-Id` where it is one of 1 to 128 visible ASCII characters, else a new one. */
+/** The caller's `X-Request-Id` if it has 1 to 128 visible ASCII characters, else a new id. */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id']
   return typeof given === 'string' && /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID()

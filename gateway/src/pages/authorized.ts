@@ -12,7 +12,7 @@ import { escapeHtml, page } from './html.ts'
 const processor = 'stripe'
 const cookieName = 'licensing_authorization'
 const cookieSeconds = 900
-/** Where a vendor begins, and sees what is connected: portal/src/pages/settings/processor.tsx. */
+/** The portal's page about the processor: portal/src/pages/settings/processor.tsx. */
 const portalPath = '/portal/settings'
 
 /**
@@ -52,7 +52,7 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
     bodyLimit: 4096,
     handler: (request, reply) =>
       answer(request, reply, async () => {
-        // A form of another site carries no cookie of ours (SameSite), and says here where it comes from.
+        // A form of another site sends no cookie of the portal (SameSite), and its origin is checked here.
         if (!isOfOwnPage(request, gate.publicUrl)) {
           throw new ServiceError('bad_request', 'this request was sent from another origin')
         }

@@ -22,7 +22,7 @@ const pageHeaders = {
   'x-content-type-options': 'nosniff',
 }
 
-/** What the gateway answers beside `/v1`. */
+/** The pages of the gateway outside of `/v1`. */
 export async function mountPages(
   app: FastifyInstance,
   { health, parts, publicUrl, guidesFolder, downloadsFolder }: PageDependencies,

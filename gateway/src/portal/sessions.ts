@@ -6,7 +6,7 @@ import type { SessionKeys } from './session-seal.ts'
 // A browser takes a cookie with this prefix only over TLS and only from this very host, not from one beside it.
 const names = { tls: '__Host-portal_session', plain: 'portal_session' } as const
 
-/** The portal’s sessions: a sealed cookie stands for the API key that signed in. The gateway keeps nothing of them. */
+/** Sessions of the portal: an encrypted cookie contains the hash of the API key. The gateway stores no sessions. */
 export class Sessions {
   readonly #keys: SessionKeys | undefined
   readonly #publicUrl: string | undefined
@@ -18,10 +18,10 @@ export class Sessions {
   }
 
   /**
-   * The hash of the API key that a request's session stands for. A page of another origin can neither send the header
+   * The hash of the API key in the session of a request. A page of another origin can neither send the header
    * unasked nor name this origin; `Authorization` has precedence.
    *
-   * @returns base64; undefined where no session is used, or its cookie is not valid any more
+   * @returns base64; undefined if the request has no session or its cookie is no longer valid
    * @throws ServiceError `origin_refused`
    */
   keyHashOf(request: FastifyRequest): string | undefined {
@@ -85,7 +85,7 @@ export function isOverTls(request: FastifyRequest, publicUrl: string | undefined
   return known?.protocol === 'https:' && known.host === hostOf(request, known.protocol)
 }
 
-/** Refuses what a page of another origin sent: decisions, section 12. A caller that is no browser names none. */
+/** Refuses what a page of another origin sent: decisions, section 12. A caller that is no browser sends no origin. */
 function refuseForeignOrigin(request: FastifyRequest, publicUrl: string | undefined): void {
   if (isOfOwnPage(request, publicUrl)) return
   throw new ServiceError(

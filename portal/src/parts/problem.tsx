@@ -91,9 +91,9 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
 export type Reading = Pick<UseQueryResult, 'data' | 'error' | 'dataUpdatedAt' | 'refetch'>
 
 /** `old`: it was read before, and could not be read again. `unread`: it could not be read at all. */
-export type Standing = 'current' | 'old' | 'unread'
+export type Freshness = 'current' | 'old' | 'unread'
 
-export function standingOf({ data, error }: Pick<Reading, 'data' | 'error'>): Standing {
+export function freshnessOf({ data, error }: Pick<Reading, 'data' | 'error'>): Freshness {
   if (error === null) return 'current'
   return data === undefined ? 'unread' : 'old'
 }
@@ -110,7 +110,7 @@ export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
     <Problem
       error={first.error}
       retry={() => failed.forEach(({ refetch }) => void refetch())}
-      {...(standingOf(first) === 'old' && { readAt: first.dataUpdatedAt })}
+      {...(freshnessOf(first) === 'old' && { readAt: first.dataUpdatedAt })}
     />
   )
 }

@@ -203,7 +203,7 @@ export const offlineActivationRoutes: Route[] = [
   }),
 ]
 
-/** Whether text could be a licence key: for what is too long, or has characters that no key has, nobody is asked. */
+/** Whether text can be a licence key. If it is too long or has other characters, no service is called. */
 function couldBeLicenceKey(text: string): boolean {
   return /^[\x20-\x7e]{1,128}$/.test(text)
 }

@@ -7,7 +7,7 @@ type Step = 'day' | 'hour'
 
 export const stepMs: Record<Step, number> = { day: dayMs, hour: dayMs / 24 }
 
-/** Steps from `from` to before `end`, all begun. */
+/** The steps from `from` (inclusive) to `end` (exclusive). None is in the future. */
 interface Span {
   accountId: string
   applicationId: string
@@ -161,7 +161,7 @@ const paymentValues = z
   })
   .describe('In minor units of the currency.')
 
-/** What a point of each metric holds. */
+/** The values of a point of each metric. */
 export const metricValues = {
   licences: z.strictObject({
     issued: count,

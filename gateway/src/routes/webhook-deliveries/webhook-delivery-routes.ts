@@ -31,7 +31,7 @@ function findDelivery(call: DeliveryCall) {
   return call.services.notifier.getDelivery(ofDelivery(call))
 }
 
-/** Whether rows with such an id may exist: all rows, where none is asked for. */
+/** Whether rows with this id may exist. Without an id all rows match. */
 function mayBe(prefix: IdPrefix, text: string | undefined): boolean {
   return text === undefined || isId(prefix, text)
 }

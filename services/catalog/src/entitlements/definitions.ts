@@ -76,8 +76,8 @@ function checked(request: CreateEntitlementDefinitionRequest): {
   const kind = isMember('entitlementKind', request.kind) ? request.kind : undefined
   if (!kind) violations.add('/kind', `must be ${closedSets.entitlementKind.map((name) => `"${name}"`).join(' or ')}`)
   if (request.displayName !== undefined) violations.checkName('/display_name', request.displayName)
-  const unfit = kind && request.default !== undefined && problemOfValue(kind, request.default)
-  if (unfit) violations.add('/default', `${unfit}, as this is a ${kind}`)
+  const invalidDefault = kind && request.default !== undefined && problemOfValue(kind, request.default)
+  if (invalidDefault) violations.add('/default', `${invalidDefault}, as this is a ${kind}`)
   violations.throwIfAny()
   return {
     kind: kind!,
@@ -143,8 +143,8 @@ export async function updateDefinition(
     const value = request.default ?? found.default_value
     const violations = new Violations()
     if (displayName !== undefined) violations.checkName('/display_name', displayName)
-    const unfit = problemOfValue(found.kind, value)
-    if (unfit !== undefined) violations.add('/default', `${unfit}, as this is a ${found.kind}`)
+    const invalidDefault = problemOfValue(found.kind, value)
+    if (invalidDefault !== undefined) violations.add('/default', `${invalidDefault}, as this is a ${found.kind}`)
     violations.throwIfAny()
     const updated = await updateDefinitionRow(tx, id, {
       displayName: displayName ?? found.display_name,

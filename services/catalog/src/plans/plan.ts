@@ -95,9 +95,9 @@ export function matchOverrides(
     else if (!definition) violations.add(`/entitlements/${at}/key`, 'has no entitlement definition')
     seen.add(key)
     if (!definition) return
-    const unfit = problemOfValue(definition.kind, value)
-    if (unfit !== undefined) {
-      violations.add(`/entitlements/${at}/value`, `${unfit}, as ${key} is a ${definition.kind}`)
+    const invalid = problemOfValue(definition.kind, value)
+    if (invalid !== undefined) {
+      violations.add(`/entitlements/${at}/value`, `${invalid}, as ${key} is a ${definition.kind}`)
     }
     matched.push({ definitionId: definition.id, value })
   })
