@@ -17,7 +17,7 @@ export interface Invocation {
 
 export async function run(commands: readonly Command[], invocation: Invocation): Promise<ExitCode> {
   const { args, env, stdout, stderr, signal } = invocation
-  // Before the arguments are understood: what is wrong with them is answered as JSON too.
+  // Before the arguments are parsed, so that an error in them is printed as JSON too.
   let out = createOutput(stdout, stderr, { json: args.includes('--json'), env, secrets: [] })
   try {
     const parsed = parse(commands, args)

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import type { Command, Option } from './command.ts'
 import { UsageError } from './failures.ts'
 
-/** What every command takes. */
+/** Options of every command. */
 const commonOptions: Readonly<Record<string, Option>> = {
   url: { type: 'string', value: 'URL', help: 'address of the licensing service (LICENSING_URL)' },
   key: { type: 'string', value: 'KEY', help: 'API key (LICENSING_API_KEY)' },
@@ -12,7 +12,7 @@ const commonOptions: Readonly<Record<string, Option>> = {
 }
 
 export interface Parsed {
-  /** Undefined where none is named. */
+  /** Undefined if the arguments name no command. */
   readonly command: Command | undefined
   readonly positionals: readonly string[]
   readonly values: Readonly<Record<string, string | boolean | undefined>>

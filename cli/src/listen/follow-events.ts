@@ -12,10 +12,10 @@ export interface RecordedEvent {
 
 interface Following {
   readonly connection: Pick<BackendOptions, 'baseUrl' | 'apiKey'>
-  /** The sequence after which to begin; `latest`: with what is recorded from now on. */
+  /** The sequence to start after; `latest`: start with events recorded from now on. */
   readonly after: number | 'latest'
   readonly signal: AbortSignal
-  /** Called once: what is recorded from now on is among the events, and the service takes the key. */
+  /** Called once when the service has accepted the key. Events recorded from now on are included. */
   onStart(): void
   /** Called once when the service stops answering. */
   onUnavailable(error: LicensingApiError): void

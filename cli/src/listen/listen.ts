@@ -29,7 +29,7 @@ export const listen: Command = {
     const target = webAddress(address, '--forward-to')
     const types = typesOf(option('events'))
     const after = sequenceOf(option('after'))
-    // Another with each run: it signs nothing but what this run forwards.
+    // A new secret for each run. It signs only the events that this run forwards.
     const secret = `whsec_${randomBytes(32).toString('base64url')}`
     const events = followEvents({
       connection,
@@ -62,7 +62,7 @@ function sequenceOf(text: string | undefined): number | 'latest' {
   throw new UsageError('--after takes a sequence: a whole number from 0')
 }
 
-/** The types of a list with commas; every type where there is none, or a star. */
+/** Reads a list of types, separated by commas. Without a list, or for `*`: all types. */
 function typesOf(list: string | undefined): ReadonlySet<string> | 'all' {
   if (list === undefined || list.trim() === '*') return 'all'
   const known: readonly string[] = webhookEventTypes

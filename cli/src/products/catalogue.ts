@@ -53,14 +53,14 @@ function yamlOf(file: object): string[] {
       }
     },
   })
-  // A quoted text stands on one line, with its line breaks as escapes.
+  // A quoted text is on one line, with its line breaks escaped.
   return document
     .toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.POSITIVE_INFINITY })
     .trimEnd()
     .split('\n')
 }
 
-/** Sorted by key and code, so that two exports differ only where the catalogue does. */
+/** Sorted by key and code, so that exports of equal catalogues are equal. */
 function fileOf({ definitions, plans }: Catalogue) {
   const byText = (a: string, b: string) => (a < b ? -1 : 1)
   return {

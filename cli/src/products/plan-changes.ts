@@ -4,14 +4,14 @@ import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 
 /** One call that brings the application nearer to the file. */
 export interface Change {
-  /** What it does, for a person: `+ plan pro`. */
+  /** A text for people: `+ plan pro`. */
   readonly text: string
-  /** Where the file asks for it. */
+  /** The line of the file that requires it. */
   readonly line: number
   make(backend: LicensingBackend, appId: string): Promise<unknown>
 }
 
-/** The calls in the order in which they can be made, and what no call can do. */
+/** The calls in the order in which they can be made, and the flaws that make the file invalid. */
 export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change[]; flaws: Flaw[] } {
   const flaws: Flaw[] = []
   const entitlements = wanted.entitlements.filter(({ deleted }) => !deleted)

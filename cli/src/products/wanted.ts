@@ -54,7 +54,7 @@ function oneOf<Member extends string>(members: Record<Member, true>): Rule {
 
 type Rule = { readonly pattern: RegExp; readonly message: string }
 
-/** What the file asks for, and all that is wrong with its form. */
+/** Reads the file: its entitlements and plans, and all flaws of its form. */
 export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
@@ -106,7 +106,7 @@ function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
   const flaw = (node: Node | null | undefined, message: string) =>
     void flaws.push({ line: line(node), message })
   const isEmpty = (node: Node | null | undefined) => !node || (isScalar(node) && node.value === null)
-  /** What stands at a place; an alias stands for what its anchor names. */
+  /** The node at a place. An alias is replaced by the node of its anchor. */
   const at = (node: Node | null | undefined) => (isAlias(node) ? node.resolve(document) : node)
 
   function fields(place: Node | null | undefined, known?: readonly string[]): Map<string, Node> {

@@ -14,7 +14,7 @@ interface BenchOptions {
   readonly signal: AbortSignal
 }
 
-/** What the events are made with; each licence is another customer's. */
+/** The actions that cause events. Each licence belongs to a new customer. */
 export type Workbench = ReturnType<typeof createWorkbench>
 
 const price = { amount: 4900, currency: 'usd' } as const
@@ -183,7 +183,7 @@ const isCode = (error: unknown, code: string) => error instanceof LicensingApiEr
 /** An action of the simulated payment processor; answers with the object that it changed. */
 type Simulator = (action: 'pay' | 'refund', body: Readonly<Record<string, unknown>>) => Promise<unknown>
 
-/** @throws Refusal where what answers is no simulator, or refuses */
+/** @throws Refusal if the server is no simulator, or refuses the action */
 function createSimulator(address: URL): Simulator {
   return async (action, body) => {
     const response = await fetch(new URL(`_sim/${action}`, address.href.replace(/\/*$/, '/')), {

@@ -48,7 +48,7 @@ export class KeyLookups {
 
   /**
    * @returns undefined if there is no such key, or it is revoked
-   * @throws ServiceError `rate_limited` where too many wait already, `unavailable` where catalog cannot be asked
+   * @throws ServiceError `rate_limited` if too many wait already, `unavailable` if catalog cannot be called
    */
   lookUp(keyHash: string, { caller, isLimited }: Requester): Promise<FoundKey | undefined> {
     return (isLimited ? this.#limited : this.#usual).add(caller, keyHash)

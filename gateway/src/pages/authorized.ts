@@ -16,7 +16,7 @@ const cookieSeconds = 900
 const portalPath = '/portal/settings'
 
 /**
- * Where the payment processor sends a vendor's browser back to. The page names whose account would be connected, and
+ * The page to which the payment processor sends a vendor's browser back. The page names whose account would be connected, and
  * connects on a click: of the same browser, from this page.
  */
 export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {

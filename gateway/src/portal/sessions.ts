@@ -46,7 +46,7 @@ export class Sessions {
     refuseForeignOrigin(request, this.#publicUrl)
   }
 
-  /** @throws ServiceError `unavailable` where nobody can sign in */
+  /** @throws ServiceError `unavailable` if nobody can sign in */
   requireKeys(): SessionKeys {
     if (this.#keys) return this.#keys
     throw new ServiceError(

@@ -33,7 +33,7 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
 
 /**
  * Sends a statement whose answer nothing waits for: it takes no round trip of its own, but goes with what follows it, the
- * commit at the latest. Where it fails the transaction does, with its error. In a transaction that is none of
+ * commit at the latest. If it fails, the transaction fails with the same error. In a transaction that is none of
  * `transaction` it is waited for.
  *
  * @throws the database's error, in the latter case

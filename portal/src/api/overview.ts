@@ -11,7 +11,7 @@ export const alertsQuery = queryOptions({
   refetchInterval: 15_000,
 })
 
-/** What a day of each metric holds. */
+/** The values of a day, by metric. */
 interface MetricValues {
   licences: { issued: number; imported: number; created: number; active: number }
   deliveries: { delivered: number; failed_attempts: number; p50_ms: number | null; p95_ms: number | null }
@@ -31,7 +31,7 @@ export const metricQuery = <Metric extends keyof MetricValues>(appId: string, me
       const query = { metric, from: date(29), to: date(0), step: 'day' as const }
       const path = { app_id: appId }
       const { points } = await api.get('/v1/apps/{app_id}/metrics', { path, query, signal })
-      // The document has one shape for all metrics; which one this is, was asked.
+      // The API document has one type for the points of all metrics.
       return points as unknown as Day<Metric>[]
     },
     enabled: appId !== '',

@@ -51,7 +51,7 @@ export const checkoutList = (
     }),
 })
 
-/** Provisions a paid session whose cause of failure is gone. */
+/** Provisions a paid session again, after the cause of its failure was removed. */
 export function replayCheckout(appId: string, sessionId: string): Promise<Checkout> {
   return api.post('/v1/apps/{app_id}/checkout-sessions/{session_id}/replay', {
     path: { app_id: appId, session_id: sessionId },
@@ -71,10 +71,10 @@ export const spendCapQuery = queryOptions({
   queryFn: ({ signal }) => api.get('/v1/spend-cap', { signal }),
 })
 
-/** Payments arrive by themselves. */
+/** Payments arrive without an action of the user. */
 export const REFRESH_MS = 5000
 
-/** A plan's name by its id; the id, where it is not known yet. */
+/** The name of a plan by its id; the id while the name is not loaded. */
 export function usePlanNames(appId: string): (planId: string) => string {
   const { data = [] } = useQuery(plansQuery(appId))
   const names = new Map(data.map(({ id, name }) => [id, name]))

@@ -20,7 +20,7 @@ const links = [
   ['/settings', 'Settings'],
 ] as const
 
-/** What stands around every page. */
+/** The frame around every page. */
 export function Frame() {
   const { own } = useSession()
   const { appId, reading } = useApplication()

@@ -18,7 +18,7 @@ export function Copy({ name, text }: CopyProps) {
       await navigator.clipboard.writeText(text)
       setSaid('Copied')
     } catch {
-      // Without https there is no clipboard; what is selected can be copied by hand.
+      // Without https there is no clipboard. The selected text can be copied by hand.
       if (shown.current) getSelection()?.selectAllChildren(shown.current)
       setSaid('Selected: copy it with the keyboard')
     }
@@ -41,14 +41,14 @@ interface SecretProps {
   title: string
   /** The name of the button: "Copy secret". */
   copy: string
-  /** What to do with it. */
+  /** Instructions for its use. */
   use: string
   /** Shown while it is there; an empty one was shown before, and is no longer known. */
   secret: string | null | undefined
   onClose: () => void
 }
 
-/** What the service shows once. It is kept nowhere, and closes by its button alone. */
+/** A secret that the service shows once. It is not stored, and the dialog closes only by its button. */
 export function SecretOnce({ title, copy, use, secret, onClose }: SecretProps) {
   return (
     <Dialog title={title} open={secret !== undefined} onClose={onClose} stays>

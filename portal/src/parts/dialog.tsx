@@ -12,7 +12,7 @@ interface DialogProps {
   title: string
   open: boolean
   onClose: () => void
-  /** It closes by its own buttons alone: for what is shown once. */
+  /** It closes only by its own buttons, because its content is shown once. */
   stays?: boolean
   children: ReactNode
 }
@@ -45,7 +45,7 @@ export function Dialog({ title, open, onClose, stays = false, children }: Dialog
 interface ConfirmProps {
   /** The name of the button, of the dialog, and of the button in it that does it. */
   action: string
-  /** What it does, and that it cannot be undone. */
+  /** The effect, and that it cannot be undone. */
   children: ReactNode
   run: () => Promise<unknown>
   /** After the service has confirmed it. */

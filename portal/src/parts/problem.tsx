@@ -14,7 +14,7 @@ interface ProblemProps {
   readAt?: number
 }
 
-/** What happened, what to do, and a way to try again. */
+/** An error: its message, advice, and a button to try again. */
 export function Problem({ error, retry, shown, readAt }: ProblemProps) {
   const { happened, remedy, requestId } = describe(error)
   const fields =
@@ -53,7 +53,7 @@ export function Problem({ error, retry, shown, readAt }: ProblemProps) {
   )
 }
 
-/** What to do, where the service's own sentence does not say it. */
+/** Advice, if the message of the service has none. */
 const remedies: Readonly<Record<string, string>> = {
   unauthenticated: 'Check the key. If it was revoked, ask for a new one.',
   insufficient_scope: 'Sign in with a key that has this scope.',
@@ -90,7 +90,7 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
 /** The part of a query that says whether its data is current. */
 export type Reading = Pick<UseQueryResult, 'data' | 'error' | 'dataUpdatedAt' | 'refetch'>
 
-/** `old`: it was read before, and could not be read again. `unread`: it could not be read at all. */
+/** `old`: the last refresh failed, older data is shown. `unread`: no read has succeeded. */
 export type Freshness = 'current' | 'old' | 'unread'
 
 export function freshnessOf({ data, error }: Pick<Reading, 'data' | 'error'>): Freshness {

@@ -21,7 +21,7 @@ interface TableProps<Row> {
   columns: readonly Column<Row>[]
   rows: readonly Row[] | undefined
   idOf: (row: Row) => string
-  /** What stands there without rows: what to do first. */
+  /** Text if there are no rows: the first thing to do. */
   empty: ReactNode
   freshness?: Freshness
   isMoving?: boolean
@@ -86,7 +86,7 @@ export function Table<Row>({
 }
 
 type ReadTableProps<Row> = Omit<TableProps<Row>, 'freshness'> & {
-  /** What the rows were read with. */
+  /** The query of the rows. */
   of: Reading
 }
 

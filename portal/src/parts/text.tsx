@@ -17,9 +17,9 @@ const formats = { day: dayFormat, minute: minuteFormat, second: secondFormat }
 
 interface TimeProps {
   at: string | null | undefined
-  /** How exact. */
+  /** Precision. */
   to?: keyof typeof formats
-  /** What stands there where there is none. */
+  /** Text if there is no time. */
   none?: string
 }
 
@@ -37,7 +37,7 @@ export function day(at: string): string {
   return dayFormat.format(new Date(at))
 }
 
-/** An amount in minor units, as people write it. `Intl` gives the symbol and the grouping; the decimals are the processor's. */
+/** An amount in minor units, as people write it. The number of decimals is the processor's, not the one of `Intl`. */
 export function money(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
   const format = new Intl.NumberFormat('en', {
@@ -58,7 +58,7 @@ export function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
-/** A text of a program, with a capital and a full stop. */
+/** A message of the service, as a sentence with a capital and a full stop. */
 export function sentence(text: string): string {
   // An id at the beginning stays as it is.
   const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
@@ -67,7 +67,7 @@ export function sentence(text: string): string {
 
 const dash = '–'
 
-/** Something that is not there. A dash is not shown where a row is a card: `table.module.css`. */
+/** An absent value. If a row is shown as a card, the dash is hidden: `table.module.css`. */
 export function None({ children = dash }: { children?: string | undefined }) {
   return (
     <span className={styles.none} data-dash={children === dash || undefined}>
@@ -129,7 +129,7 @@ export function Clipped({ text }: { text: string }) {
   )
 }
 
-/** Stands for a text that is on its way, as high as a line of it: nothing moves when it comes. */
+/** A placeholder of one line for a text that is loading, so that nothing moves when it is loaded. */
 export function Waiting({ length }: { length: 'short' | 'long' }) {
   return (
     <span className={`${styles.waiting} ${styles[length]}`} aria-hidden="true">

@@ -2,7 +2,7 @@ import { LicensingApiError } from './errors.ts'
 import type { Method } from './operations.ts'
 
 export interface BackendOptions {
-  /** Where the licensing service is: `https://licensing.example.com`. */
+  /** Address of the licensing service: `https://licensing.example.com`. */
   readonly baseUrl: string
   /** An API key with the scopes that the calls need, `lsk_…`: never in a browser or a product. */
   readonly apiKey: string
@@ -14,7 +14,7 @@ export interface BackendOptions {
   readonly retries?: number | undefined
 }
 
-/** A request as it is sent, whatever its types were. */
+/** A request without the types of its operation. */
 export interface PlainRequest {
   readonly path?: object | undefined
   readonly query?: object | undefined
@@ -136,8 +136,8 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
 }
 
 /**
- * A new `Idempotency-Key`. Keep it with what the call is for before making the call, and use it for every repetition.
- * An id of your own that stands for exactly one licence, like an order's, does as well.
+ * A new `Idempotency-Key`. Store it with the order or job before making the call, and use it for every repetition. An id of
+ * your own that belongs to exactly one licence, such as the id of an order, works as well.
  *
  * @example order.idempotencyKey ??= newIdempotencyKey()
  */

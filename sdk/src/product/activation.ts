@@ -3,7 +3,7 @@ import type { Answer } from './service.ts'
 import { isObject, isString } from './shape.ts'
 import type { FileRefusal } from './state.ts'
 
-/** Asks for an activation of the licence key held, and its token. */
+/** Activates the licence key, and receives a token. */
 export async function activate(contact: Contact, signal: AbortSignal): Promise<void> {
   if (contact.installation.licenceKey === null) {
     contact.installation.lacksKey()
@@ -36,7 +36,7 @@ async function freeFormerPlace(contact: Contact, signal: AbortSignal): Promise<b
   return answer.kind === 'good' || (answer.kind === 'no' && answer.status === 404)
 }
 
-/** Asks for a new token for the activation held. */
+/** Requests a new token for the activation. */
 export async function refresh(contact: Contact, signal: AbortSignal): Promise<void> {
   const { installation, product } = contact
   const { token } = installation
@@ -48,7 +48,7 @@ export async function refresh(contact: Contact, signal: AbortSignal): Promise<vo
   const trouble = await contact.receiveToken(answer, nonce, signal)
   const refusal = trouble && refusalIn('refresh', trouble)
   const startAnew = refusal === 'token_rejected' || refusal === 'activation_freed'
-  // The activation is gone, or its token too old to be known: the key, where there is one, decides.
+  // The activation was freed, or its token is too old: if there is a licence key, it is activated again.
   if (startAnew && installation.licenceKey !== null) await activate(contact, signal)
   else contact.conclude('refresh', trouble)
 }
@@ -67,7 +67,7 @@ export async function callHome(contact: Contact, signal: AbortSignal): Promise<v
   )
 }
 
-/** Frees the place at the service's, and then forgets the token. */
+/** Frees the place at the service, then deletes the token. */
 export async function deactivate(contact: Contact, signal: AbortSignal): Promise<void> {
   const { installation } = contact
   const { token } = installation
@@ -97,7 +97,7 @@ async function exchange(contact: Contact, legacyKey: string, signal: AbortSignal
     contact.settle('migrate', 'token', null)
     return true
   }
-  // A licence that is held is not touched by an exchange that came to nothing.
+  // A failed exchange does not change the licence held.
   if (!installation.token) contact.conclude('migrate', answer)
   else {
     const refusal = refusalIn('migrate', answer)
@@ -106,7 +106,7 @@ async function exchange(contact: Contact, legacyKey: string, signal: AbortSignal
   return false
 }
 
-/** Reads an offline licence file. No network in it. A file that is refused withdraws nothing. */
+/** Reads an offline licence file, without network. If the file is refused, the licence held stays. */
 export async function activateOffline({ installation }: Contact, text: unknown): Promise<void> {
   const token = await installation.readFile(text)
   if (typeof token !== 'string') {

@@ -1,9 +1,9 @@
 import type { Installation } from './installation.ts'
 import { earliest, type Pace } from './pace.ts'
 
-/** A computer that slept wakes with its timers late: none of ours is longer than a minute. */
+/** Timers are late after a computer slept, so no timer is longer than a minute. */
 const LONGEST_SLEEP_MS = 60_000
-/** Whatever is due, there is a breath between two looks. */
+/** The shortest time between two checks. */
 const SHORTEST_SLEEP_MS = 1000
 
 /** The one timer of a client: wakes when something is due, and never keeps a process alive. */
@@ -18,7 +18,7 @@ export class Background {
     this.#work = work
   }
 
-  /** Works out again what is due when. */
+  /** Sets the timer for the next thing that is due. */
   schedule(): void {
     clearTimeout(this.#timer)
     const { list, token, lapse, time } = this.#due()
@@ -48,13 +48,13 @@ function letProcessEnd(timer: unknown): void {
   if (typeof timer.unref === 'function') timer.unref()
 }
 
-/** When the background has to do what, in milliseconds of trusted time; null where there is nothing to do. */
+/** When each kind of background work is due, in milliseconds of trusted time; null: not at all. */
 export interface Duties {
   /** Now. */
   readonly time: number
   readonly list: number | null
   readonly token: number | null
-  /** When the token ends, so that listeners hear of it. */
+  /** When the token ends, so that listeners are called. */
   readonly lapse: number | null
 }
 

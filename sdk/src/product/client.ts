@@ -69,7 +69,7 @@ export class LicenceClient {
   readonly #contact: Contact
   readonly #session: Session
 
-  /** @throws TypeError where `rootKey` is missing or malformed */
+  /** @throws TypeError if `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
     const { appId, fingerprint, host, productVersion } = options
     const trust = readTrust(options.rootKey)
@@ -113,7 +113,7 @@ export class LicenceClient {
 
   /**
    * Makes the product licensed: call it at every start. A good token from the store answers without the network;
-   * else the licence key is activated on this machine. Where the service cannot be reached the background goes on
+   * else the licence key is activated on this machine. If the service cannot be reached the background goes on
    * trying.
    *
    * @returns the state, within `timeoutMs` or little more; never rejects
@@ -198,7 +198,7 @@ export class LicenceClient {
   }
 
   /**
-   * A limit's value now: an integer, 0 where nothing is granted or the key does not exist.
+   * A limit's value now: an integer, 0 if nothing is granted or the key does not exist.
    *
    * @param key the entitlement key
    * @example if (projects.length >= licence.limit('max_projects')) offerUpgrade()
@@ -223,7 +223,7 @@ export class LicenceClient {
   }
 
   /**
-   * Frees this machine's place, so that the licence can be used on another. Where the service cannot be reached
+   * Frees this machine's place, so that the licence can be used on another. If the service cannot be reached
    * nothing changes, and `state.problem` says so: try again.
    *
    * @example const { reason } = await licence.deactivate() // 'deactivated'

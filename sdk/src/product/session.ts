@@ -4,7 +4,7 @@ import type { Installation } from './installation.ts'
 import type { LicenceState, Problem } from './state.ts'
 import type { LicenceStore } from './store.ts'
 
-/** Hears of every change of the state. What it throws is ignored. */
+/** Called after every change of the state. Errors that it throws are ignored. */
 export type LicenceListener = (state: LicenceState) => void
 
 type Operation = (signal: AbortSignal) => Promise<void>
@@ -177,7 +177,7 @@ async function replace(store: LicenceStore, change: (text: string | null) => Pro
   throw new Error('another process keeps replacing the content of the store')
 }
 
-/** Runs something with a signal that is aborted when the time is up, or when `stop` is. */
+/** Runs work with a signal that is aborted after `ms` milliseconds, or when `stop` is aborted. */
 async function withDeadline<T>(
   ms: number,
   stop: AbortSignal,
@@ -196,7 +196,7 @@ async function withDeadline<T>(
   }
 }
 
-/** Waits for something that knows no signal, no longer than the time given. */
+/** Waits for work that accepts no signal, at most `ms` milliseconds. */
 function within<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`timed out after ${ms} ms`)), ms)

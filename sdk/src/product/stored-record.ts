@@ -70,7 +70,7 @@ export function serialise(record: StoredRecord): string {
   })
 }
 
-/** Null where the text is not a record, whatever else it may be. */
+/** Null if the text is not a record, whatever else it may be. */
 export function parse(text: string): StoredRecord | null {
   try {
     return readRecord(JSON.parse(text))

@@ -17,7 +17,7 @@ export interface HeldToken {
 
 export type Unreadable = 'unknown_key' | 'forged' | 'unsupported_runtime'
 
-/** What a token has to be made for. */
+/** The application and installation that a token must be issued for. */
 export interface TokenIdentity {
   readonly appId: string
   readonly fingerprint: string
@@ -129,7 +129,7 @@ interface OfflineFile {
 const BEGIN = '-----BEGIN LICENCE-----'
 const END = '-----END LICENCE-----'
 
-/** Reads a file; null where it is none. Line ends, blank lines and spaces around lines do not count. */
+/** Reads an offline licence file; null for any other text. Line ends, blank lines and spaces around lines do not matter. */
 function readOfflineFile(text: unknown): OfflineFile | null {
   if (typeof text !== 'string') return null
   const lines = text

@@ -8,30 +8,30 @@ export class TrustedTime {
     this.#seen = begin(now())
   }
 
-  /** What was seen at the last look. */
+  /** The last observation. */
   get seen(): SeenTime {
     return this.#seen
   }
 
-  /** Looks at the local clock. */
+  /** Reads the local clock and returns the trusted time. */
   look(): number {
     this.#seen = observe(this.#seen, this.#now())
     return this.#seen.time
   }
 
-  /** Looks at the local clock, and says what it says. */
+  /** Reads the local clock and returns its time. */
   local(): number {
     this.look()
     return this.#seen.local
   }
 
-  /** Whether it is ahead of the local clock, at this look. */
+  /** Whether the trusted time is ahead of the local clock now. */
   isAhead(): boolean {
     this.look()
     return isAhead(this.#seen)
   }
 
-  /** Goes on from what the store holds. */
+  /** Merges the observation in the store. */
   merge(stored: SeenTime): void {
     this.#seen = merge(this.#seen, stored, this.#now())
   }
@@ -56,9 +56,9 @@ export class TrustedTime {
  * All values are milliseconds since 1970 UTC.
  */
 export interface SeenTime {
-  /** The trusted time at the last look. */
+  /** The trusted time at the last observation. */
   readonly time: number
-  /** What the local clock said at the last look. */
+  /** The local clock at the last observation. */
   readonly local: number
   /** The local clock was found behind its last reading by more than the tolerance, and no token has set the time since. */
   readonly turnedBack: boolean
@@ -66,18 +66,18 @@ export interface SeenTime {
   readonly corrections: number
 }
 
-/** Smaller steps back are what time synchronisation does. */
+/** Time synchronisation may set the clock back by less. */
 export const TURNED_BACK_TOLERANCE_MS = 300_000
 
-/** The last that a `Date` can hold. */
+/** The end of the range of `Date`. */
 const LAST_MOMENT = 8.64e15
 
-/** The first look of a client. */
+/** The first observation of a client. */
 export function begin(local: number): SeenTime {
   return { time: local, local, turnedBack: false, corrections: 0 }
 }
 
-/** A look at the local clock. */
+/** Observes the local clock. */
 export function observe(seen: SeenTime, local: number): SeenTime {
   const moved = local - seen.local
   return {

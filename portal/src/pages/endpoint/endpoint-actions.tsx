@@ -127,7 +127,7 @@ function RecoverForm({ endpoint, onRecovered }: RecoverFormProps) {
   )
 }
 
-/** A day, a time, or a timestamp, read as UTC where it does not say otherwise. */
+/** Reads a day, a time or a timestamp, in UTC unless it has an offset. */
 function timeOf(field: string, text: string): string {
   const parts =
     /^(\d{4}-\d\d-\d\d)(?:[T ]+(\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(Z|UTC|[+-]\d\d:?\d\d)?)?$/i.exec(text)

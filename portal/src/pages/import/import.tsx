@@ -95,7 +95,7 @@ interface OutcomeProps {
   result: ImportResult
 }
 
-/** What came of the rows, or would: counts, and each bad row with its reason. */
+/** The results of the import or dry run: counts, and each failed row with the reason. */
 export function Outcome({ began, result }: OutcomeProps) {
   const { total, created, existing, failed, bad, trimmed } = result
   const isCheck = began === 'check'

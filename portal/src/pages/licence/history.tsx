@@ -54,7 +54,7 @@ function written(value: unknown): string {
 
 const REFRESH_MS = 5000
 
-/** What the vendor's backend was sent about the licence. */
+/** The webhook deliveries about the licence. */
 export function Deliveries({ licence: { id: licence, application_id: appId } }: { licence: LicenceDetail }) {
   const page = usePages('deliveries', deliveryList(appId, { licence }), { refreshMs: REFRESH_MS })
   const { data: endpoints } = useQuery(endpointsQuery(appId))
@@ -71,7 +71,7 @@ export function Deliveries({ licence: { id: licence, application_id: appId } }: 
   )
 }
 
-/** What was paid for the licence, and what was given back. */
+/** The payments and refunds of the licence. */
 export function Payments({ licence: { id: licence, application_id: appId } }: { licence: LicenceDetail }) {
   const payments = usePages('payments', paymentList(appId, { licence }))
   const refunds = usePages('refunds', refundList(appId, { licence }))

@@ -69,7 +69,7 @@ function Spent({ cap }: { cap: SpendCap }) {
   )
 }
 
-/** As high as what comes. */
+/** A placeholder with the height of the loaded content. */
 function Awaited() {
   return (
     <Box>
@@ -140,7 +140,7 @@ interface MeterProps {
   text: string
 }
 
-/** How much of a limit is used; from nine tenths on it looks so. */
+/** How much of a limit is used. From nine tenths on its colour warns. */
 function Meter({ name, value, most, text }: MeterProps) {
   const max = Math.max(most, 1)
   return (
