@@ -5,7 +5,7 @@ import { pageOf } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import { insertAccount, findNewAccountFees, updateFee, listAllAccounts } from '../accounts/account-queries.ts'
 import { emailAddress } from '../accounts/accounts.ts'
-import { mintKey, revokeKey } from '../api-keys/api-keys.ts'
+import { generateKey, revokeKey } from '../api-keys/api-keys.ts'
 import { insertApplication, listApplicationRows } from '../applications/application-queries.ts'
 import { feeConfig } from '../config.ts'
 import { Violations } from '../refusals.ts'
@@ -35,7 +35,7 @@ export const createAccount: Command = {
         fee.fixedMinor ?? usual?.fixedMinor ?? BigInt(feeConfig.FEE_FIXED_MINOR.parse(undefined))
       await insertAccount(tx, { id: accountId, name, alertEmail, fee: { bps, fixedMinor }, demo: false })
       await insertApplication(tx, { id: applicationId, accountId, name })
-      return (await mintKey(tx, { accountId, name: 'licensing-admin', scopes: closedSets.scope })).key
+      return (await generateKey(tx, { accountId, name: 'licensing-admin', scopes: closedSets.scope })).key
     })
     return [JSON.stringify({ account_id: accountId, app_id: applicationId, key })]
   },
@@ -117,7 +117,7 @@ export const createKey: Command = {
   },
   async run({ sql }, given) {
     const { row, key } = await transaction(sql, (tx) =>
-      mintKey(tx, {
+      generateKey(tx, {
         accountId: given.account!,
         name: given.name!,
         scopes: given.scopes!.split(',').map((scope) => scope.trim()),

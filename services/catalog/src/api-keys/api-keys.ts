@@ -75,24 +75,24 @@ export async function createApiKey(
   request: CreateApiKeyRequest,
 ): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
   const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
-  const minted = await queue.inTurn(request.accountId, () => change((tx) => mintKey(tx, request), { answer }))
-  return toResponse(minted)
+  const generated = await queue.inTurn(request.accountId, () => change((tx) => generateKey(tx, request), { answer }))
+  return toResponse(generated)
 }
 
-function toResponse({ row, key }: MintedKey): MessageInitShape<typeof CreateApiKeyResponseSchema> {
+function toResponse({ row, key }: GeneratedKey): MessageInitShape<typeof CreateApiKeyResponseSchema> {
   return { apiKey: toApiKey(row), key }
 }
 
-interface MintedKey {
+interface GeneratedKey {
   row: ApiKeyRow
   key: string
 }
 
 /** Creates an API key. The key itself is returned here and not stored. */
-export async function mintKey(
+export async function generateKey(
   tx: Transaction,
   wanted: { accountId: string; name: string; scopes: readonly string[]; applicationId?: string | undefined },
-): Promise<MintedKey> {
+): Promise<GeneratedKey> {
   const { accountId, applicationId, name } = wanted
   const violations = new Violations()
   violations.checkName('/name', name)
