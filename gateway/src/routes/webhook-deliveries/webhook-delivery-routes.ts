@@ -50,9 +50,7 @@ const common = {
   last_response_code: z.int().nullable(),
   licence_id: id('lic')
     .nullable()
-    .describe(
-      'The licence of the event; null if the event is about no licence.',
-    ),
+    .describe('The licence of the event; null if the event is about no licence.'),
 }
 
 export const deliverySchema = z.strictObject(common).meta({ id: 'WebhookDelivery' })

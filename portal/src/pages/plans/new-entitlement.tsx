@@ -68,12 +68,7 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         ))}
       </SelectField>
       <TextField label="Display name" name="display_name" hint="Empty: same as the key." />
-      <TextField
-        key={kind}
-        label="Default"
-        name="default"
-        {...defaultField[kind]}
-      />
+      <TextField key={kind} label="Default" name="default" {...defaultField[kind]} />
     </Form>
   )
 }

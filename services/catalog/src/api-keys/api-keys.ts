@@ -75,7 +75,9 @@ export async function createApiKey(
   request: CreateApiKeyRequest,
 ): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
   const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
-  const generated = await queue.inTurn(request.accountId, () => change((tx) => generateKey(tx, request), { answer }))
+  const generated = await queue.inTurn(request.accountId, () =>
+    change((tx) => generateKey(tx, request), { answer }),
+  )
   return toResponse(generated)
 }
 

@@ -43,7 +43,9 @@ export async function createApplication(
   const id = newId('app')
   const most = await findQuota(sql, accountId, 'applications')
   const isFull = (await countApplications(sql, accountId)) >= most
-  const rootKey = isFull ? undefined : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
+  const rootKey = isFull
+    ? undefined
+    : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
   const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
   const insert = async (tx: Transaction) => {
     if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)

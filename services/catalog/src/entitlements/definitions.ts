@@ -74,7 +74,8 @@ function checked(request: CreateEntitlementDefinitionRequest): {
   const problem = problemOfKey(request.key)
   if (problem !== undefined) violations.add('/key', problem)
   const kind = isMember('entitlementKind', request.kind) ? request.kind : undefined
-  if (!kind) violations.add('/kind', `must be ${closedSets.entitlementKind.map((name) => `"${name}"`).join(' or ')}`)
+  if (!kind)
+    violations.add('/kind', `must be ${closedSets.entitlementKind.map((name) => `"${name}"`).join(' or ')}`)
   if (request.displayName !== undefined) violations.checkName('/display_name', request.displayName)
   const invalidDefault = kind && request.default !== undefined && problemOfValue(kind, request.default)
   if (invalidDefault) violations.add('/default', `${invalidDefault}, as this is a ${kind}`)
@@ -144,7 +145,8 @@ export async function updateDefinition(
     const violations = new Violations()
     if (displayName !== undefined) violations.checkName('/display_name', displayName)
     const invalidDefault = problemOfValue(found.kind, value)
-    if (invalidDefault !== undefined) violations.add('/default', `${invalidDefault}, as this is a ${found.kind}`)
+    if (invalidDefault !== undefined)
+      violations.add('/default', `${invalidDefault}, as this is a ${found.kind}`)
     violations.throwIfAny()
     const updated = await updateDefinitionRow(tx, id, {
       displayName: displayName ?? found.display_name,

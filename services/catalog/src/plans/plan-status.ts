@@ -18,7 +18,14 @@ import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-c
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
 import { notFound } from '../refusals.ts'
-import { archiveMs, changeStatus, claimUnconfirmed, confirmStatus, findPlan, releaseStatus } from './plan-queries.ts'
+import {
+  archiveMs,
+  changeStatus,
+  claimUnconfirmed,
+  confirmStatus,
+  findPlan,
+  releaseStatus,
+} from './plan-queries.ts'
 import { toPlan, transitions, wrongStatus } from './plan.ts'
 import type { PlanRow } from './plan.ts'
 import { countActiveLicences } from './read-plans.ts'

@@ -46,7 +46,8 @@ async function update(
   // Interface 4.2: if absent, the overrides stay. If present, even if empty, they replace all.
   const replaces = overrides !== undefined && !sameOverrides(before.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
-  if (replaces || name !== before.name || code !== before.code) await updatePlanRow(tx, planId, { name, code })
+  if (replaces || name !== before.name || code !== before.code)
+    await updatePlanRow(tx, planId, { name, code })
   const copy = await raiseIfChanged(tx, request, copyBefore)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
 }
