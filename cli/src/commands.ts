@@ -1,11 +1,9 @@
 import type { Command } from './command/command.ts'
 import { importLicences } from './import/import.ts'
-import { findLicences } from './licences/find.ts'
-import { showLicence } from './licences/show.ts'
-import { lifecycleCommands } from './licences/lifecycle.ts'
+import { findLicences, showLicence, lifecycleCommands } from './licences/licences.ts'
 import { listen } from './listen/listen.ts'
 import { applyCatalogue } from './products/apply.ts'
-import { exportCatalogue } from './products/export.ts'
+import { exportCatalogue } from './products/catalogue.ts'
 import { trigger } from './trigger/trigger.ts'
 
 /** Every command, in the order in which the help lists them. */

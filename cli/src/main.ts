@@ -1,7 +1,7 @@
 import { commands } from './commands.ts'
 import { run } from './run.ts'
 
-// The reader of a pipe may end first (`… | head`); what is left to print is then not wanted.
+// The reader of a pipe may end first (`… | head`). The rest of the output is dropped then.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 
 const stopping = new AbortController()

@@ -1,15 +1,11 @@
 import { createLicensingBackend } from '@licensing/sdk/backend'
-import { findApplication } from './command/application.ts'
+import { findApplication, connectionOf, setting, useProxy } from './command/connection.ts'
 import type { Call, Command, ExitCode } from './command/command.ts'
-import { connectionOf, setting } from './command/connection.ts'
 import { UsageError } from './command/failures.ts'
-import { commandHelp, generalHelp, program } from './command/help.ts'
-import { createOutput } from './command/output.ts'
+import { commandHelp, generalHelp, program, parse } from './command/arguments.ts'
+import type { Parsed } from './command/arguments.ts'
+import { createOutput, report } from './command/output.ts'
 import type { Output, Stream } from './command/output.ts'
-import { parse } from './command/parse.ts'
-import { useProxy } from './command/proxy.ts'
-import type { Parsed } from './command/parse.ts'
-import { report } from './command/report.ts'
 
 export interface Invocation {
   readonly args: readonly string[]
@@ -21,7 +17,7 @@ export interface Invocation {
 
 export async function run(commands: readonly Command[], invocation: Invocation): Promise<ExitCode> {
   const { args, env, stdout, stderr, signal } = invocation
-  // Before the arguments are understood: what is wrong with them is answered as JSON too.
+  // Before the arguments are parsed, so that an error in them is printed as JSON too.
   let out = createOutput(stdout, stderr, { json: args.includes('--json'), env, secrets: [] })
   try {
     const parsed = parse(commands, args)

@@ -16,11 +16,9 @@ import { Throttle } from './admission/throttle.ts'
 import type { RateLimits } from './admission/throttle.ts'
 import { BrokenRequests } from './http/broken-request.ts'
 import { allowAnyOrigin, isForBrowsers } from './http/cross-origin.ts'
-import { notJson, refuseEncoded } from './http/json-body.ts'
-import { refuseMalformed } from './http/malformed.ts'
+import { notJson, refuseEncoded, refuseMalformed, requestIdOf } from './http/request.ts'
 import { UnknownRoutes } from './http/not-found.ts'
 import { asServiceError, sendProblem } from './http/problem.ts'
-import { requestIdOf } from './http/request-id.ts'
 import { firstRefusal, mount } from './mount.ts'
 import { mountAuthorizedPage } from './pages/authorized.ts'
 import { mountConfirmAlertEmail } from './pages/confirm-alert-email.ts'
@@ -70,7 +68,7 @@ const lateCheckMs = 500
 // More than a request line holds: an id of any length is looked at in its place in the order of refusals.
 const longestParam = 65_536
 
-/** The gateway: every route of the table, the pages beside them, and what is common to all. */
+/** The gateway: all routes, the pages, and the handling that is common to all requests. */
 export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstance> {
   const gate: Gate = {
     services: deps.services,
@@ -93,7 +91,7 @@ export async function buildApp(deps: GatewayDependencies): Promise<FastifyInstan
       // Refused by `refuseMalformed`, with a problem.
       requireHostHeader: false,
     },
-    // What is in hand when the process stops is answered, not refused.
+    // Requests in progress when the process stops are answered, not refused.
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => void broken.answer(error, socket),
     frameworkErrors: (error, request, reply) => answerUnroutable(error, gate, request, reply),
@@ -146,7 +144,7 @@ function addHooks(
       }),
     )
   })
-  // Also what came in before the stop: a connection that is kept alive would hold the server open.
+  // Also for requests that came before the stop: a connection that is kept alive would keep the server open.
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (stopping) reply.header('connection', 'close')
     done(null, payload)
@@ -160,7 +158,7 @@ function addHooks(
 async function letIn(gate: Gate, unknown: UnknownRoutes, request: FastifyRequest, reply: FastifyReply) {
   refuseMalformed(request.raw)
   if (request.is404) {
-    // Before the body is read: whatever it is, there is nothing here that takes it.
+    // Before the body is read, because no route takes it.
     if (request.url.startsWith('/v1/')) gate.throttle.unauthenticated(reply, callerAt(request.ip))
     return unknown.answer(request, reply)
   }
@@ -207,7 +205,7 @@ async function answerError(
   return sendProblem(reply, error, request.id)
 }
 
-// Bodies are read as bytes and parsed in their place in the order of refusals; what is not JSON is refused unread.
+// Bodies are read as bytes and parsed later, in the order of refusals. A body of another media type is refused unread.
 function takeBodiesAsBytes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, take)

@@ -56,7 +56,7 @@ async function answerOf(route: Route, call: Call): Promise<Answer> {
   return { ...answer, headers: { ...answer.headers, 'idempotent-replayed': 'true' } }
 }
 
-// One spelling of each path, whatever the request percent-encoded.
+// One form of each path, whichever characters the request percent-encoded.
 function pathOf(route: Route, call: Call): string {
   const params: Readonly<Record<string, string>> = call.params
   return route.path.replaceAll(/\{([^}]+)\}/g, (_, name: string) => params[name]!)

@@ -1,7 +1,7 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import { characters, textLimits } from '@licensing/proto/text'
 import { isUtf8 } from 'node:buffer'
-import { parseJson } from './http/json-body.ts'
+import { parseJson } from './http/request.ts'
 import { validate } from './http/validate.ts'
 import type { Call, Route } from './route.ts'
 import { bodySchema, querySchema, takesIdempotencyKey } from './route.ts'

@@ -13,7 +13,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
  */
 export type Audience = 'vendor' | 'product' | 'activation' | 'processor'
 
-/** What a handler is given of every request. */
+/** The part of a request that every handler gets. */
 export interface Request {
   services: Services
   params: Readonly<Record<string, string>>
@@ -22,9 +22,9 @@ export interface Request {
   /** The body before its schema: parsed JSON, or the exact bytes of a route with `rawBody`. */
   sentBody: unknown
   header(name: string): string | undefined
-  /** Where the call comes from, as rate limits count callers. */
+  /** The caller, as rate limits count callers. */
   caller: string
-  /** Where the caller reaches this gateway, without a slash at the end. */
+  /** The address of this gateway for the caller, without a slash at the end. */
   ownUrl: string
 }
 
@@ -55,7 +55,7 @@ interface ProcessorCall extends Request {
 /** One request as its handler sees it: admitted, and its input of the right shape. Only a vendor's has an account. */
 export type Call = VendorCall | ProductCall | ActivationCall | ProcessorCall
 
-/** What a handler answers; the status is the route's where it names none. */
+/** The answer of a handler. The default of `status` is the status of the route. */
 export interface Answer<Body = unknown> {
   status?: number
   headers?: Record<string, string>
@@ -189,12 +189,12 @@ function complete<For extends Audience, Path extends string, Query, Body, Reply>
   } as unknown as Route
 }
 
-/** The schema of a route's body; a route that asks for none takes an empty object. */
+/** The schema of a route's body: an empty object by default. */
 export function bodySchema(route: Route): z.ZodType {
   return route.body ?? nothing
 }
 
-/** The schema of a route's query; a route without parameters takes none. */
+/** The schema of a route's query: no parameters by default. */
 export function querySchema(route: Route): z.ZodType {
   return route.query ?? nothing
 }

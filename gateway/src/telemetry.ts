@@ -14,7 +14,7 @@ const durations = new Histogram({
 
 const slowMs = 1_000
 
-/** Begins the span of a request, as a child of the caller's where it names one. */
+/** Begins the span of a request, as a child of the caller's span if the request names one. */
 export function startSpan(request: FastifyRequest): { span: Span; context: Context } {
   const header = (name: string) => request.headers[name]?.toString()
   const parent = contextFrom({ traceparent: header('traceparent'), tracestate: header('tracestate') })

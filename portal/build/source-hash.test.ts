@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { hashOfSources } from './source-hash.ts'
+import { hashOfSources } from './ensure-built.ts'
 
 test('a build is stale when a source has changed, was added, renamed or removed, and not for a test or document', async () => {
   const root = await mkdtemp(join(tmpdir(), 'licensing-portal-'))

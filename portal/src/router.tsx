@@ -4,12 +4,13 @@ import {
   createRouter,
   lazyRouteComponent,
   retainSearchParams,
+  Link,
 } from '@tanstack/react-router'
 import { Frame } from './frame/frame.tsx'
-import { NotFound } from './frame/not-found.tsx'
 import { SessionGate } from './frame/session-gate.tsx'
 import { Problem } from './parts/problem.tsx'
 import { readAddress, writeAddress, type Address } from './parts/address.ts'
+import { Page } from './parts/page.tsx'
 
 const root = createRootRoute({
   validateSearch: (search: Record<string, unknown>): Address => search as Address,
@@ -49,7 +50,7 @@ export const makeRouter = () =>
     stringifySearch: writeAddress,
     defaultPreload: 'intent',
     scrollRestoration: true,
-    // Most often a file of an earlier release that is no longer there.
+    // Most often a script of a replaced version, which the server no longer has.
     defaultErrorComponent: ({ error }) => <Problem error={error} retry={() => location.reload()} />,
   })
 
@@ -57,4 +58,16 @@ declare module '@tanstack/react-router' {
   interface Register {
     router: ReturnType<typeof makeRouter>
   }
+}
+
+const anyScope = ['read', 'admin', 'issue', 'revoke'] as const
+
+function NotFound() {
+  return (
+    <Page title="Not found" needs={anyScope}>
+      <p>
+        There is no such page. The address may be incomplete: go to the <Link to="/">overview</Link>.
+      </p>
+    </Page>
+  )
 }

@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-// buf lint, buf breaking against main (on main: against the commit before), and whether gen/ is what the .proto files say.
+// Runs buf lint and, from the first release on, buf breaking against main (on main: against the previous commit). Checks that
+// gen/ is up to date.
 const root = new URL('..', import.meta.url).pathname
 const env = { ...process.env, PATH: `${root}node_modules/.bin:${process.env.PATH ?? ''}` }
 const run = (args: string[]) => execFileSync('buf', args, { cwd: root, env, stdio: 'inherit' })
@@ -18,12 +19,13 @@ console.log('proto: lint, breaking and generated code are fine')
 function breaking(): void {
   const base = process.env.BREAKING_AGAINST ?? earlierContracts()
   if (base) run(['breaking', '--against', base])
-  else console.log('proto: no earlier main to compare with, buf breaking has nothing to do')
+  else console.log('proto: buf breaking is skipped, because there is no release, or no earlier main, to compare with')
 }
 
-/** The main branch of this repository, or the commit before where this is main itself. */
+/** The main branch of this repository, or on main the previous commit. Undefined before the first release. */
 function earlierContracts(): string | undefined {
   const git = (...args: string[]) => execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' })
+  if (git('tag', '--list', 'v*') === '') return undefined
   for (const ref of ['origin/main', 'main', 'HEAD~1']) {
     try {
       const commit = git('rev-parse', '--verify', '--quiet', ref).trim()

@@ -4,7 +4,7 @@ import type { BackendOptions } from './backend/request.ts'
 
 /** The public face of the package for vendors' backends. */
 export { LicensingApiError, type FieldProblem } from './backend/errors.ts'
-export { newIdempotencyKey } from './backend/idempotency-key.ts'
+export { newIdempotencyKey } from './backend/request.ts'
 export type { BackendOptions } from './backend/request.ts'
 
 /** The REST API, typed path by path: see `createLicensingBackend`. */

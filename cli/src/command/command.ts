@@ -3,7 +3,7 @@ import type { Output } from './output.ts'
 
 export interface Option {
   readonly type: 'string' | 'boolean'
-  /** What stands for its value in the help: `URL`. */
+  /** The placeholder of its value in the help: `URL`. */
   readonly value?: string
   readonly help: string
 }
@@ -22,16 +22,16 @@ export interface Command {
 
 export type ExitCode = 0 | 1 | 2
 
-/** What a command is run with. */
+/** The call of a command. */
 export interface Call {
-  /** Empty where the command takes none. */
+  /** Empty if the command takes no argument. */
   readonly argument: string
-  /** The value of an option; undefined where it is absent. */
+  /** The value of an option; undefined if it is absent. */
   option(name: string): string | undefined
   flag(name: string): boolean
   readonly env: NodeJS.ProcessEnv
   readonly out: Output
-  /** Where the service is and with which key it is called. */
+  /** The address of the service, and the API key. */
   readonly connection: Pick<BackendOptions, 'baseUrl' | 'apiKey'>
   readonly backend: LicensingBackend
   /** The application that the command is about. */

@@ -3,11 +3,11 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What this program refuses itself, before or after it asked the service: exit code 1. */
+/** A refusal by this program, before or after it called the service: exit code 1. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: string
-  /** More for a program that reads the refusal. */
+  /** More fields, for programs that read the error. */
   readonly details: Readonly<Record<string, unknown>>
   /** Lines after the message: a list. */
   readonly list: readonly string[]
@@ -25,10 +25,10 @@ export class Refusal extends Error {
   }
 }
 
-/** What made a command stop on its way (`cause`), and how far it had come: exit code 1. */
+/** A command stopped in the middle because of `cause`. Says how far it had come: exit code 1. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
-  /** For a program that reads the refusal, beside what the cause says. */
+  /** For programs that read the error, in addition to the fields of the cause. */
   readonly details: Readonly<Record<string, unknown>>
   readonly progress: readonly string[]
 

@@ -1,4 +1,6 @@
 import { printable } from '@licensing/terminal/printable'
+import { LicensingApiError } from '@licensing/sdk/backend'
+import { Interrupted, Refusal } from './failures.ts'
 
 export interface Stream {
   write(text: string): unknown
@@ -10,13 +12,13 @@ const colours = { red: 31, green: 32, yellow: 33 } as const
 const CLEAR_LINE = '\r\u001B[K'
 
 /** A part of a line in a colour. */
-export interface Painted {
+interface Painted {
   readonly text: string
   readonly colour: keyof typeof colours
 }
 
 /** One line, whole or in parts. It may contain text of a vendor or customer: control characters and line breaks in it are escaped. */
-export type Line = string | readonly (string | Painted)[]
+type Line = string | readonly (string | Painted)[]
 
 /** Results go to standard output, as text or as JSON; messages go to standard error. */
 export interface Output {
@@ -76,9 +78,55 @@ function written(line: Line, coloured: boolean): string {
     .join('')
 }
 
-export function withoutSecrets(text: string, secrets: readonly string[]): string {
+function withoutSecrets(text: string, secrets: readonly string[]): string {
   return secrets
     .filter((secret) => secret !== '')
     .reduce((hidden, secret) => hidden.replaceAll(secret, '***'), text)
     .replaceAll(/\blsk_[\w-]+/g, 'lsk_***')
+}
+
+/** Says why a command came to nothing; with `--json`, the service's problem document on standard output too. */
+export function report(out: Output, error: unknown): void {
+  const [message = '', ...more] = messageOf(error)
+  if (out.json) out.result(problemOf(error, withoutSecrets([message, ...more].join('\n'), [])), [])
+  out.message(`error: ${message}`, ...more)
+}
+
+/** In lines. A line break in a text of the service does not begin a line. */
+function messageOf(error: unknown): string[] {
+  if (error instanceof Interrupted) return [...messageOf(error.cause), ...error.progress]
+  if (error instanceof Refusal) return [error.message, ...error.list]
+  if (!(error instanceof LicensingApiError)) return [error instanceof Error ? error.message : String(error)]
+  const { code, status, requestId, errors, problem } = error
+  if (status === 0) return [`the licensing service does not answer (${causeOf(error)})`]
+  if (code === 'unexpected_answer') {
+    return [`the server at this address is not the licensing service (${error.message})`]
+  }
+  const fields = errors.map(({ pointer, message }) => `  ${pointer === '' ? '/' : pointer}: ${message}`)
+  const allowed = Array.isArray(problem['allowed']) ? problem['allowed'].map(String) : []
+  return [
+    `${error.message} (${status} ${code})`,
+    ...fields,
+    ...(allowed.length === 0 ? [] : [`allowed now: ${allowed.join(', ')}`]),
+    ...(requestId === null ? [] : [`request ${requestId}`]),
+  ]
+}
+
+/** `fetch` says only that it failed; the reason is the cause of its error. */
+function causeOf({ code, message, cause }: LicensingApiError): string {
+  if (code === 'timeout') return 'no answer in time'
+  const inner = cause instanceof Error ? cause.cause : undefined
+  if (inner instanceof Error) return 'code' in inner ? String(inner.code) : inner.message
+  return message
+}
+
+function problemOf(error: unknown, detail: string): object {
+  if (error instanceof Interrupted) return { ...problemOf(error.cause, detail), ...error.details }
+  if (error instanceof LicensingApiError) {
+    return error.problem['code'] === undefined
+      ? { code: error.code, status: error.status, detail }
+      : error.problem
+  }
+  if (error instanceof Refusal) return { code: error.code, detail, ...error.details }
+  return { code: error instanceof Error && error.name === 'UsageError' ? 'usage' : 'failed', detail }
 }

@@ -8,7 +8,7 @@ export async function readTextFile(file: string): Promise<string> {
 }
 
 /**
- * What a reader finds in the file.
+ * Reads a file in parts.
  *
  * @throws Refusal if the file cannot be read, or the reader does not take it
  */

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLicensingBackend, LicensingApiError } from '@licensing/sdk/backend'
 import type { BackendOptions } from '@licensing/sdk/backend'
-import { elementsOf } from './elements.ts'
 
 export interface RecordedEvent {
   readonly id: string
@@ -11,12 +10,12 @@ export interface RecordedEvent {
   readonly body: Buffer
 }
 
-export interface Following {
+interface Following {
   readonly connection: Pick<BackendOptions, 'baseUrl' | 'apiKey'>
-  /** The sequence after which to begin; `latest`: with what is recorded from now on. */
+  /** The sequence to start after; `latest`: start with events recorded from now on. */
   readonly after: number | 'latest'
   readonly signal: AbortSignal
-  /** Called once: what is recorded from now on is among the events, and the service takes the key. */
+  /** Called once when the service has accepted the key. Events recorded from now on are included. */
   onStart(): void
   /** Called once when the service stops answering. */
   onUnavailable(error: LicensingApiError): void
@@ -80,4 +79,24 @@ function pageReader({ connection, signal }: Following) {
     })
     return { events, nextAfter: page.next_after }
   }
+}
+
+/**
+ * The texts of the objects in the list of `{"data":[{…},{…}],…}`, as they stand there: a signature is made over
+ * bytes, which writing the parsed objects again need not give.
+ */
+export function elementsOf(text: string): string[] {
+  const elements: string[] = []
+  let depth = 0
+  let start = 0
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
+    if (token === '{' || token === '[') {
+      if (depth === 2) start = index
+      depth++
+    } else if (token === '}' || token === ']') {
+      depth--
+      if (depth === 2) elements.push(text.slice(start, index + 1))
+    }
+  }
+  return elements
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { webhookEventTypes } from '@licensing/sdk/webhooks'
 import type { Command } from '../command/command.ts'
 import { webAddress } from '../command/connection.ts'
 import { UsageError } from '../command/failures.ts'
-import { typesOf } from './event-types.ts'
 import { followEvents } from './follow-events.ts'
 import { forward } from './forward.ts'
 
@@ -29,7 +29,7 @@ export const listen: Command = {
     const target = webAddress(address, '--forward-to')
     const types = typesOf(option('events'))
     const after = sequenceOf(option('after'))
-    // Another with each run: it signs nothing but what this run forwards.
+    // A new secret for each run. It signs only the events that this run forwards.
     const secret = `whsec_${randomBytes(32).toString('base64url')}`
     const events = followEvents({
       connection,
@@ -60,4 +60,14 @@ function sequenceOf(text: string | undefined): number | 'latest' {
   const sequence = Number(text)
   if (/^\d+$/.test(text) && Number.isSafeInteger(sequence)) return sequence
   throw new UsageError('--after takes a sequence: a whole number from 0')
+}
+
+/** Reads a list of types, separated by commas. Without a list, or for `*`: all types. */
+function typesOf(list: string | undefined): ReadonlySet<string> | 'all' {
+  if (list === undefined || list.trim() === '*') return 'all'
+  const known: readonly string[] = webhookEventTypes
+  const types = list.split(',').map((type) => type.trim())
+  const unknown = types.find((type) => !known.includes(type))
+  if (unknown === undefined) return new Set(types)
+  throw new UsageError(`unknown event: ${unknown === '' ? '(none)' : unknown}; known: ${known.join(', ')}`)
 }

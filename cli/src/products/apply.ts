@@ -31,8 +31,8 @@ export const applyCatalogue: Command = {
 }
 
 /**
- * Whether a change can be made only the service knows: a key may have had another kind before it was deleted, or a quota be
- * reached. Where one is refused, those before it have been made.
+ * Makes the changes in order. The service may refuse one, for example because a quota is reached. The changes before it have
+ * been made then.
  */
 async function makeAll(
   file: string,

@@ -1,17 +1,17 @@
 import type { LicensingBackend } from '@licensing/sdk/backend'
-import type { Catalogue } from './catalogue.ts'
+import type { Catalogue, Definition, Plan } from './catalogue.ts'
 import type { Flaw, Wanted, WantedEntitlement, WantedPlan } from './wanted.ts'
 
 /** One call that brings the application nearer to the file. */
 export interface Change {
-  /** What it does, for a person: `+ plan pro`. */
+  /** A text for people: `+ plan pro`. */
   readonly text: string
-  /** Where the file asks for it. */
+  /** The line of the file that requires it. */
   readonly line: number
   make(backend: LicensingBackend, appId: string): Promise<unknown>
 }
 
-/** The calls in the order in which they can be made, and what no call can do. */
+/** The calls in the order in which they can be made, and the flaws that make the file invalid. */
 export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change[]; flaws: Flaw[] } {
   const flaws: Flaw[] = []
   const entitlements = wanted.entitlements.filter(({ deleted }) => !deleted)
@@ -21,7 +21,7 @@ export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change
     for (const [key, { value, line }] of values) {
       const kind = kinds.get(key)
       if (kind === undefined) flaws.push({ line, message: `no entitlement has the key ${key}` })
-      else if (!fits(kind, value)) flaws.push({ line, message: misfit(kind) })
+      else if (!valuesOf[kind].pattern.test(value)) flaws.push({ line, message: valuesOf[kind].problem })
     }
   }
   flaws.push(
@@ -38,12 +38,14 @@ export function planChanges(wanted: Wanted, found: Catalogue): { changes: Change
   }
 }
 
-const fits = (kind: string, value: string) => (kind === 'feature') === (value === 'true' || value === 'false')
-const misfit = (kind: string) =>
-  kind === 'feature' ? 'must be true or false: it is a feature' : 'must be a whole number: it is a limit'
+const valuesOf: Record<Definition['kind'], { pattern: RegExp; problem: string }> = {
+  feature: { pattern: /^(?:true|false)$/, problem: 'must be true or false: it is a feature' },
+  limit: { pattern: /^-?\d+$/, problem: 'must be a whole number: it is a limit' },
+}
+const verbTo: Record<Plan['status'], 'archive' | 'restore'> = { retired: 'archive', active: 'restore' }
 
 function kindsOf(entitlements: readonly WantedEntitlement[], { definitions }: Catalogue, flaws: Flaw[]) {
-  const kinds = new Map([...definitions].map(([key, { kind }]): [string, string] => [key, kind]))
+  const kinds = new Map([...definitions].map(([key, { kind }]) => [key, kind] as const))
   for (const { key, kind: asked, value, line } of entitlements) {
     const before = kinds.get(key)
     const kind = asked ?? before
@@ -54,7 +56,9 @@ function kindsOf(entitlements: readonly WantedEntitlement[], { definitions }: Ca
     if (before !== undefined && kind !== before) {
       flaws.push({ line, message: `${key} is a ${before}: a kind cannot be changed` })
     }
-    if (value !== undefined && !fits(kind, value)) flaws.push({ line, message: `default ${misfit(kind)}` })
+    if (value !== undefined && !valuesOf[kind].pattern.test(value)) {
+      flaws.push({ line, message: `default ${valuesOf[kind].problem}` })
+    }
     kinds.set(key, kind)
   }
   return kinds
@@ -140,7 +144,7 @@ function planChange({ code, name, status, values, line }: WantedPlan, { plans }:
     })
   }
   if (status !== undefined && status !== found.status) {
-    const verb = status === 'retired' ? 'archive' : 'restore'
+    const verb = verbTo[status]
     changes.push({
       text: `~ plan ${code}: ${verb}`,
       line,

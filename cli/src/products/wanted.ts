@@ -1,9 +1,10 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
 import type { Document, Node, Scalar, YAMLMap } from 'yaml'
+import type { Definition, Plan } from './catalogue.ts'
 
 export interface WantedEntitlement {
   readonly key: string
-  readonly kind: 'feature' | 'limit' | undefined
+  readonly kind: Definition['kind'] | undefined
   readonly displayName: string | undefined
   readonly value: string | undefined
   readonly deleted: boolean
@@ -13,7 +14,7 @@ export interface WantedEntitlement {
 export interface WantedPlan {
   readonly code: string
   readonly name: string | undefined
-  readonly status: 'active' | 'retired' | undefined
+  readonly status: Plan['status'] | undefined
   readonly values: ReadonlyMap<string, { readonly value: string; readonly line: number }>
   readonly line: number
 }
@@ -42,12 +43,18 @@ const value = {
   pattern: /^(?:true|false|0|-?[1-9][0-9]{0,14})$/,
   message: 'must be true or false, or a whole number',
 }
-const kind = { pattern: /^(?:feature|limit)$/, message: 'must be feature or limit' }
-const status = { pattern: /^(?:active|retired)$/, message: 'must be active or retired' }
+const kind = oneOf<Definition['kind']>({ feature: true, limit: true })
+const status = oneOf<Plan['status']>({ active: true, retired: true })
+
+/** The rule of a closed set: a member that the API gains does not compile until it is listed here too. */
+function oneOf<Member extends string>(members: Record<Member, true>): Rule {
+  const names = Object.keys(members)
+  return { pattern: new RegExp(`^(?:${names.join('|')})$`), message: `must be ${names.join(' or ')}` }
+}
 
 type Rule = { readonly pattern: RegExp; readonly message: string }
 
-/** What the file asks for, and all that is wrong with its form. */
+/** Reads the file: its entitlements and plans, and all flaws of its form. */
 export function readWanted(text: string): { wanted: Wanted; flaws: Flaw[] } {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, version: '1.2', schema: 'core' })
@@ -99,7 +106,7 @@ function createReader(document: Document, flaws: Flaw[], lines: LineCounter) {
   const flaw = (node: Node | null | undefined, message: string) =>
     void flaws.push({ line: line(node), message })
   const isEmpty = (node: Node | null | undefined) => !node || (isScalar(node) && node.value === null)
-  /** What stands at a place; an alias stands for what its anchor names. */
+  /** The node at a place. An alias is replaced by the node of its anchor. */
   const at = (node: Node | null | undefined) => (isAlias(node) ? node.resolve(document) : node)
 
   function fields(place: Node | null | undefined, known?: readonly string[]): Map<string, Node> {

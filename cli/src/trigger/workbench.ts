@@ -3,19 +3,18 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import type { LicensingBackend } from '@licensing/sdk/backend'
 import { Refusal } from '../command/failures.ts'
-import { createSimulator } from './simulator.ts'
 
 /** Plans of the application that belong to this command: made when first needed, and kept, since none is ever deleted. */
-export type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
+type TriggerPlan = 'licensing-trigger' | 'licensing-trigger-other' | 'licensing-trigger-retired'
 
-export interface BenchOptions {
+interface BenchOptions {
   readonly backend: LicensingBackend
   readonly appId: string
   readonly simulatorUrl: URL | undefined
   readonly signal: AbortSignal
 }
 
-/** What the events are made with; each licence is another customer's. */
+/** The actions that cause events. Each licence belongs to a new customer. */
 export type Workbench = ReturnType<typeof createWorkbench>
 
 const price = { amount: 4900, currency: 'usd' } as const
@@ -180,3 +179,26 @@ export function createWorkbench({ backend, appId, simulatorUrl, signal }: BenchO
 }
 
 const isCode = (error: unknown, code: string) => error instanceof LicensingApiError && error.code === code
+
+/** An action of the simulated payment processor; answers with the object that it changed. */
+type Simulator = (action: 'pay' | 'refund', body: Readonly<Record<string, unknown>>) => Promise<unknown>
+
+/** @throws Refusal if the server is no simulator, or refuses the action */
+function createSimulator(address: URL): Simulator {
+  return async (action, body) => {
+    const response = await fetch(new URL(`_sim/${action}`, address.href.replace(/\/*$/, '/')), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(15_000),
+    }).catch(() => {
+      throw new Refusal('simulator_unavailable', 'nothing answers at LICENSING_SIMULATOR_URL')
+    })
+    if (!response.headers.has('x-simulated')) {
+      throw new Refusal('not_a_simulator', 'the server at LICENSING_SIMULATOR_URL is not the simulator')
+    }
+    const text = await response.text()
+    if (!response.ok) throw new Refusal('simulator_refused', `the simulator refused to ${action}: ${text}`)
+    return JSON.parse(text) as unknown
+  }
+}

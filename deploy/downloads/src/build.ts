@@ -1,4 +1,4 @@
-import { hashOfSources } from '@licensing/portal/source-hash'
+import { hashOfSources } from '@licensing/portal/build'
 import { execFile } from 'node:child_process'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,15 +1,14 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { pathIds, isId } from '../fields/id.ts'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { pathIds, isId } from '../fields/id.ts'
 import type { Audience, Call, Request, Route, VendorCall } from '../route.ts'
 import type { Sessions } from '../portal/sessions.ts'
 import type { Services } from '../services.ts'
+import { bearerOf } from './api-keys.ts'
 import type { ApiKeys } from './api-keys.ts'
-import type { Applications } from './applications.ts'
 import { noApplication } from './applications.ts'
-import { bearerOf } from './bearer.ts'
+import type { Applications } from './applications.ts'
 import { callerAt } from './client-address.ts'
-import { checkSignatureForm } from './processor-signature.ts'
 import type { Throttle } from './throttle.ts'
 
 export interface Gate {
@@ -22,8 +21,8 @@ export interface Gate {
 }
 
 /**
- * Lets a request in, or refuses it, in the order of decisions.md section 1: key, scope, application in the path. What
- * comes after (media type, size, JSON, shape) needs the body and follows in `read-input.ts`.
+ * Admits or refuses a request in the order of decisions.md section 1: key, scope, application in the path. The checks that
+ * need the body (media type, size, JSON, shape) follow in `read-input.ts`.
  */
 export async function admit(
   gate: Gate,
@@ -38,7 +37,7 @@ export async function admit(
       : admitKeyless(gate, { route, audience }, request, reply)
   for (const [name, id] of Object.entries(call.params)) {
     const expected = pathIds[name]
-    // An activation is looked for after its token, which nobody here can tell from a forged one.
+    // The service checks the token of an activation first; only then may it say whether the activation exists.
     if (expected && audience !== 'activation' && !isId(expected.prefix, id)) {
       throw new ServiceError('not_found', `there is no such ${expected.what}`)
     }
@@ -83,13 +82,13 @@ async function knownPrincipal(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const asker = throttle.askerAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(callerAt(request.ip))
   try {
     const keyHash = sessions.keyHashOf(request)
-    if (keyHash !== undefined) return await keys.principalWith(keyHash, asker)
-    return await keys.principalOf(request.headers.authorization, asker)
+    if (keyHash !== undefined) return await keys.principalWith(keyHash, requester)
+    return await keys.principalOf(request.headers.authorization, requester)
   } catch (error) {
-    throttle.unauthenticated(reply, asker.caller)
+    throttle.unauthenticated(reply, requester.caller)
     throw error
   }
 }
@@ -147,4 +146,20 @@ async function checkApplication({ applications }: Gate, call: Call, applicationI
   }
   const accountId = await applications.accountOf(applicationId)
   if (vendor && accountId !== vendor.accountId) throw noApplication(applicationId)
+}
+
+// `t=<seconds>`, one or more `v1=<HMAC-SHA-256 in hexadecimal>`, and possibly other schemes.
+const item = /^(?:t=\d{1,12}|v1=[0-9a-f]{64}|(?!t=|v1=)[a-z]\w{0,15}=[\w.-]{0,200})$/
+const mostCharacters = 2_000
+
+/**
+ * Checks the form of a `Stripe-Signature`, so that a request without a plausible signature is refused before its body is read.
+ *
+ * @throws ServiceError `bad_request`, as for a signature that does not match
+ */
+function checkSignatureForm(header: string | undefined): void {
+  const items = header === undefined || header.length > mostCharacters ? [] : header.split(',')
+  const has = (name: string) => items.some((text) => text.startsWith(`${name}=`))
+  if (has('t') && has('v1') && items.every((text) => item.test(text))) return
+  throw new ServiceError('bad_request', 'the Stripe-Signature header is missing or malformed')
 }

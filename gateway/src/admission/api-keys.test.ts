@@ -1,11 +1,8 @@
-import { create } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
-import { PrincipalSchema } from '@licensing/proto/catalog'
 import type { FaultyProxy } from '@licensing/test-support/faulty-proxy'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { hashOf, startGateway } from '../testing/gateway.ts'
-import { KeyLookups } from './key-lookups.ts'
 
 test('a key is looked up once for many requests, also when they come at once', async () => {
   await using gateway = await startGateway()
@@ -211,26 +208,4 @@ test('while as many unknown keys wait as one address may have, one more is 429 w
     [401, 2_000],
   ])
   expect((await api.get('/v1/events', { key })).status).toBe(200)
-})
-
-test('a catalog of the release before, which knows no AuthenticateKeys, is asked for each key', async () => {
-  const lookups = new KeyLookups({
-    authenticateKeys: async () => {
-      throw new ServiceError('internal', 'unimplemented', {
-        cause: Object.assign(new Error('unimplemented'), { code: 12 }),
-      })
-    },
-    authenticateKey: async ({ keyHash }) => {
-      if (keyHash[0] !== 1) throw new ServiceError('unauthenticated', 'there is no such key')
-      return create(PrincipalSchema, { keyId: 'key_1' })
-    },
-  })
-  const asker = { caller: '192.0.2.1', isLimited: false }
-  const hashOfFirst = (first: number) => Buffer.alloc(32, first).toString('base64')
-  const [known, unknown] = await Promise.all([
-    lookups.lookUp(hashOfFirst(1), asker),
-    lookups.lookUp(hashOfFirst(2), asker),
-  ])
-  expect(known).toMatchObject({ principal: { keyId: 'key_1' } })
-  expect(unknown).toBeUndefined()
 })

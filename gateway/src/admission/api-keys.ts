@@ -5,22 +5,21 @@ import { LRUCache } from 'lru-cache'
 import { hash } from 'node:crypto'
 import type { Services } from '../services.ts'
 import { CatalogOutage } from './catalog-outage.ts'
-import type { Asker, FoundKey } from './key-lookups.ts'
 import { KeyLookups } from './key-lookups.ts'
-import { bearerOf } from './bearer.ts'
+import type { Requester, FoundKey } from './key-lookups.ts'
 
-/** After so long catalog is asked again. */
+/** Catalog is asked again after this time. */
 const freshMs = 1_000
-/** A revoked key is refused everywhere within 2 seconds: an older answer says nothing. */
+/** A revoked key must be refused everywhere within 2 seconds, so older answers do not count. */
 const provenMs = 2_000
-/** The first question may go to a replica that does not answer. The second goes to the next replica. */
+/** Timeouts: the first call may go to a replica that does not answer; the second goes to the next replica. */
 const askMs = [500, 1_000]
 /** How long a key that was valid is accepted while catalog is down. */
 const outageMs = 5 * 60_000
 const mostKeys = 10_000
 
 /**
- * Who calls: API keys looked up in catalog by their hash, each at most once a second. A key that catalog has not confirmed
+ * Identifies callers: looks API keys up in catalog by their hash, each at most once a second. A key that catalog has not confirmed
  * in the last 2 seconds is accepted only while catalog is down for all (docs/decisions/0026-keys-are-confirmed.md).
  */
 export class ApiKeys {
@@ -38,28 +37,28 @@ export class ApiKeys {
   }
 
   /** @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now */
-  principalOf(authorization: string | undefined, asker: Asker): Principal | Promise<Principal> {
-    return this.principalWith(hashOfKey(bearerOf(authorization)), asker)
+  principalOf(authorization: string | undefined, requester: Requester): Principal | Promise<Principal> {
+    return this.principalWith(hashOfKey(bearerOf(authorization)), requester)
   }
 
   /**
    * @param keyHash from `hashOfKey`
    * @throws ServiceError `unauthenticated`, or `unavailable` if that cannot be known now
    */
-  principalWith(keyHash: string, asker: Asker): Principal | Promise<Principal> {
+  principalWith(keyHash: string, requester: Requester): Principal | Promise<Principal> {
     const entry = this.#known.get(keyHash)
     if (entry && ageOf(entry) < freshMs) return entry.principal
     if (entry && ageOf(entry) < outageMs && this.#outage.isKnown()) return entry.principal
     if (this.#refused.has(keyHash)) throw refusal()
-    return this.#askOnce(keyHash, asker)
+    return this.#askOnce(keyHash, requester)
   }
 
-  // A question that has been under way for long may have been answered before a revocation: it is not waited for.
-  #askOnce(keyHash: string, asker: Asker): Promise<Principal> {
+  // A call that has taken long may have been answered before a revocation, so its answer is not used.
+  #askOnce(keyHash: string, requester: Requester): Promise<Principal> {
     const nowMs = performance.now()
     const asked = this.#asked.get(keyHash)
     if (asked && nowMs - asked.sinceMs < freshMs) return asked.answer
-    const asking = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, asker)
+    const asking = this.#known.has(keyHash) ? this.#confirm(keyHash) : this.#lookUp(keyHash, requester)
     const answer = asking
       .catch((error: unknown) => this.#refuse(keyHash, error))
       .finally(() => {
@@ -69,8 +68,8 @@ export class ApiKeys {
     return answer
   }
 
-  async #lookUp(keyHash: string, asker: Asker): Promise<Principal> {
-    const found = await this.#lookups.lookUp(keyHash, asker)
+  async #lookUp(keyHash: string, requester: Requester): Promise<Principal> {
+    const found = await this.#lookups.lookUp(keyHash, requester)
     if (!found) throw refusal()
     if (ageOf(found) >= provenMs)
       throw new ServiceError('unavailable', 'the API key could not be checked in time')
@@ -99,7 +98,7 @@ export class ApiKeys {
 
   #remember(keyHash: string, found: FoundKey): Principal {
     for (const scope of found.principal.scopes) readMember('scope', scope)
-    // A question that was asked later has been answered with a refusal.
+    // A later call has found that the key is invalid.
     if (this.#refused.has(keyHash)) throw refusal()
     this.#known.set(keyHash, found)
     return found.principal
@@ -115,15 +114,15 @@ export class ApiKeys {
   }
 }
 
-/** From when catalog was asked, not from when it answered: a revocation since then is not in the answer. */
+/** Counted from the call, not from the answer, because a revocation after the call is not in the answer. */
 function ageOf({ askedMs }: FoundKey): number {
   return performance.now() - askedMs
 }
 
 /**
- * What an API key is looked up by: its SHA-256, base64.
+ * The hash by which an API key is looked up: SHA-256, base64.
  *
- * @throws ServiceError `unauthenticated` for what cannot be a key
+ * @throws ServiceError `unauthenticated` for a text that is no API key
  */
 export function hashOfKey(key: string | undefined): string {
   if (key === undefined || !/^lsk_[\x21-\x7e]{36,124}$/.test(key)) throw refusal()
@@ -132,4 +131,10 @@ export function hashOfKey(key: string | undefined): string {
 
 function refusal(): ServiceError {
   return new ServiceError('unauthenticated', 'the API key is missing, malformed, unknown or revoked')
+}
+
+/** The credentials of `Authorization: Bearer …`; undefined for any other header. */
+export function bearerOf(authorization: string | undefined): string | undefined {
+  if (authorization === undefined) return undefined
+  return /^bearer +([\x21-\x7e]+)$/i.exec(authorization)?.[1]
 }

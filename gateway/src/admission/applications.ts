@@ -1,12 +1,12 @@
-import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
+import { ServiceError } from '@licensing/grpc/errors'
 import { LRUCache } from 'lru-cache'
 import type { Services } from '../services.ts'
 
-type Catalog = Pick<Services['catalog'], 'findApplicationOwner' | 'getApplication'>
+type Catalog = Pick<Services['catalog'], 'findApplicationOwner'>
 
 const mostApplications = 50_000
 
-/** Whose an application is. That never changes, so what is known once stays known. */
+/** Finds the account of an application. It never changes, so answers are cached without a time limit. */
 export class Applications {
   readonly #catalog: Catalog
   readonly #accounts = new LRUCache<string, string>({ max: mostApplications })
@@ -31,22 +31,12 @@ export class Applications {
 
   async #ask(applicationId: string): Promise<string> {
     try {
-      const { accountId } = await this.#ownerOf(applicationId)
+      const { accountId } = await this.#catalog.findApplicationOwner({ applicationId })
       this.#accounts.set(applicationId, accountId)
       return accountId
     } catch (error) {
       if (error instanceof ServiceError && error.code === 'not_found') throw noApplication(applicationId)
       throw error
-    }
-  }
-
-  async #ownerOf(applicationId: string): Promise<{ accountId: string }> {
-    try {
-      return await this.#catalog.findApplicationOwner({ applicationId })
-    } catch (error) {
-      if (!isUnimplemented(error)) throw error
-      // A catalog of the release before, during an upgrade, has only this RPC and answers it without an account.
-      return this.#catalog.getApplication({ accountId: '', applicationId })
     }
   }
 }

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 
 /**
- * Whom an address stands for: an IPv4 address for itself, an IPv6 address for its /64, which one customer holds
- * whole.
+ * The caller behind an address, for rate limits: the IPv4 address, or the /64 of an IPv6 address, because one customer usually
+ * has a whole /64.
  */
 export function callerAt(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)

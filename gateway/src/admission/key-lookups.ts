@@ -1,14 +1,14 @@
-import { isUnimplemented, ServiceError } from '@licensing/grpc/errors'
+import { ServiceError } from '@licensing/grpc/errors'
 import type { Principal } from '@licensing/proto/catalog'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Services } from '../services.ts'
 
-type Catalog = Pick<Services['catalog'], 'authenticateKey' | 'authenticateKeys'>
+type Catalog = Pick<Services['catalog'], 'authenticateKeys'>
 
-/** Where a key comes from that is not known here. */
-export interface Asker {
+/** The source of an API key that this gateway does not know. */
+export interface Requester {
   caller: string
-  /** It has sent more wrong keys than it may: what it sends now is looked up at a slow pace. */
+  /** It has sent too many invalid keys, so its keys are looked up slowly. */
   isLimited: boolean
 }
 
@@ -47,10 +47,10 @@ export class KeyLookups {
   }
 
   /**
-   * @returns undefined where there is no such key in force
-   * @throws ServiceError `rate_limited` where too many wait already, `unavailable` where catalog cannot be asked
+   * @returns undefined if there is no such key, or it is revoked
+   * @throws ServiceError `rate_limited` if too many wait already, `unavailable` if catalog cannot be called
    */
-  lookUp(keyHash: string, { caller, isLimited }: Asker): Promise<FoundKey | undefined> {
+  lookUp(keyHash: string, { caller, isLimited }: Requester): Promise<FoundKey | undefined> {
     return (isLimited ? this.#limited : this.#usual).add(caller, keyHash)
   }
 }
@@ -107,7 +107,7 @@ class Lane {
 
   #take(): Waiting[] {
     const batch: Waiting[] = []
-    // A caller that has more goes to the end, where this loop comes by again.
+    // A caller with more keys moves to the end of the queue.
     for (const [caller, own] of this.#callers) {
       batch.push(own.shift()!)
       this.#callers.delete(caller)
@@ -120,23 +120,10 @@ class Lane {
 }
 
 async function askCatalog(
-  { authenticateKey, authenticateKeys }: Catalog,
+  { authenticateKeys }: Catalog,
   keyHashes: string[],
 ): Promise<(Principal | undefined)[]> {
   const bytes = keyHashes.map((keyHash) => Buffer.from(keyHash, 'base64'))
-  try {
-    const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
-    return keyHashes.map((_, at) => answers[at]?.principal)
-  } catch (error) {
-    // A catalog of the release before, during an upgrade, is asked for each.
-    if (!isUnimplemented(error)) throw error
-    return Promise.all(
-      bytes.map((keyHash) => authenticateKey({ keyHash }, { timeoutMs }).catch(unknownOrThrow)),
-    )
-  }
-}
-
-function unknownOrThrow(error: unknown): undefined {
-  if (error instanceof ServiceError && error.code === 'unauthenticated') return undefined
-  throw error
+  const { answers } = await authenticateKeys({ keyHashes: bytes }, { timeoutMs })
+  return keyHashes.map((_, at) => answers[at]?.principal)
 }

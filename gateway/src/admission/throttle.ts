@@ -1,11 +1,10 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FastifyReply } from 'fastify'
-import type { Asker } from './key-lookups.ts'
-import type { Allowance } from './rate-limit.ts'
-import { RateLimit } from './rate-limit.ts'
+import { LRUCache } from 'lru-cache'
+import type { Requester } from './key-lookups.ts'
 
 export interface RateLimits {
-  /** Requests a minute of one API key; also of one address that has shown none. */
+  /** Requests per minute of one API key, and of one address without an API key. */
   perKey: number
   /** Product requests a minute of one address. */
   perAddress: number
@@ -40,8 +39,8 @@ export class Throttle {
     check(reply, this.#unauthenticated, this.#unauthenticated.take(caller))
   }
 
-  /** Where a key comes from that is not known yet. */
-  askerAt(caller: string): Asker {
+  /** The source of an API key that is not known yet. */
+  requesterAt(caller: string): Requester {
     return { caller, isLimited: !this.#unauthenticated.peek(caller).allowed }
   }
 
@@ -72,4 +71,69 @@ function check(reply: FastifyReply, limit: RateLimit, left: Allowance): void {
   if (left.allowed) return
   reply.header('retry-after', String(left.resetSeconds))
   throw new ServiceError('rate_limited', `too many requests; try again in ${left.resetSeconds} seconds`)
+}
+
+interface Window {
+  taken: number
+  endsMs: number
+}
+
+interface Allowance {
+  allowed: boolean
+  remaining: number
+  resetSeconds: number
+}
+
+const windowMs = 60_000
+const mostCallers = 100_000
+
+/** Counts requests of each caller in windows of a minute that begin with the caller's first. */
+class RateLimit {
+  /** `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
+  readonly policy: string
+  readonly #name: string
+  readonly #perMinute: number
+  readonly #windows = new LRUCache<string, Window>({ max: mostCallers })
+
+  constructor(name: string, perMinute: number) {
+    this.#name = name
+    this.#perMinute = perMinute
+    this.policy = `"${name}";q=${perMinute};w=${windowMs / 1000}`
+  }
+
+  /** Counts one request. */
+  take(caller: string): Allowance {
+    const nowMs = Date.now()
+    let window = this.#windows.get(caller)
+    if (!window || nowMs >= window.endsMs) {
+      window = { taken: 0, endsMs: nowMs + windowMs }
+      this.#windows.set(caller, window)
+    }
+    const allowed = window.taken < this.#perMinute
+    if (allowed) window.taken++
+    return this.#allowance(allowed, window, nowMs)
+  }
+
+  /** The requests left, without counting one. */
+  peek(caller: string): Allowance {
+    const nowMs = Date.now()
+    const window = this.#windows.get(caller)
+    if (!window || nowMs >= window.endsMs) {
+      return { allowed: true, remaining: this.#perMinute, resetSeconds: windowMs / 1000 }
+    }
+    return this.#allowance(window.taken < this.#perMinute, window, nowMs)
+  }
+
+  /** An item of the `RateLimit` header. */
+  item({ remaining, resetSeconds }: Allowance): string {
+    return `"${this.#name}";r=${remaining};t=${resetSeconds}`
+  }
+
+  #allowance(allowed: boolean, window: Window, nowMs: number): Allowance {
+    return {
+      allowed,
+      remaining: this.#perMinute - window.taken,
+      resetSeconds: Math.ceil((window.endsMs - nowMs) / 1000),
+    }
+  }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { domain, host } from './host-name.ts'
+import { domain, host } from './text.ts'
 
 test.each([
   ['App.Example.COM', 'app.example.com'],

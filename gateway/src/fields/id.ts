@@ -25,12 +25,12 @@ const patterns = Object.fromEntries(
   prefixes.map((prefix) => [prefix, new RegExp(`^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$`)]),
 ) as Record<IdPrefix, RegExp>
 
-/** Whether text has the form of an id; what has not cannot exist, so nobody needs to be asked. */
+/** Whether text has the form of an id. No resource has another id, so no service needs to be called for it. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return patterns[prefix].test(text)
 }
 
-/** An id that a body refers to: one that cannot exist is a broken rule like one that does not. */
+/** An id in a body. A text that is no id breaks a rule, just as the id of a missing resource does. */
 export function reference(prefix: IdPrefix, what: string) {
   return z
     .string()
@@ -45,7 +45,7 @@ export function id(prefix: IdPrefix) {
     .meta({ pattern: patterns[prefix].source, examples: [`${prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] })
 }
 
-/** Names of path parameters that hold ids, with the prefix each asks for. */
+/** Path parameters that are ids, with the prefix and the noun of each. */
 export const pathIds: Readonly<Record<string, { prefix: IdPrefix; what: string }>> = {
   app_id: { prefix: 'app', what: 'application' },
   key_id: { prefix: 'key', what: 'API key' },

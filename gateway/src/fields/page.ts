@@ -52,7 +52,7 @@ export function pageOf<S extends z.ZodType>(row: S) {
 /**
  * A page of rows; `last` names the row that the next page begins after.
  *
- * @param lookedUntil where the next page begins instead, of one that ended before it was full
+ * @param lookedUntil the row that the next page begins after, if this page ended before it was full
  */
 export function page<Row>(data: Row[], hasMore: boolean, last: (row: Row) => string, lookedUntil?: string) {
   const lastRow = data.at(-1)
@@ -70,7 +70,7 @@ function cursor<T>(read: (last: string) => T | undefined, first: T) {
       const decoded = Buffer.from(text, 'base64url').toString('latin1')
       const last = decoded.startsWith(version) ? read(decoded.slice(version.length)) : undefined
       if (last !== undefined && cursorAfter(decoded.slice(version.length)) === text) return last
-      // A bad cursor is 400, not one broken rule among others: it was never ours.
+      // An invalid cursor is 400 rather than a validation error, because it did not come from this API.
       throw new ServiceError(
         'bad_request',
         'the cursor is invalid: send next_cursor of the previous page unchanged',

@@ -1,8 +1,8 @@
-import { isStorable, problemOfText, unstorable } from '@licensing/proto/text'
+import { isStorable, problemOfText, unstorable, characters, textLimits } from '@licensing/proto/text'
 import type { TextLimit } from '@licensing/proto/text'
 import { z } from 'zod'
 
-/** Text within a limit, counted in characters, storable as it is. */
+/** Text within a limit, counted in characters, that PostgreSQL can store. */
 export function text(limit: TextLimit) {
   return z
     .string()
@@ -18,5 +18,81 @@ export function lengths({ least, most }: TextLimit) {
   return { minLength: least, maxLength: most }
 }
 
-/** Text of any length that a service judges by itself, still storable as it is. */
+/** Text of any length that PostgreSQL can store. A service checks the rest. */
 export const storableText = z.string().refine(isStorable, unstorable)
+
+const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+const hostName = new RegExp(`^(?:${label}\\.)*${label}$`)
+// Names of real machines may have underscores.
+const machineName = /^[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*$/
+const longest = textLimits.hostName.most
+
+/** An entry of `restrictions.domains`: a host name, or `*.` and one for any depth of sub-domain; lower-cased. */
+export const domain = z.string().transform((text, context) => {
+  const lower = text.toLowerCase()
+  if (isDomain(lower)) return lower
+  context.addIssue({
+    code: 'custom',
+    message: 'must be a host name such as app.example.com or *.example.com; addresses are not host names',
+  })
+  return z.NEVER
+})
+
+/** The host that a product runs on; lower-cased. */
+export const host = z
+  .string()
+  .meta({ ...lengths(textLimits.hostName), pattern: '^[A-Za-z0-9_.-]+$', examples: ['build-7.example.com'] })
+  .transform((text, context) => {
+    const lower = text.toLowerCase()
+    if (characters(lower) <= longest && machineName.test(lower)) return lower
+    context.addIssue({ code: 'custom', message: `must be a host name of 1 to ${longest} characters` })
+    return z.NEVER
+  })
+
+function isDomain(lower: string): boolean {
+  const name = lower.startsWith('*.') ? lower.slice(2) : lower
+  if (characters(lower) > longest || !hostName.test(name)) return false
+  // A last label of digits alone (or 0x…) makes an IPv4 address of the whole (WHATWG URL, host parsing).
+  return !/^(?:\d+|0x[0-9a-f]*)$/.test(name.slice(name.lastIndexOf('.') + 1))
+}
+
+const limit = textLimits.webAddress
+
+/** An absolute http or https URL, such as a customer's browser is sent to. */
+export const webAddress = text(limit)
+  .refine((value) => {
+    const url = URL.parse(value)
+    return url !== null && (url.protocol === 'https:' || url.protocol === 'http:')
+  }, 'must be an http or https URL')
+  .meta({ format: 'uri', ...lengths(limit), examples: ['https://shop.example.com/thanks'] })
+
+/** The URL of a webhook endpoint. The notifier, which resolves it, checks that its addresses are public. */
+export const webhookUrl = z
+  .string()
+  .superRefine((value, context) => {
+    const problem = webhookUrlProblem(value)
+    if (problem) context.addIssue({ code: 'custom', message: problem })
+  })
+  .meta({
+    format: 'uri',
+    ...lengths(limit),
+    pattern: '^[!-~]+$',
+    examples: ['https://hooks.example.com/licensing'],
+  })
+
+function webhookUrlProblem(value: string): string | undefined {
+  const tooLong = characters(value) > limit.most
+  if (tooLong) return `must have at most ${limit.most} characters`
+  const url = URL.parse(value)
+  // URL drops white space and control characters, so the stored text could differ from the URL that was parsed.
+  if (!url || !/^[\x21-\x7e]+$/.test(value)) return 'must be an absolute https URL'
+  if (url.protocol !== 'https:') return 'must be an https URL'
+  if (url.username || url.password) return 'must not contain a user name or password'
+  if (value.includes('#')) return 'must not have a fragment'
+  return undefined
+}
+
+/** An optional field. Null is the same as absent. */
+export function optional<S extends z.ZodType>(schema: S) {
+  return schema.nullish().transform((value) => value ?? undefined)
+}

@@ -13,17 +13,17 @@ interface Connection {
   latest: ServerResponse
 }
 
-// A caller that goes on sending would lose the answer if the connection were closed at once.
+// If the connection were closed at once, a caller that is still sending would lose the answer.
 const lingerMs = 2_000
 
-/** Answers what node never makes a request of: what is not HTTP, or too slow or too large. */
+/** Answers input that Node does not turn into a request, because it is no HTTP, too slow or too large. */
 export class BrokenRequests {
   readonly #connections = new WeakMap<Duplex, Connection>()
   readonly #ended = new WeakSet<Duplex>()
 
   watch(server: Server): void {
     server.prependListener('request', (request, response) => this.#follow(request, response))
-    // What the caller expects beside 100-continue is refused like any request that is malformed.
+    // Another Expect header than 100-continue is refused later, like any malformed request.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (request, socket) => {
       void this.#underWay(socket).then(() => {
@@ -32,13 +32,13 @@ export class BrokenRequests {
       // Nobody else listens to it from here on.
       socket.on('error', () => socket.destroy())
     })
-    // A caller that has sent all it has still waits for its answer.
+    // A caller that has closed its side of the connection still waits for its answer.
     Object.assign(server, { httpAllowHalfOpen: true })
   }
 
   /**
-   * Handles node's `clientError`. It concerns the request that is incomplete; those that came whole before it, on the
-   * same connection, have been accepted, and their answers go out first.
+   * Handles Node's `clientError`, which concerns an incomplete request. Complete requests that came before it on the same
+   * connection are answered first.
    */
   async answer(error: NodeJS.ErrnoException, socket: Socket): Promise<void> {
     if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -54,7 +54,7 @@ export class BrokenRequests {
     end(socket, refused ? '' : rawProblem(new ServiceError('bad_request', detailOf(error)), randomUUID()))
   }
 
-  /** Waits until the requests that came whole have their answers. */
+  /** Waits until all complete requests are answered. */
   async #underWay(socket: Duplex): Promise<void> {
     const answers = [...(this.#connections.get(socket)?.answers ?? [])]
     const due = answers.filter((response) => response.req.complete || response.headersSent)
@@ -70,7 +70,7 @@ export class BrokenRequests {
   }
 }
 
-/** Node leaves the connection of a CONNECT to its listener: this answers there as to any other method. */
+/** Node leaves the connection of a CONNECT request to its listener. This answers it like any other method. */
 function lastResponse(request: IncomingMessage, socket: Duplex): ServerResponse {
   const response = new ServerResponse(request)
   response.shouldKeepAlive = false

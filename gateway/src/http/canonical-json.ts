@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 
 /**
- * SHA-256 of a JSON value: the order of keys and white space do not count, and a member that is null is the same as
- * one left out.
+ * SHA-256 of a JSON value. The order of keys and white space do not matter, and a member that is null is the same as an
+ * absent one.
  */
 export function bodyHash(value: unknown): Buffer {
   return hash('sha256', canonicalJson(value), 'buffer')

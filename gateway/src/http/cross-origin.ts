@@ -1,14 +1,14 @@
 import type { FastifyReply } from 'fastify'
 import type { Route } from '../route.ts'
 
-// Products read these: caching, pace, and what to name in a report.
+// Headers that products read: for caching, rate limits and error reports.
 const exposed = 'ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id'
 const accepted = 'Authorization, Content-Type, If-None-Match, X-Request-Id, Traceparent, Tracestate'
 const preflightSeconds = '86400'
 
 /**
- * Whether pages of any origin may call a route: installed products may run in browsers, and nothing that a browser
- * adds by itself counts there. API keys have no business in one.
+ * Whether pages of any origin may call a route. Installed products may run in browsers, and their routes use no cookies. API
+ * keys must not be used in a browser.
  */
 export function isForBrowsers(route: Route | undefined): boolean {
   return route?.audience === 'product' || route?.audience === 'activation'
@@ -19,7 +19,7 @@ export function allowAnyOrigin(reply: FastifyReply): void {
   reply.header('access-control-expose-headers', exposed)
 }
 
-/** What a preflight asks before the request itself. */
+/** Answers a preflight request. */
 export function answerPreflight(reply: FastifyReply, methods: string): void {
   reply.header('access-control-allow-methods', methods)
   reply.header('access-control-allow-headers', accepted)

@@ -8,12 +8,12 @@ interface KnownPath {
   forBrowsers: boolean
 }
 
-/** Answers what no route answers: 404, or 405 with `Allow` where the path is known, or OPTIONS. */
+/** Answers requests that match no route: OPTIONS, 405 with `Allow` if the path has other methods, else 404. */
 export class UnknownRoutes {
   readonly #known: KnownPath[] = []
 
   /**
-   * @param path with `{name}` for what stands for anything, and `*` at the end for everything below
+   * @param path may have `{name}` for any segment, and `*` at the end for any rest
    * @param forBrowsers pages of any origin may call it
    */
   add(method: string, path: string, forBrowsers: boolean): void {
@@ -45,7 +45,7 @@ export class UnknownRoutes {
   }
 }
 
-/** As the router reads it: without a scheme and host, which a request line may have, and percent-decoded. */
+/** The path as the router reads it: percent-decoded, without the scheme and host that a request line may have. */
 function pathOf(url: string): string {
   const [path = ''] = url.replace(/^[a-z]+:\/\/[^/]*/i, '').split(/[?#]/, 1)
   try {

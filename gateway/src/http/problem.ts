@@ -2,7 +2,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { errorCatalogue } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import type { FastifyReply } from 'fastify'
-import { sendJson } from './json-body.ts'
+import { sendJson } from './request.ts'
 
 const retryAfterSeconds = '1'
 
@@ -34,7 +34,7 @@ export function problem(error: ServiceError, requestId: string): Record<string, 
   }
 }
 
-// What fastify itself refuses a request with, and what that is in the catalogue.
+// Errors of fastify, and the codes of the catalogue that they become.
 const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: 'unsupported_media_type',
@@ -49,13 +49,13 @@ const frameworkCodes: Readonly<Record<string, { code: ErrorCode; detail: string 
   FST_ERR_BAD_URL: { code: 'not_found', detail: 'there is no such route' },
 }
 
-/** The ServiceError that a thrown value amounts to; what nobody foresaw is `internal`. */
+/** Converts a thrown value to a ServiceError. An unknown value becomes `internal`. */
 export function asServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   const { code = '', statusCode = 500 } = thrown as { code?: string; statusCode?: number }
   const known = frameworkCodes[code]
   if (known) return new ServiceError(known.code, known.detail, { cause: thrown })
-  // The rest of what a request alone can bring about, such as a body that breaks off.
+  // Other errors that a request can cause, such as a body that ends too early.
   if (statusCode === 400)
     return new ServiceError('bad_request', 'the request could not be read', { cause: thrown })
   return new ServiceError('internal', 'something failed on our side', { cause: thrown })

@@ -1,7 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FieldError } from '@licensing/grpc/errors'
 import type { z } from 'zod'
-import { jsonPointer } from './json-pointer.ts'
 
 // A body of a megabyte can break a rule a hundred thousand times.
 const mostErrors = 100
@@ -54,4 +53,9 @@ function isMissing(path: readonly PropertyKey[], value: unknown): boolean {
 function named(expected: string): string {
   const names: Record<string, string> = { object: 'an object', array: 'an array', boolean: 'true or false' }
   return names[expected] ?? `a ${expected}`
+}
+
+/** RFC 6901. */
+function jsonPointer(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }

@@ -18,7 +18,7 @@ export interface OpenApiDocument {
   servers?: object[]
   tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
-  /** By type of event: what the vendor's endpoint receives. */
+  /** By type of event: the request that the vendor's endpoint receives. */
   webhooks: Record<string, { post: object }>
   components: {
     schemas: Record<string, JsonSchema>

@@ -11,12 +11,12 @@ export interface JsonSchema {
 export class SchemaBook {
   readonly schemas: Record<string, JsonSchema> = {}
 
-  /** What may be sent. */
+  /** The schema of a request. */
   input(schema: z.ZodType): JsonSchema {
     return this.#convert(schema, 'input')
   }
 
-  /** What is answered. */
+  /** The schema of an answer. */
   output(schema: z.ZodType): JsonSchema {
     return this.#convert(schema, 'output')
   }
@@ -31,7 +31,7 @@ export class SchemaBook {
       io,
       unrepresentable: 'any',
       override: ({ jsonSchema }) => {
-        // Defaults of the cursors are our own business.
+        // The defaults of cursors are internal.
         if (typeof jsonSchema.default === 'bigint' || jsonSchema.default === '') delete jsonSchema.default
         delete jsonSchema.id
       },

@@ -1,6 +1,6 @@
 import type { JsonSchema } from './schema-book.ts'
 
-/** What a name means wherever it stands; a schema that says more of its own property keeps what it says. */
+/** Descriptions by the name of a property or parameter. A schema with a description of its own keeps it. */
 const meanings: Readonly<Record<string, string>> = {
   account_id: 'The vendor’s account.',
   activation_id: 'The activation: one installation of the product.',
@@ -119,7 +119,7 @@ const meanings: Readonly<Record<string, string>> = {
   version: 'Grows with each revocation.',
 }
 
-/** Where a name means something else: by schema or operation, and the names down to it. */
+/** Exceptions: by schema or operation, and the path of names in it. */
 const exceptions: Readonly<Record<string, string>> = {
   'ImportResult.items.error.code': 'An error code: `not_found`, `plan_archived` or `validation_failed`.',
   'Problem.code': 'Error code. Use it in programs.',
@@ -150,7 +150,7 @@ export function describeProperties(owner: string, schema: unknown): void {
   for (const part of Object.values(rest)) describeProperties(owner, part)
 }
 
-/** What a name means in a schema or an operation. */
+/** The description of a name in a schema or an operation. */
 export function meaningOf(owner: string, name: string): string | undefined {
   return exceptions[`${owner}.${name}`] ?? meanings[name]
 }

@@ -70,14 +70,14 @@ function fieldSchema(name: string, kind: WebhookFieldKind): JsonSchema {
   }
 }
 
-/** What a field of an event is, in a sentence. */
+/** The description of a field of an event. */
 export function fieldMeaning(name: string, kind: WebhookFieldKind): string {
   const schema = objectSchema({ [name]: kind })
   describeProperties('Event', schema)
   return schema.properties?.[name]?.description ?? ''
 }
 
-/** What the fields of events hold, where their names do not say it; with a question mark where it may be absent. */
+/** Descriptions of fields of events whose names do not say enough. A question mark: the field may be absent. */
 const eventFields: Readonly<Record<string, { values?: readonly string[]; description?: string }>> = {
   status: { values: closedSets.licenceStatus, description: 'The licence’s status at the time of the event.' },
   lane: { values: closedSets.refundLane },

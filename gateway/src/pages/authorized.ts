@@ -4,7 +4,7 @@ import type { Logger } from '@licensing/process/log'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { Gate } from '../admission/admit.ts'
-import { isOfOwnPage, isOverTls } from '../portal/own-origin.ts'
+import { isOfOwnPage, isOverTls } from '../portal/sessions.ts'
 import { authorizedPath } from '../routes/processor/processor-routes.ts'
 import { answers, formOf, sentence, statusOf, textsOf } from './decision.ts'
 import { escapeHtml, page } from './html.ts'
@@ -12,11 +12,11 @@ import { escapeHtml, page } from './html.ts'
 const processor = 'stripe'
 const cookieName = 'licensing_authorization'
 const cookieSeconds = 900
-/** Where a vendor begins, and sees what is connected: portal/src/pages/settings/processor.tsx. */
+/** The portal's page about the processor: portal/src/pages/settings/processor.tsx. */
 const portalPath = '/portal/settings'
 
 /**
- * Where the payment processor sends a vendor's browser back to. The page names whose account would be connected, and
+ * The page to which the payment processor sends a vendor's browser back. The page names whose account would be connected, and
  * connects on a click: of the same browser, from this page.
  */
 export function mountAuthorizedPage(scope: FastifyInstance, gate: Gate, log: Logger): void {
@@ -52,7 +52,7 @@ ${wayBack('', 'Back to the portal, without connecting')}`,
     bodyLimit: 4096,
     handler: (request, reply) =>
       answer(request, reply, async () => {
-        // A form of another site carries no cookie of ours (SameSite), and says here where it comes from.
+        // A form of another site sends no cookie of the portal (SameSite), and its origin is checked here.
         if (!isOfOwnPage(request, gate.publicUrl)) {
           throw new ServiceError('bad_request', 'this request was sent from another origin')
         }

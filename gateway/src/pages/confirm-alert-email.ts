@@ -11,7 +11,7 @@ import { escapeHtml, page } from './html.ts'
 const path = '/confirm-alert-email'
 
 /**
- * Where the link in a confirmation mail leads. Scanners of mail follow links, so looking at the page changes nothing: the
+ * The page of the link in a confirmation mail. Mail scanners follow links, so opening the page changes nothing: the
  * reader confirms by a button. The token shows that the reader has the mail, so no login is needed.
  */
 export function mountConfirmAlertEmail(scope: FastifyInstance, gate: Gate, log: Logger): void {

@@ -30,7 +30,7 @@ export function answers({ throttle }: Gate, log: Logger, refusal: (error: Servic
   }
 }
 
-/** 400 for everything that is wrong with what the browser sent: it is all the same to the person who looks at the page. */
+/** 400 for any invalid input: a person who looks at the page does not need other statuses. */
 export function statusOf({ code }: ServiceError): number {
   const { http } = errorCatalogue[code]
   return http < 500 && code !== 'rate_limited' ? 400 : http

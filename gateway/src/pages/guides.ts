@@ -68,7 +68,7 @@ function readGuides(folder: string | undefined): Guide[] {
   })
 }
 
-// Without HTML of its own: what is in a guide is text.
+// HTML in a guide is shown as text.
 const markdown = new MarkdownIt({ html: false, linkify: false })
 // Guides link to each other as files, so that they can be read in the repository too.
 markdown.core.ruler.push('links-to-pages', ({ tokens }) => {

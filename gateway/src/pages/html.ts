@@ -28,7 +28,7 @@ a { color: light-dark(#2450c4, #93b2ff); text-underline-offset: 2px }
 :focus-visible { outline: 2px solid light-dark(#2a56cf, #93b2ff); outline-offset: 2px }
 `
 
-/** What a page that asks a person to decide may load and do: its own style, and its own form. */
+/** Content Security Policy of a page with a form: its own style and its own form only. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': [
@@ -39,7 +39,7 @@ export const pageHeaders: Readonly<Record<string, string>> = {
     "frame-ancestors 'none'",
   ].join('; '),
   'x-content-type-options': 'nosniff',
-  // Its address holds a secret; a form still says where it comes from.
+  // The address of the page contains a secret, so only forms send the origin.
   'referrer-policy': 'same-origin',
   'cache-control': 'no-store',
 }

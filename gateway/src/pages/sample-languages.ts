@@ -9,7 +9,7 @@ export interface SampleRequest {
   readonly query: Readonly<Record<string, string>>
   /** What it is sent with, besides what a body needs. */
   readonly headers: Readonly<Record<string, string>>
-  /** Where the bearer of `Authorization` comes from; undefined where none is needed. */
+  /** Where the bearer of `Authorization` comes from; undefined if no bearer is needed. */
   readonly bearer: 'LICENSING_API_KEY' | 'ACTIVATION_TOKEN' | undefined
   readonly body: unknown
 }

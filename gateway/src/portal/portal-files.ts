@@ -37,7 +37,7 @@ export async function mountPortal(app: FastifyInstance, folder: string): Promise
   const root = resolve(folder)
   const files = new Files(root)
   await app.register(async (scope) => {
-    // `npm run build` of the portal leaves a `.br` and a `.gz` beside what is worth it.
+    // The build of the portal writes a `.br` and a `.gz` beside files that become smaller.
     await scope.register(fastifyStatic, { serve: false, preCompressed: true, cacheControl: false })
     const answer = async (path: string, reply: FastifyReply) => {
       reply.headers(headers)
@@ -54,7 +54,7 @@ export async function mountPortal(app: FastifyInstance, folder: string): Promise
         throw new ServiceError('not_found', 'the portal has no such file; load the page again')
       }
       const file = known.has(path) ? path : index
-      // Their names have a hash of what is in them.
+      // The names of these files contain a hash of their content.
       const immutable = file.startsWith('assets/')
       reply.header('cache-control', immutable ? 'public, max-age=31536000, immutable' : 'no-cache')
       return reply.sendFile(file, root)
@@ -78,7 +78,7 @@ class Files {
     this.#root = root
   }
 
-  /** Undefined where there is no build. */
+  /** Undefined if the portal is not built. */
   async list(): Promise<ReadonlySet<string> | undefined> {
     const built = await stat(join(this.#root, index)).catch(() => undefined)
     if (built === undefined) return undefined

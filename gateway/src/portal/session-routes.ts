@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Gate } from '../admission/admit.ts'
 import { hashOfKey } from '../admission/api-keys.ts'
 import { callerAt } from '../admission/client-address.ts'
-import { parseJson } from '../http/json-body.ts'
+import { parseJson } from '../http/request.ts'
 import { validate } from '../http/validate.ts'
 
 export const sessionPath = '/portal/session'
@@ -30,21 +30,21 @@ export function mountSessions(app: FastifyInstance, gate: Gate): void {
   })
 }
 
-// What is refused counts against the address, as a request of the API without a valid key does.
+// A refused sign-in counts against the address, like an API request without a valid key.
 async function signIn(
   { sessions, keys, throttle }: Gate,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<{ keyHash: string; principal: Principal }> {
-  const asker = throttle.askerAt(callerAt(request.ip))
+  const requester = throttle.requesterAt(callerAt(request.ip))
   try {
     sessions.refuseForeignOrigin(request)
     const { key } = validate(credentials, parseJson(request.body, false), 'body')
     sessions.requireKeys()
     const keyHash = hashOfKey(key)
-    return { keyHash, principal: await keys.principalWith(keyHash, asker) }
+    return { keyHash, principal: await keys.principalWith(keyHash, requester) }
   } catch (error) {
-    throttle.unauthenticated(reply, asker.caller)
+    throttle.unauthenticated(reply, requester.caller)
     throw error
   }
 }

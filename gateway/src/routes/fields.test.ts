@@ -8,12 +8,12 @@ import {
 import { LicenceSchema } from '@licensing/proto/licensing'
 import { DeliverySchema, EndpointSchema } from '@licensing/proto/notifier'
 import { expect, test } from 'vitest'
-import { apiKeySchema } from './api-keys/api-key-json.ts'
-import { appSchema } from './apps/app-json.ts'
-import { entitlementDefSchema } from './entitlement-defs/entitlement-def-json.ts'
+import { apiKeySchema } from './api-keys/api-key-routes.ts'
+import { appSchema } from './apps/app-routes.ts'
+import { entitlementDefSchema } from './entitlement-defs/entitlement-def-routes.ts'
 import { licenceSchema } from './licences/licence-json.ts'
 import { planSchema } from './plans/plan-json.ts'
-import { deliverySchema } from './webhook-deliveries/webhook-delivery-json.ts'
+import { deliverySchema } from './webhook-deliveries/webhook-delivery-routes.ts'
 import { webhookEndpointSchema } from './webhook-endpoints/webhook-endpoint-json.ts'
 
 /** Messages, what REST shows of them, fields with another name there, and those that it does not show, with the reason. */

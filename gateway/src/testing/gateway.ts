@@ -28,7 +28,7 @@ import { connectServices } from '../services.ts'
 
 type Answers<S extends DescService> = Partial<Handlers<S>>
 
-/** What the services behind the gateway answer; an RPC without an entry fails as `internal`. */
+/** The answers of the services behind the gateway. An RPC without an entry fails as `internal`. */
 export interface StandIns {
   catalog: Answers<typeof CatalogService>
   licensing: Answers<typeof LicensingService>

@@ -2,7 +2,7 @@
  * Ids of advisory locks, each of them one number for the whole database of a service. A test sees to it that no two are
  * equal and that no other number is used. They never change: replicas of two releases lock each other out.
  *
- * A lock of a row that may not exist yet is named by a hash instead: `hashtextextended(<what it is of>, 0)`.
+ * The lock of a row that may not exist yet uses a hash as its id: `hashtextextended(<id of the row>, 0)`.
  */
 export const locks = {
   /** One replica at a time applies a migration. */

@@ -59,7 +59,7 @@ function isKnown({ name, checksum }: Migration, applied: string | undefined): bo
   return applied !== undefined
 }
 
-/** @returns false where another replica has applied it meanwhile */
+/** @returns false if another replica has applied it meanwhile */
 async function apply(sql: Database, migration: Migration, step: (name: string) => void): Promise<boolean> {
   const name = `migration ${migration.name}`
   step(name)

@@ -7,7 +7,7 @@ export interface PageRequest {
   beforeId: string
 }
 
-/** How many rows a page has: 50 where none are asked for, at most 200. */
+/** Rows of a page: 50 if the request gives no limit, at most 200. */
 export function pageSize(limit: number): number {
   return limit < 1 ? usualSize : Math.min(limit, mostRows)
 }
@@ -18,7 +18,7 @@ export function rowsFor(limit: number): number {
 }
 
 /**
- * Splits what was read for a page into its rows and whether there are more.
+ * Splits the rows that were read for a page into the page and whether there are more.
  *
  * @example
  * const rows = await sql`select … where id < ${beforeId} order by id desc limit ${rowsFor(limit)}`

@@ -27,12 +27,12 @@ function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Whether the database gave up on the transaction for the sake of another: it succeeds when tried again. */
+/** Whether the database aborted the transaction in favour of another: it can be repeated. */
 export function isRetryable(error: unknown): boolean {
   return retryableStates.has(codeOf(error) ?? '')
 }
 
-/** Whether a lock was waited for too long. */
+/** Whether a statement waited too long for a lock. */
 export function isLockTimeout(error: unknown): boolean {
   return codeOf(error) === '55P03'
 }
@@ -42,7 +42,7 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   return isDatabaseOutage(error) || timeoutStates.has(codeOf(error) ?? '')
 }
 
-/** Whether the error means that the database cannot be reached or does not serve at the moment, whatever is asked of it. */
+/** Whether the error means that the database cannot be reached or currently serves no statement. */
 export function isDatabaseOutage(error: unknown): boolean {
   const code = codeOf(error)
   return code !== undefined && (connectionProblems.has(code) || outageStates.test(code))
@@ -51,12 +51,12 @@ export function isDatabaseOutage(error: unknown): boolean {
 // Data exceptions, limits of the server, and values that a column or a check refuses.
 const refusedValues = /^(22...|54...|23502|23514)$/
 
-/** Whether the database refuses a value, as it will each time. */
+/** Whether the database refuses a value. A repetition fails again. */
 export function isValueRefused(error: unknown): boolean {
   return refusedValues.test(codeOf(error) ?? '')
 }
 
-/** The name of the constraint that a statement broke, or undefined where the error is another. */
+/** The name of the constraint that a statement broke, or undefined for another error. */
 export function brokenConstraint(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('constraint_name' in error)) return undefined
   return typeof error.constraint_name === 'string' ? error.constraint_name : undefined

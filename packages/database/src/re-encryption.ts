@@ -5,7 +5,7 @@ import type { EncryptionKeys } from './encryption.ts'
 export interface SecretTable {
   /** Rows after this id, by id. */
   list(afterId: string, limit: number): Promise<{ id: string; secret: Uint8Array }[]>
-  /** Writes the bytes where the row still has the former ones. @returns whether it had */
+  /** Replaces the bytes if the row still has the previous ones. @returns whether it did */
   replace(id: string, former: Uint8Array, next: Buffer): Promise<boolean>
 }
 
@@ -15,7 +15,7 @@ export interface ReEncryption {
   reEncrypted: number
   /** Under a key that is not there. */
   unreadable: number
-  /** False where the time ran out first. */
+  /** False if the time ran out first. */
   done: boolean
 }
 

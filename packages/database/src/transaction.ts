@@ -33,7 +33,7 @@ export async function transaction<T>(sql: Database, work: (tx: Transaction) => P
 
 /**
  * Sends a statement whose answer nothing waits for: it takes no round trip of its own, but goes with what follows it, the
- * commit at the latest. Where it fails the transaction does, with its error. In a transaction that is none of
+ * commit at the latest. If it fails, the transaction fails with the same error. In a transaction that is none of
  * `transaction` it is waited for.
  *
  * @throws the database's error, in the latter case
@@ -46,7 +46,7 @@ export async function sendAlong(tx: Sql, statement: Statement): Promise<void> {
 }
 
 /**
- * Runs one statement that is its own transaction, and again where the database gave it up for the sake of another.
+ * Runs one statement as a transaction, and repeats it if the database aborted it in favour of another transaction.
  *
  * @throws the database's error
  * @example await retrying(() => sql`insert …`)

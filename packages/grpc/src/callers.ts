@@ -11,14 +11,14 @@ import { Counter } from 'prom-client'
 /** Puts the name of this process, signed for its callee, into the metadata of a call. */
 export type SignCall = (metadata: Metadata) => void
 
-/** @returns what a call is refused with */
+/** @returns the error if the call is refused */
 export type CheckCaller = (
   metadata: Metadata,
   service: string,
   method: string,
 ) => { code: Status; details: string } | undefined
 
-/** `accept` lets calls without a name in, as those of the release before; a name that is given has to be right. */
+/** `accept` also serves calls without a name, while keys are being introduced. A name that a call has must be valid. */
 export type CallerMode = 'off' | 'accept' | 'require'
 
 interface CallerConfig {
@@ -41,7 +41,7 @@ const refused = new Counter({
   help: 'Calls that their caller may not make',
 })
 
-/** Signs calls of `self` for one peer. Nothing is added where there is no key for it. */
+/** Signs calls of `self` to one peer. Without a key for the peer, calls are not signed. */
 export function signCalls(
   self: Caller,
   peer: Callee,
@@ -54,7 +54,7 @@ export function signCalls(
   return (metadata) => {
     if (!key) return
     const now = Date.now() / 1000
-    // Also where the clock was turned back.
+    // Also if the clock was turned back.
     if (now >= renewAt || now < renewAt - lifeSeconds) {
       token = newToken(self, peer, Math.floor(now) + lifeSeconds, key)
       renewAt = now + lifeSeconds / 2
@@ -63,7 +63,7 @@ export function signCalls(
   }
 }
 
-/** Who may call what of `self`: the table in `@licensing/proto/callers`. */
+/** Checks calls of `self` by the table of allowed callers in `@licensing/proto/callers`. */
 export function checkCallers(
   self: Callee,
   { CALLER_KEYS: keys, CALLER_CHECK: mode }: Omit<CallerConfig, 'CALL_KEYS'>,
@@ -94,7 +94,7 @@ function newToken(caller: string, callee: string, until: number, key: Buffer): s
   return `${caller}.${until}.${mac(caller, callee, until, key).toString('base64url')}`
 }
 
-// For one callee alone: what one is sent is of no use at another.
+// The callee is signed too, so that a token of one callee is not valid at another.
 function mac(caller: string, callee: string, until: number, key: Buffer): Buffer {
   return createHmac('sha256', key).update(`licensing call\n${caller}\n${callee}\n${until}`).digest()
 }

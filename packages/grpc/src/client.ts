@@ -7,9 +7,9 @@ import type {
   MessageInitShape,
   MessageShape,
 } from '@bufbuild/protobuf'
-import type { Int32Value } from '@bufbuild/protobuf/wkt'
 import { MethodOptions_IdempotencyLevel } from '@bufbuild/protobuf/wkt'
-import { Client, credentials, Metadata, status as Status } from '@grpc/grpc-js'
+import type { Int32Value } from '@bufbuild/protobuf/wkt'
+import { Client, credentials, Metadata, status as Status, connectivityState } from '@grpc/grpc-js'
 import type { ServiceError as GrpcError } from '@grpc/grpc-js'
 import { requestContext } from '@licensing/process/context'
 import { inSpan, traceHeaders } from '@licensing/process/telemetry'
@@ -19,7 +19,6 @@ import { callContext } from './call-context.ts'
 import { fromWire, notAnswered } from './errors.ts'
 import { healthCheck, servingStatus, wholeProcess } from './health-check.ts'
 import { sendKey } from './idempotency-key.ts'
-import { reachability, reconnectOptions } from './reachable.ts'
 
 export interface CallOptions {
   /** Longest time for this call, in milliseconds; a call made while another is served never outlives that one. */
@@ -176,7 +175,7 @@ function unary(
 }
 
 function outgoingMetadata(): Metadata {
-  // What a stopping server refused is sent to the next, as soon as there is one.
+  // A call that a stopping server refused is sent to the next server as soon as one is available.
   const metadata = new Metadata({ waitForReady: true })
   const request = requestContext()
   if (request) metadata.set('x-request-id', request.requestId)
@@ -202,5 +201,45 @@ function serviceConfig(service: DescService): object {
   return {
     loadBalancingConfig: [{ round_robin: {} }],
     methodConfig: safe.length > 0 ? [retried] : [],
+  }
+}
+
+// A restarted server, or another replica, is reachable again within this time.
+const reconnectWaitMs = 2_000
+// If a server has been unreachable for longer, a call waits for the next attempt to connect only.
+const longestBackoffMs = 500
+const nextAttemptMs = longestBackoffMs * 1.4
+
+/** How soon a channel tries to connect again: fast enough that callers can wait for it. */
+const reconnectOptions = {
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': longestBackoffMs,
+}
+
+/**
+ * Reports whether a call can be sent. If the server became unreachable only just now, the call waits for it. If it stays
+ * unreachable, calls fail after the next attempt to connect. Nothing is sent before that, so waiting is safe for any call.
+ *
+ * @returns a function of the call's deadline (milliseconds since 1970): undefined when it can be sent at once, else a
+ *   promise of whether it can
+ */
+function reachability(client: Client): (deadlineMs: number) => Promise<boolean> | undefined {
+  const channel = client.getChannel()
+  let unreachableSinceMs: number | undefined
+  return (deadlineMs) => {
+    const state = channel.getConnectivityState(true)
+    if (state === connectivityState.READY) return undefined
+    const nowMs = Date.now()
+    if (state === connectivityState.TRANSIENT_FAILURE && unreachableSinceMs === undefined) {
+      unreachableSinceMs = nowMs
+      channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => (unreachableSinceMs = undefined))
+    }
+    const untilMs = Math.min(
+      deadlineMs,
+      Math.max((unreachableSinceMs ?? nowMs) + reconnectWaitMs, nowMs + nextAttemptMs),
+    )
+    return new Promise((resolve) => {
+      client.waitForReady(untilMs, (error) => resolve(error === undefined))
+    })
   }
 }

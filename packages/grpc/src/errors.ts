@@ -6,7 +6,7 @@ import { errorCatalogue, isErrorCode } from '@licensing/proto/errors'
 import type { ErrorCode } from '@licensing/proto/errors'
 import { BadRequestSchema, ErrorInfoSchema, StatusSchema } from '@licensing/proto/rpc'
 
-/** One field that breaks a rule: a JSON pointer into the request body, and what is wrong with it. */
+/** A field that breaks a rule: a JSON pointer into the request body, and the rule. */
 export interface FieldError {
   pointer: string
   message: string
@@ -109,12 +109,6 @@ export function fromWire(error: GrpcError): ServiceError {
 export function notAnswered(cause?: GrpcError): ServiceError {
   const code = !cause || isTransient(cause) ? 'unavailable' : 'internal'
   return new ServiceError(code, 'a dependency did not answer: try again', { cause })
-}
-
-/** Whether a call failed as its service is of a release that does not have the RPC yet. */
-export function isUnimplemented(error: unknown): boolean {
-  if (!(error instanceof ServiceError)) return false
-  return (error.cause as Partial<GrpcError> | undefined)?.code === Status.UNIMPLEMENTED
 }
 
 const transient: ReadonlySet<number> = new Set([

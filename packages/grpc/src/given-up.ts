@@ -1,7 +1,7 @@
 import { callContext } from './call-context.ts'
 import { ServiceError } from './errors.ts'
 
-/** Nobody waits for the answer of the call being served any more. */
+/** The caller no longer waits for the answer. */
 export class GivenUp extends ServiceError {
   override name = 'GivenUp'
 
@@ -11,9 +11,9 @@ export class GivenUp extends ServiceError {
 }
 
 /**
- * Refuses to go on where the caller of the call being served has given up. It may have asked again since, and have been
- * answered otherwise: ask before a commit, with the locks held under which that was decided. A process that was stopped
- * in the middle of a call and goes on a minute later would change what everybody takes for refused.
+ * Stops the call being served if its caller no longer waits for the answer. The caller may have repeated the call since, with
+ * another outcome. Call this before a commit, while the locks are held under which the change was decided. Without it, a
+ * process that was suspended during a call and continues a minute later would make a change that was reported as failed.
  *
  * @throws GivenUp
  */

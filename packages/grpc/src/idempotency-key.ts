@@ -37,7 +37,7 @@ export async function withIdempotencyKey<T>(
 /**
  * Puts the key of the work at hand into the metadata of a call.
  *
- * @returns what to do with the metadata of the answer; undefined where there is no key to send
+ * @returns what to do with the metadata of the answer; undefined if there is no key to send
  */
 export function sendKey(method: DescMethod, metadata: Metadata): ((answer: Metadata) => void) | undefined {
   if (method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS) return undefined

@@ -5,7 +5,7 @@ import { Health } from '@licensing/process/health'
 import { createLogger } from '@licensing/process/log'
 import { CatalogService } from '@licensing/proto/catalog'
 import { LicensingService } from '@licensing/proto/licensing'
-import { answers_without_account, no_account } from '@licensing/proto/scope'
+import { no_account } from '@licensing/proto/scope'
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { connectTo } from './client.ts'
@@ -71,11 +71,6 @@ test('every RPC of every service names an account in its request, or is one of t
     'licensing.v1.RootKeyService/RotateRootKey',
     'secrets.v1.SecretsService/ReEncrypt',
   ])
-})
-
-test('only one RPC still answers without the account that its request has, for gateways of the release before', async () => {
-  const tolerant = (await allMethods()).filter((method) => getOption(method, answers_without_account) !== '')
-  expect(tolerant.map(nameOf)).toEqual(['catalog.v1.CatalogService/GetApplication'])
 })
 
 test('an RPC that has no account and does not say why is not served', () => {

@@ -1,9 +1,9 @@
-import { getOption, hasOption } from '@bufbuild/protobuf'
+import { getOption } from '@bufbuild/protobuf'
 import type { DescField, DescMessage, DescMethod, MessageShape } from '@bufbuild/protobuf'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
-import { answers_without_account, no_account } from '@licensing/proto/scope'
+import { no_account } from '@licensing/proto/scope'
 
-/** What a call is about. A field `optional` in the contract may be absent, but is never empty. */
+/** The account and applications that a call is about. An `optional` field may be absent, but never empty. */
 const scopeFields: ReadonlySet<string> = new Set(['account_id', 'application_id', 'only_application_id'])
 
 /** The scope fields of a message and of the messages in it. */
@@ -18,7 +18,7 @@ type Values = Record<string, unknown>
  * Makes the check of a method's requests from its contract (proto/rpc/v1/scope.proto).
  *
  * @returns the path of the scope field that a request leaves empty, such as `plans.account_id`
- * @throws Error where a request of the method names no account and the contract does not say why
+ * @throws Error if a request of the method names no account and the contract does not say why
  */
 export function missingScope(method: DescMethod): (request: MessageShape<DescMessage>) => string | undefined {
   const scope = scopeOf(method.input)
@@ -30,13 +30,7 @@ export function missingScope(method: DescMethod): (request: MessageShape<DescMes
         : `${method.toString()} has an account_id and the option no_account: one of them is wrong`,
     )
   }
-  const tolerated = hasOption(method, answers_without_account) ? 'account_id' : undefined
-  return (request) => {
-    for (const path of missingIn(scope, request)) {
-      if (path !== tolerated) return path
-    }
-    return undefined
-  }
+  return (request) => missingIn(scope, request)[0]
 }
 
 function scopeOf(message: DescMessage, outer: readonly DescMessage[] = []): Scope {
@@ -64,17 +58,21 @@ function namesAccount({ own, inner }: Scope): boolean {
   )
 }
 
-function* missingIn({ own, inner }: Scope, values: Values): Generator<string> {
-  for (const field of own) {
-    const value = values[field.localName]
-    if (value === '' || (value === undefined && isRequired(field))) yield field.name
-  }
+/** The paths of the scope fields that a message leaves empty. */
+function missingIn({ own, inner }: Scope, values: Values): string[] {
+  const missing = own
+    .filter((field) => {
+      const value = values[field.localName]
+      return value === '' || (value === undefined && isRequired(field))
+    })
+    .map((field) => field.name)
   for (const { field, scope } of inner) {
     const value = values[field.localName]
     const messages = field.fieldKind === 'list' ? (value as Values[]) : [value as Values | undefined]
     for (const message of messages) {
-      if (message === undefined) yield field.name
-      else for (const path of missingIn(scope, message)) yield `${field.name}.${path}`
+      if (message === undefined) missing.push(field.name)
+      else missing.push(...missingIn(scope, message).map((path) => `${field.name}.${path}`))
     }
   }
+  return missing
 }

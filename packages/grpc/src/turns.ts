@@ -1,13 +1,13 @@
 import { callContext } from './call-context.ts'
 import { ServiceError } from './errors.ts'
 
-/** Lets work on the same thing wait for its turn here, and not with a connection of the pool in hand. */
+/** Runs work on the same resource one at a time. Work waits here, so it does not hold a connection of the pool. */
 export interface Turns {
-  /** @throws ServiceError `unavailable`, with nothing begun, when the caller has gone before its turn came */
+  /** @throws ServiceError `unavailable` if the caller gave up before `work` began */
   inTurn<T>(key: string, work: () => Promise<T>): Promise<T>
 }
 
-/** @param busy says, to a caller whose turn came too late, what it waited for and that it may try again */
+/** @param busy the detail of that error: what the call waited for, and that it can be repeated */
 export function createTurns(busy: string): Turns {
   const last = new Map<string, Promise<void>>()
   return {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { parsePeerKeys } from './peer-keys.ts'
 
-/** The environment is invalid: `message` lists every variable that is wrong, one a line, with what it means. */
+/** The environment is invalid: `message` lists every variable that is wrong, one per line, with its meaning. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
@@ -57,7 +57,7 @@ const peerKeys = z.string().transform((text, context) => {
   }
 })
 
-/** What a process needs to call the services. */
+/** Configuration of a process that calls the services. */
 export const callConfig = {
   CALL_KEYS: peerKeys
     .optional()
@@ -66,11 +66,11 @@ export const callConfig = {
     .enum(['off', 'accept', 'require'])
     .default('require')
     .describe(
-      'require: calls between the services carry the name of their caller, signed; accept: those without one pass too, during an upgrade; off: nothing is checked',
+      'require: calls between the services carry the name of their caller, signed; accept: calls without a name pass too, while keys are being introduced; off: nothing is checked',
     ),
 }
 
-/** What every process reads from its environment. */
+/** Configuration of every process. */
 export const processConfig = {
   METRICS_ADDRESS: address.optional().describe('host:port of /metrics, /healthz and /readyz'),
   LOG_LEVEL: z

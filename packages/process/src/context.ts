@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/** What follows a request through every call it causes: into log lines, metadata of calls, events. */
+/** Values that accompany a request through every call that it causes: in log lines, metadata of calls and events. */
 export interface RequestContext {
   requestId: string
   accountId?: string

@@ -1,4 +1,4 @@
-/** One thing that has to be well for the process to be ready: resolves when it is, rejects saying what is not. */
+/** A dependency that must work for the process to be ready: resolves if it does, else rejects with the reason. */
 export type Probe = () => Promise<void> | void
 
 /**
@@ -33,7 +33,7 @@ export class Health {
     return this.#stopping
   }
 
-  /** Outcome by probe: null when well, else what is wrong. Each probe has `timeoutMs` milliseconds. */
+  /** Outcome by probe: null if it works, else the problem. Each probe has `timeoutMs` milliseconds. */
   async check(timeoutMs = 2000): Promise<{ ready: boolean; probes: Record<string, string | null> }> {
     const outcomes = await Promise.all(
       [...this.#probes].map(async ([name, probe]) => [name, await outcome(probe, timeoutMs)] as const),

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 // machine busy for some 30 ms, and a notifier that had 900 events a second then had one every 1.7 s.
 const growingPercent = 100
 
-/** Collects garbage before it is more than what is in use, from now on. It bounds nothing: what is in use may grow. */
+/** From now on garbage is collected before it takes more memory than live objects. Live objects are not limited. */
 export function keepHeapSmall(): void {
   setFlagsFromString(`--heap-growing-percent=${growingPercent}`)
 }

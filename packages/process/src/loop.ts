@@ -6,7 +6,7 @@ export interface LoopOptions {
    * that there is no more to do (`done`); the signal aborts when the loop is stopped.
    */
   work: (signal: AbortSignal) => Promise<number | 'idle' | 'done' | void>
-  /** Milliseconds from one round to the next, where the round does not say. */
+  /** Milliseconds from one round to the next, unless the round returns another time. */
   everyMs: number
   /** The pause doubles with each round that finds nothing, up to this; `wake` ends that. `everyMs` if absent. */
   idleMs?: number

@@ -8,7 +8,7 @@ import { StartWatch } from './start-watch.ts'
 import type { StartProgress } from './start-watch.ts'
 import { startTelemetry } from './telemetry.ts'
 
-/** What a process is built from. Register what has to be closed with `onStop`: it is closed in reverse order. */
+/** The parts of a process. `onStop` registers what must be closed; it is closed in reverse order. */
 export interface Process extends StartProgress {
   log: Logger
   health: Health

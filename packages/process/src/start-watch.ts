@@ -1,4 +1,4 @@
-/** What a start reports about itself. */
+/** Receives the progress of a start. */
 export interface StartProgress {
   /** Names what the start does now. Each call counts as progress, also one that repeats the name. */
   step: (name: string) => void
@@ -44,12 +44,12 @@ export class StartWatch implements StartProgress {
     if (this.#idleTicks < ticks) this.#idleTicks = 0
   }
 
-  /** What is wrong with a start that has made no progress for half of its limit. */
+  /** The problem, if the start has made no progress for half of its limit. */
   problem(): string | null {
     return this.#idleTicks < ticks / 2 ? null : `start does not get on: ${this.#step}`
   }
 
-  /** The start has ended, or the process stops. What was stuck stays so. */
+  /** The start has ended, or the process stops. A start that was stuck stays reported. */
   end(): void {
     clearInterval(this.#timer)
     if (this.#idleTicks < ticks) this.#idleTicks = 0

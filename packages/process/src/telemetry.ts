@@ -5,7 +5,7 @@ import { W3CTraceContextPropagator } from '@opentelemetry/core'
 
 /**
  * Starts tracing. Trace context is always taken over and passed on, so that one request is one trace through REST,
- * gRPC, NATS and webhook; spans are only recorded where a collector is named.
+ * gRPC, NATS and webhook; spans are recorded only if a collector is configured.
  *
  * @param endpoint OTLP/HTTP base URL, such as http://collector:4318
  */
@@ -16,7 +16,7 @@ export async function startTelemetry(
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   propagation.setGlobalPropagator(new W3CTraceContextPropagator())
   if (!endpoint) return { stop: () => Promise.resolve() }
-  // Loaded only where it is used: its 180 modules took a third of the time until a service had started.
+  // Loaded only if it is used: its 180 modules took a third of the start time of a service.
   const { exportSpans } = await import('./span-export.ts')
   return exportSpans(service, endpoint)
 }

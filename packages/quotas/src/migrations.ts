@@ -1,4 +1,4 @@
-/** Table of a service that counts what accounts may have. */
+/** Tables of a service that checks quotas. */
 export const quotaMigrations = {
   name: 'quotas',
   path: new URL('../migrations/quotas', import.meta.url).pathname,

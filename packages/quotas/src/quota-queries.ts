@@ -3,7 +3,7 @@ import type { Quota } from '@licensing/proto/closed-sets'
 import { quotas } from '@licensing/proto/quotas'
 
 /**
- * How many the account may have, as a value in a query.
+ * The quota of an account, as a value in a query.
  *
  * @param account its id, or the column of the query that has it
  */
@@ -15,13 +15,13 @@ export function quotaValue(sql: Sql, account: string | { column: string }, quota
   )::bigint`
 }
 
-/** How many the account may have. */
+/** The quota of an account. */
 export async function findQuota(sql: Sql, accountId: string, quota: Quota): Promise<number> {
   const [row] = await sql<{ most: bigint }[]>`select ${quotaValue(sql, accountId, quota)} as most`
   return Number(row!.most)
 }
 
-/** Changes how many the account may have. What it has already stays, also where that is more. */
+/** Changes the quota of an account. Existing resources stay, even if there are more. */
 export async function setQuota(sql: Sql, accountId: string, quota: Quota, most: number): Promise<void> {
   await sql`
     insert into account_quotas (account_id, quota, most) values (${accountId}, ${quota}, ${most})

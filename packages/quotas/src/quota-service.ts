@@ -6,7 +6,7 @@ import { QuotaService } from '@licensing/proto/quota-service'
 import { quotas } from '@licensing/proto/quotas'
 import { setQuota } from './quota-queries.ts'
 
-/** The RPC with which an operator changes the quotas that a service counts. */
+/** The RPC with which an operator changes the quotas that a service checks. */
 export function quotaService(sql: Sql, served: readonly Quota[]) {
   return implement(QuotaService, {
     setQuota: async ({ accountId, quota: name, most }) => {

@@ -5,8 +5,8 @@ import type { RefusingQuota } from '@licensing/proto/quotas'
 import { findQuota } from './quota-queries.ts'
 
 /**
- * Refuses one more than the account may have. Called in the transaction that has made it, under a lock that everything
- * which makes one takes first: so of those that race for the last place one gets it.
+ * Refuses a resource that exceeds the quota. Call it in the transaction that created the resource, under a lock that every
+ * such transaction takes first. Then only one of several concurrent transactions gets the last place.
  *
  * @param count how many there are now
  * @throws ServiceError `quota_exceeded`
@@ -21,7 +21,7 @@ export async function checkQuota(
   if (count > most) throw quotaExceeded(quota, most)
 }
 
-/** The refusal of one more. */
+/** The error if a quota is exceeded. */
 export function quotaExceeded(quota: RefusingQuota, limit: number): ServiceError {
   const { noun, per, remedy } = quotas[quota]
   const owner = per === 'application' ? 'an application of this account' : `this ${per}`

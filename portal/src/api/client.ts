@@ -1,6 +1,6 @@
 import { createLicensingBackend } from '@licensing/sdk/backend'
 
-/** What to do when the gateway no longer knows the session; the session sets it. */
+/** Called when the gateway no longer accepts the session. */
 export const onSignedOut: { run: () => void } = { run: () => undefined }
 
 /** The one place that sends requests. The session's cookie counts only together with the header. */
@@ -18,10 +18,10 @@ const connection = { baseUrl: location.origin, apiKey: '', fetch: sendAsPortal }
 /** The API, as the signed-in key may use it. What fails is shown at once, with a way to try again. */
 export const api = createLicensingBackend({ ...connection, retries: 0 })
 
-/** The same for long work: waits and repeats where the service asks for it, or is unavailable for a moment. */
+/** The client for long work: it waits and repeats if the service asks for it or is unavailable for a moment. */
 export const patientApi = createLicensingBackend({ ...connection, retries: 8 })
 
-/** All rows of a list, for what is short by the account's quotas. */
+/** All rows of a list that a quota keeps short. */
 export async function allOf<Row>(rows: AsyncIterable<Row>): Promise<Row[]> {
   const all: Row[] = []
   for await (const row of rows) all.push(row)

@@ -11,7 +11,7 @@ export interface BadRow {
   readonly reason: string
 }
 
-/** What came of the rows so far. */
+/** The results of the rows so far. */
 export interface ImportResult {
   /** Rows in the file; known before the first is sent. */
   readonly total: number

@@ -1,21 +1,21 @@
 import type { Schemas } from '@licensing/sdk/backend'
 import { queryOptions } from '@tanstack/react-query'
 import { api } from './client.ts'
-import { given, type PagedList } from './paged-list.ts'
+import { given, membersOf, type PagedList } from './paged-list.ts'
 
 export type Licence = Schemas['Licence']
 export type LicenceDetail = Schemas['LicenceDetail']
 export type LicenceStatus = Licence['status']
 export type Verb = LicenceDetail['allowed'][number]
 
-export const licenceStatuses: readonly LicenceStatus[] = [
-  'active',
-  'suspended',
-  'revoked',
-  'expired',
-  'retired',
-  'downgraded',
-]
+export const licenceStatuses = membersOf<LicenceStatus>({
+  active: true,
+  suspended: true,
+  revoked: true,
+  expired: true,
+  retired: true,
+  downgraded: true,
+})
 
 interface LicenceFilters {
   status: LicenceStatus | undefined

@@ -17,7 +17,12 @@ export function given<Query extends object>(query: Query): Given<Query> {
   return Object.fromEntries(kept) as Given<Query>
 }
 
-/** The text as a member of a closed set, where it is one. */
+/** The members of a closed set, in this order. A set that gains a member does not compile until it is listed here too. */
+export function membersOf<Member extends string>(members: Record<Member, true>): readonly Member[] {
+  return Object.keys(members) as Member[]
+}
+
+/** The text as a member of a closed set; undefined if it is none. */
 export function oneOf<Member extends string>(
   members: readonly Member[],
   text: string | undefined,

@@ -5,7 +5,7 @@ export const queryClient: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
-      // What is unavailable for a moment is asked for once more; a refusal stays one.
+      // If the service is unavailable for a moment, a query is repeated once. A refusal is not repeated.
       retry: (failures, error) =>
         failures < 1 && error instanceof LicensingApiError && [0, 502, 503, 504].includes(error.status),
       retryDelay: 400,
@@ -13,10 +13,10 @@ export const queryClient: QueryClient = new QueryClient({
     },
     mutations: { networkMode: 'always' },
   },
-  // A change shows in many lists: what is on the screen is read again, and the rest when it is next shown.
+  // A change affects many lists: visible data is read again now, other data when it is shown next.
   mutationCache: new MutationCache({
     onSuccess: () => void queryClient.invalidateQueries(),
-    // What was shown is no longer so.
+    // The data on the screen was outdated.
     onError: (error) => {
       if (error instanceof LicensingApiError && [404, 409].includes(error.status)) {
         void queryClient.invalidateQueries()

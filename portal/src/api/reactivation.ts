@@ -3,7 +3,7 @@ import { patientApi } from './client.ts'
 import { actOn } from './licences.ts'
 import { queryClient } from './query-client.ts'
 
-/** Of one browser at once: more than that waits at the service. */
+/** Concurrent calls of one browser. More would only wait at the service. */
 const AT_ONCE = 6
 const MOST_REFUSALS_SHOWN = 5
 
@@ -20,7 +20,7 @@ export async function isAnySuspendedByArchive(
   return false
 }
 
-/** Reactivates what the archive suspended. Begun again, it goes on with what is left. */
+/** Reactivates the licences that the archive suspended. If it is started again, it continues with the rest. */
 export async function reactivateAll(
   appId: string,
   planId: string,

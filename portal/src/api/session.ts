@@ -5,7 +5,7 @@ import { queryClient } from './query-client.ts'
 
 export type Scope = Schemas['OwnApiKey']['scopes'][number]
 
-/** The key that is signed in; null where none is. */
+/** The API key that is signed in; null if nobody is. */
 export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }): Promise<Schemas['OwnApiKey'] | null> => {
@@ -57,7 +57,7 @@ async function callSession(method: 'POST' | 'DELETE', body?: object): Promise<vo
   throw new LicensingApiError(code, response.status, problem)
 }
 
-/** What the signed-in key may do. */
+/** The rights of the key that is signed in. */
 export function useSession(): { own: Schemas['OwnApiKey']; can: (scope: Scope) => boolean } {
   const { data } = useQuery(sessionQuery)
   if (!data) throw new Error('useSession outside of a session')

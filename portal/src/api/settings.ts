@@ -16,7 +16,7 @@ export const accountQuery = queryOptions({
   queryFn: ({ signal }) => api.get('/v1/account', { signal }),
 })
 
-/** Null where none is connected. */
+/** Null if no processor is connected. */
 export const processorQuery = queryOptions({
   queryKey: ['processor'],
   queryFn: async ({ signal }): Promise<Processor | null> => {

@@ -2,13 +2,17 @@ import type { Schemas } from '@licensing/sdk/backend'
 import type { WebhookEventType } from '@licensing/sdk/webhooks'
 import { queryOptions } from '@tanstack/react-query'
 import { allOf, api } from './client.ts'
-import { given, type PagedList } from './paged-list.ts'
+import { given, membersOf, type PagedList } from './paged-list.ts'
 
 export type WebhookEndpoint = Schemas['WebhookEndpoint']
 export type WebhookDelivery = Schemas['WebhookDelivery']
 type Attempt = Schemas['WebhookDeliveryDetail']['attempts'][number]
 
-export const deliveryStatuses: readonly WebhookDelivery['status'][] = ['pending', 'delivered', 'failed']
+export const deliveryStatuses = membersOf<WebhookDelivery['status']>({
+  pending: true,
+  delivered: true,
+  failed: true,
+})
 
 /** All endpoints of an application, newest first, the disabled ones too. */
 export const endpointsQuery = (appId: string) =>

@@ -5,10 +5,10 @@ import { useApplication } from '../api/applications.ts'
 import { signOut, useSession } from '../api/session.ts'
 import { useAddress } from '../parts/address.ts'
 import { Button } from '../parts/button.tsx'
-import { Problem } from '../parts/problem.tsx'
-import { ReadProblem } from '../parts/reading.tsx'
+import { Problem, ReadProblem } from '../parts/problem.tsx'
 import styles from './frame.module.css'
-import { RunningWork } from './running-work.tsx'
+import { ProgressBar } from '../parts/progress.tsx'
+import { useWork } from '../parts/work.ts'
 
 const links = [
   ['/', 'Overview'],
@@ -20,7 +20,7 @@ const links = [
   ['/settings', 'Settings'],
 ] as const
 
-/** What stands around every page. */
+/** The frame around every page. */
 export function Frame() {
   const { own } = useSession()
   const { appId, reading } = useApplication()
@@ -125,4 +125,20 @@ function useFocusOnNewPage() {
     last.current = path
   }, [path])
   return main
+}
+
+/** Long work that goes on while other pages are looked at, and the way back to it. */
+function RunningWork() {
+  const running = [...useWork().values()].filter(({ state }) => state === 'running')
+  if (running.length === 0) return null
+  return (
+    <ul role="list" aria-label="Running work" className={styles.work}>
+      {running.map(({ id, title, address, done, total }) => (
+        <li key={id}>
+          <Link to={address}>{title}</Link>
+          <ProgressBar name={`${title}, in short`} done={done} total={total} />
+        </li>
+      ))}
+    </ul>
+  )
 }

@@ -1,9 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Fragment, type ReactNode } from 'react'
-import { sessionQuery } from '../api/session.ts'
+import { sessionQuery, signIn } from '../api/session.ts'
 import { Problem } from '../parts/problem.tsx'
-import { SignIn } from '../pages/sign-in/sign-in.tsx'
 import styles from './frame.module.css'
+import { TextField } from '../parts/fields.tsx'
+import { Form } from '../parts/form.tsx'
+import { useTitle } from '../parts/page.tsx'
 
 /** Signed in: the page. Signed out, or refused on the way: the sign-in form in its place. */
 export function SessionGate({ children }: { children: ReactNode }) {
@@ -16,6 +18,32 @@ export function SessionGate({ children }: { children: ReactNode }) {
     <main className={styles.alone}>
       <h1>Licensing</h1>
       <Problem error={error} retry={() => void refetch()} />
+    </main>
+  )
+}
+
+/** Stands in the place of the page that was asked for: the address stays, and that page comes after it. */
+function SignIn() {
+  useTitle('Sign in')
+  return (
+    <main className={styles.page}>
+      <div className={styles.card}>
+        <h1>Sign in</h1>
+        <p className={styles.lead}>Sign in to the licensing portal with an API key of your account.</p>
+        <Form submit="Sign in" isSecret run={(values) => signIn(values.text('key'))}>
+          <TextField
+            label="API key"
+            name="key"
+            className={styles.key}
+            required
+            hint={
+              <>
+                It starts with <code>lsk_</code>. What the key may do, you may do here.
+              </>
+            }
+          />
+        </Form>
+      </div>
     </main>
   )
 }

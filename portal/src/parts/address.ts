@@ -7,7 +7,7 @@ export type Address = Readonly<Record<string, string>>
 export type AddressChange = Readonly<Record<string, string | undefined>>
 
 interface ChangeOptions {
-  /** Takes the place of the last entry of the history, for what is not a step of its own. */
+  /** Replaces the last entry of the history, for a change that is no step of its own. */
   replace?: boolean
 }
 

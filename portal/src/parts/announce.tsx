@@ -3,7 +3,7 @@ import { useSyncExternalStore } from 'react'
 let said = ''
 const listeners = new Set<() => void>()
 
-/** Says what came of an action to those who listen to the page; for those who look, the page shows it. */
+/** Announces the result of an action to users of screen readers. Others see it on the page. */
 export function announce(text: string): void {
   // The same text once more is a change only if it differs.
   said = said === text ? `${text}\u00a0` : text

@@ -1,6 +1,7 @@
 import { useRef, useState } from 'react'
 import { Button } from './button.tsx'
 import styles from './copy.module.css'
+import { Dialog } from './dialog.tsx'
 
 interface CopyProps {
   /** The name of the button: "Copy key". */
@@ -17,7 +18,7 @@ export function Copy({ name, text }: CopyProps) {
       await navigator.clipboard.writeText(text)
       setSaid('Copied')
     } catch {
-      // Without https there is no clipboard; what is selected can be copied by hand.
+      // Without https there is no clipboard. The selected text can be copied by hand.
       if (shown.current) getSelection()?.selectAllChildren(shown.current)
       setSaid('Selected: copy it with the keyboard')
     }
@@ -32,5 +33,38 @@ export function Copy({ name, text }: CopyProps) {
         {said}
       </span>
     </div>
+  )
+}
+
+interface SecretProps {
+  /** The dialog's name: "Signing secret". */
+  title: string
+  /** The name of the button: "Copy secret". */
+  copy: string
+  /** Instructions for its use. */
+  use: string
+  /** Shown while it is there; an empty one was shown before, and is no longer known. */
+  secret: string | null | undefined
+  onClose: () => void
+}
+
+/** A secret that the service shows once. It is not stored, and the dialog closes only by its button. */
+export function SecretOnce({ title, copy, use, secret, onClose }: SecretProps) {
+  return (
+    <Dialog title={title} open={secret !== undefined} onClose={onClose} stays>
+      {secret ? (
+        <>
+          <p>{use} It is shown only now.</p>
+          <Copy name={copy} text={secret} />
+        </>
+      ) : (
+        <p>It was shown in the first response to this request. If you did not keep it, create a new one.</p>
+      )}
+      <div className={styles.buttons}>
+        <Button kind="primary" onClick={onClose}>
+          Done
+        </Button>
+      </div>
+    </Dialog>
   )
 }

@@ -6,13 +6,13 @@ import { announce } from './announce.tsx'
 import { Button } from './button.tsx'
 import styles from './dialog.module.css'
 import { Problem } from './problem.tsx'
-import { Waiting } from './waiting.tsx'
+import { Waiting } from './text.tsx'
 
 interface DialogProps {
   title: string
   open: boolean
   onClose: () => void
-  /** It closes by its own buttons alone: for what is shown once. */
+  /** It closes only by its own buttons, because its content is shown once. */
   stays?: boolean
   children: ReactNode
 }
@@ -45,7 +45,7 @@ export function Dialog({ title, open, onClose, stays = false, children }: Dialog
 interface ConfirmProps {
   /** The name of the button, of the dialog, and of the button in it that does it. */
   action: string
-  /** What it does, and that it cannot be undone. */
+  /** The effect, and that it cannot be undone. */
   children: ReactNode
   run: () => Promise<unknown>
   /** After the service has confirmed it. */

@@ -2,8 +2,7 @@ import { useId, useState, type PointerEvent, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 import styles from './figure.module.css'
 import { Table } from './table.tsx'
-import { count, day } from './text.tsx'
-import { Waiting } from './waiting.tsx'
+import { count, day, Waiting } from './text.tsx'
 
 export interface Series {
   name: string
@@ -13,12 +12,12 @@ export interface Series {
 }
 
 /** Whether its numbers are here. */
-export type Standing = 'known' | 'loading' | 'failed'
+export type FigureState = 'known' | 'loading' | 'failed'
 
 interface FigureProps {
   title: string
   /** Until they are, it has the size that it will have then. */
-  standing: Standing
+  state: FigureState
   /** The one number to remember, and what it is. */
   figure: ReactNode
   note: string
@@ -31,7 +30,7 @@ interface FigureProps {
 }
 
 /** A figure over time: a plot, and the same as a table. */
-export function Figure({ title, standing, figure, note, at, series, more = [], kind }: FigureProps) {
+export function Figure({ title, state, figure, note, at, series, more = [], kind }: FigureProps) {
   const id = useId()
   const [isTable, setTable] = useState(false)
   const [pointed, setPointed] = useState<number | null>(null)
@@ -39,19 +38,19 @@ export function Figure({ title, standing, figure, note, at, series, more = [], k
   const rows = at.map((_, i) => at.length - 1 - i)
   return (
     <section className={styles.box} aria-labelledby={id}>
-      <figure aria-labelledby={id} aria-busy={standing === 'loading'} className={styles.figure}>
+      <figure aria-labelledby={id} aria-busy={state === 'loading'} className={styles.figure}>
         <div className={styles.head}>
           <h2 id={id}>{title}</h2>
           <Button kind="quiet" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
             Show as table
           </Button>
         </div>
-        {standing === 'loading' && <span className="visually-hidden">Loading…</span>}
+        {state === 'loading' && <span className="visually-hidden">Loading…</span>}
         <p className={styles.total}>
-          {standing === 'loading' ? <Waiting length="short" /> : standing === 'known' ? figure : '–'}
+          {state === 'loading' ? <Waiting length="short" /> : state === 'known' ? figure : '–'}
         </p>
         <p className={styles.note}>
-          {standing === 'loading' ? <Waiting length="long" /> : standing === 'known' ? note : 'no data'}
+          {state === 'loading' ? <Waiting length="long" /> : state === 'known' ? note : 'no data'}
         </p>
         {isTable ? (
           <div className={styles.table}>
@@ -65,7 +64,7 @@ export function Figure({ title, standing, figure, note, at, series, more = [], k
                   cell: (i: number) => write(one, i, one),
                 })),
               ]}
-              rows={standing === 'loading' ? undefined : rows}
+              rows={state === 'loading' ? undefined : rows}
               idOf={(i) => at[i]!}
               empty="There are no days."
             />

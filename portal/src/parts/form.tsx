@@ -1,13 +1,13 @@
 import { LicensingApiError, newIdempotencyKey } from '@licensing/sdk/backend'
 import { useMutation } from '@tanstack/react-query'
-import { createContext, use, useRef, useState, type FormEvent, type ReactNode } from 'react'
+import { createContext, use, useRef, useState, type FormEvent, type ReactNode, useEffect } from 'react'
 import { announce } from './announce.tsx'
 import { Button } from './button.tsx'
 import { keepDraft, useDraft } from './draft.ts'
 import styles from './form.module.css'
 import { Problem } from './problem.tsx'
 
-/** What is wrong with each field, by the field's name. */
+/** The error of each field, by the name of the field. */
 const FieldProblems = createContext<ReadonlyMap<string, string>>(new Map())
 
 export function useFieldProblem(name: string): string | undefined {
@@ -17,7 +17,7 @@ export function useFieldProblem(name: string): string | undefined {
 interface FormProps {
   /** The name of the button that sends it. */
   submit: string
-  /** Sends what was typed; a repetition with the same content has the same idempotency key. */
+  /** Sends the values. A repetition with the same values has the same idempotency key. */
   run: (values: Values, idempotencyKey: string) => Promise<unknown>
   /** The field that a refusal is about, where its name is not the request's. */
   fieldOf?: (pointer: string) => string | undefined
@@ -26,7 +26,7 @@ interface FormProps {
   /** Sends nothing until it is lifted. */
   disabled?: boolean
   kind?: 'primary' | 'danger'
-  /** What is typed is kept nowhere but in its field. */
+  /** The values are not saved as a draft. */
   isSecret?: boolean
   children: ReactNode
 }
@@ -104,12 +104,12 @@ export function Form({
   )
 }
 
-/** What was typed, without the spaces around it. */
+/** The values of the fields, without spaces around them. */
 export interface Values {
   readonly entries: readonly (readonly [name: string, value: string])[]
-  /** A field's text; empty where nothing was entered. */
+  /** The text of a field; empty if nothing was entered. */
   text: (name: string) => string
-  /** What is checked among the checkboxes of a name. */
+  /** The checked values of the checkboxes with this name. */
   all: (name: string) => string[]
 }
 
@@ -174,4 +174,15 @@ function atFields(
     shown.add(pointer)
   }
   return { problems, shown }
+}
+
+/** The result of a form, in place of the form. It takes the focus from the removed button, so that it is read aloud. */
+export function Result({ children }: { children: ReactNode }) {
+  const shown = useRef<HTMLParagraphElement>(null)
+  useEffect(() => shown.current?.focus(), [])
+  return (
+    <p ref={shown} tabIndex={-1}>
+      {children}
+    </p>
+  )
 }

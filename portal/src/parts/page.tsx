@@ -1,6 +1,5 @@
 import { useEffect, useId, type ReactNode } from 'react'
 import { useSession, type Scope } from '../api/session.ts'
-import { Box } from './box.tsx'
 import styles from './page.module.css'
 
 interface PageProps {
@@ -8,12 +7,12 @@ interface PageProps {
   title: string
   /** Any of these scopes lets the page be read. */
   needs: readonly Scope[]
-  /** Beside the heading: what it is about, and what can be done. */
+  /** Beside the heading: details and actions. */
   aside?: ReactNode
   children: ReactNode
 }
 
-/** A page: its heading, and its content where the key's scopes let it be read. */
+/** A page: its heading, and its content if the scopes of the key allow to read it. */
 export function Page({ title, needs, aside, children }: PageProps) {
   const { can } = useSession()
   useTitle(title)
@@ -80,4 +79,9 @@ export function Section({ title, id, actions, children }: SectionProps) {
 /** Buttons side by side. */
 export function Actions({ children }: { children: ReactNode }) {
   return <div className={styles.actions}>{children}</div>
+}
+
+/** A framed part of a page, for texts, forms and buttons. */
+export function Box({ children }: { children: ReactNode }) {
+  return <div className={styles.box}>{children}</div>
 }

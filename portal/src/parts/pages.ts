@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import type { PagedList } from '../api/paged-list.ts'
 import { useAddress, type AddressChange } from './address.ts'
-import type { Reading } from './reading.tsx'
+import type { Reading } from './problem.tsx'
 
 /** What leads from page to page. */
 export interface Pager {

@@ -1,4 +1,5 @@
 import { LicensingApiError } from '@licensing/sdk/backend'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Button } from './button.tsx'
 import styles from './problem.module.css'
 import { sentence, Time } from './text.tsx'
@@ -13,7 +14,7 @@ interface ProblemProps {
   readAt?: number
 }
 
-/** What happened, what to do, and a way to try again. */
+/** An error: its message, advice, and a button to try again. */
 export function Problem({ error, retry, shown, readAt }: ProblemProps) {
   const { happened, remedy, requestId } = describe(error)
   const fields =
@@ -52,7 +53,7 @@ export function Problem({ error, retry, shown, readAt }: ProblemProps) {
   )
 }
 
-/** What to do, where the service's own sentence does not say it. */
+/** Advice, if the message of the service has none. */
 const remedies: Readonly<Record<string, string>> = {
   unauthenticated: 'Check the key. If it was revoked, ask for a new one.',
   insufficient_scope: 'Sign in with a key that has this scope.',
@@ -84,4 +85,32 @@ function describe(error: unknown): { happened: string; remedy: string; requestId
   // The fields are named beneath, or have it beside them.
   const happened = errors.length > 0 ? 'Some fields are not valid.' : (happenings[code] ?? sentence(message))
   return { happened, remedy: remedies[code] ?? '', requestId: status >= 500 ? requestId : null }
+}
+
+/** The part of a query that says whether its data is current. */
+export type Reading = Pick<UseQueryResult, 'data' | 'error' | 'dataUpdatedAt' | 'refetch'>
+
+/** `old`: the last refresh failed, older data is shown. `unread`: no read has succeeded. */
+export type Freshness = 'current' | 'old' | 'unread'
+
+export function freshnessOf({ data, error }: Pick<Reading, 'data' | 'error'>): Freshness {
+  if (error === null) return 'current'
+  return data === undefined ? 'unread' : 'old'
+}
+
+/**
+ * Says that a query failed and since when its data is. A query keeps its data when it fails, so old data would look current without it. If
+ * several queries failed, it describes the first and tries all of them again.
+ */
+export function ReadProblem({ of }: { of: Reading | readonly Reading[] }) {
+  const failed = [of].flat().filter(({ error }) => error !== null)
+  const [first] = failed
+  if (!first) return null
+  return (
+    <Problem
+      error={first.error}
+      retry={() => failed.forEach(({ refetch }) => void refetch())}
+      {...(freshnessOf(first) === 'old' && { readAt: first.dataUpdatedAt })}
+    />
+  )
 }

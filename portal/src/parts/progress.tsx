@@ -6,11 +6,11 @@ import { forgetWork, stopWork, type Work } from './work.ts'
 
 interface ProgressProps {
   work: Work
-  /** Begins again what is left. */
+  /** Continues with the rest. */
   retry: () => void
 }
 
-/** How far long work is, and what came of it. */
+/** The progress of long work, and its result. */
 export function Progress({ work, retry }: ProgressProps) {
   const { id, title, done, total, failed, refusals, state, error } = work
   return (

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { Button } from './button.tsx'
 import type { Pager, ShownPage } from './pages.ts'
-import { ReadProblem, standingOf, type Reading, type Standing } from './reading.tsx'
+import { ReadProblem, freshnessOf, type Reading, type Freshness } from './problem.tsx'
 import styles from './table.module.css'
 
 export interface Column<Row> {
@@ -21,9 +21,9 @@ interface TableProps<Row> {
   columns: readonly Column<Row>[]
   rows: readonly Row[] | undefined
   idOf: (row: Row) => string
-  /** What stands there without rows: what to do first. */
+  /** Text if there are no rows: the first thing to do. */
   empty: ReactNode
-  standing?: Standing
+  freshness?: Freshness
   isMoving?: boolean
   children?: ReactNode
 }
@@ -35,7 +35,7 @@ export function Table<Row>({
   rows,
   idOf,
   empty,
-  standing = 'current',
+  freshness = 'current',
   isMoving,
   children,
 }: TableProps<Row>) {
@@ -74,19 +74,19 @@ export function Table<Row>({
       </div>
       {rows === undefined && (
         <p className={styles.sentence}>
-          {standing === 'unread' ? 'The rows could not be read.' : 'Loading…'}
+          {freshness === 'unread' ? 'The rows could not be read.' : 'Loading…'}
         </p>
       )}
       {rows?.length === 0 && (
-        <div className={styles.sentence}>{standing === 'old' ? 'There were no rows then.' : empty}</div>
+        <div className={styles.sentence}>{freshness === 'old' ? 'There were no rows then.' : empty}</div>
       )}
       {children}
     </div>
   )
 }
 
-type ReadTableProps<Row> = Omit<TableProps<Row>, 'standing'> & {
-  /** What the rows were read with. */
+type ReadTableProps<Row> = Omit<TableProps<Row>, 'freshness'> & {
+  /** The query of the rows. */
   of: Reading
 }
 
@@ -95,7 +95,7 @@ export function ReadTable<Row>({ of, ...table }: ReadTableProps<Row>) {
   return (
     <>
       <ReadProblem of={of} />
-      <Table {...table} standing={standingOf(of)} />
+      <Table {...table} freshness={freshnessOf(of)} />
     </>
   )
 }

@@ -1,4 +1,5 @@
 import { decimalsOf, mainUnits } from '@licensing/money/amounts'
+import type { Schemas } from '@licensing/sdk/backend'
 import styles from './text.module.css'
 
 const dayFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
@@ -16,9 +17,9 @@ const formats = { day: dayFormat, minute: minuteFormat, second: secondFormat }
 
 interface TimeProps {
   at: string | null | undefined
-  /** How exact. */
+  /** Precision. */
   to?: keyof typeof formats
-  /** What stands there where there is none. */
+  /** Text if there is no time. */
   none?: string
 }
 
@@ -36,7 +37,7 @@ export function day(at: string): string {
   return dayFormat.format(new Date(at))
 }
 
-/** An amount in minor units, as people write it. `Intl` gives the symbol and the grouping; the decimals are the processor's. */
+/** An amount in minor units, as people write it. The number of decimals is the processor's, not the one of `Intl`. */
 export function money(minor: number, currency: string): string {
   const decimals = decimalsOf(currency)
   const format = new Intl.NumberFormat('en', {
@@ -57,7 +58,7 @@ export function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
-/** A text of a program, with a capital and a full stop. */
+/** A message of the service, as a sentence with a capital and a full stop. */
 export function sentence(text: string): string {
   // An id at the beginning stays as it is.
   const first = /^[a-z]+_/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
@@ -66,7 +67,7 @@ export function sentence(text: string): string {
 
 const dash = '–'
 
-/** Something that is not there. A dash is not shown where a row is a card: `table.module.css`. */
+/** An absent value. If a row is shown as a card, the dash is hidden: `table.module.css`. */
 export function None({ children = dash }: { children?: string | undefined }) {
   return (
     <span className={styles.none} data-dash={children === dash || undefined}>
@@ -75,7 +76,20 @@ export function None({ children = dash }: { children?: string | undefined }) {
   )
 }
 
-const tones: Readonly<Record<string, string>> = {
+/** Every status of the API, and what the portal itself shows like a status. */
+type ShownStatus =
+  | Schemas['Licence']['status']
+  | Schemas['Plan']['status']
+  | Schemas['CheckoutSession']['status']
+  | Schemas['Refund']['status']
+  | Schemas['WebhookDelivery']['status']
+  | Schemas['WebhookEndpoint']['status']
+  | 'healthy'
+  | 'failing'
+  | 'default'
+  | 'override'
+
+const tones: Record<ShownStatus, 'good' | 'warn' | 'bad' | 'accent' | 'neutral'> = {
   active: 'good',
   enabled: 'good',
   delivered: 'good',
@@ -91,12 +105,19 @@ const tones: Readonly<Record<string, string>> = {
   failed: 'bad',
   failing: 'bad',
   provision_failed: 'bad',
-  chargeback: 'bad',
+  expired: 'neutral',
+  retired: 'neutral',
+  canceled: 'neutral',
+  disabled: 'neutral',
+  won: 'neutral',
+  lost: 'neutral',
+  closed: 'neutral',
+  default: 'neutral',
 }
 
-/** A status: a word, and a colour beside it. */
-export function Status({ of }: { of: string }) {
-  return <span className={`${styles.status} ${styles[tones[of] ?? 'neutral']}`}>{words(of)}</span>
+/** A status: a word, with a colour beside it. */
+export function Status({ of }: { of: ShownStatus }) {
+  return <span className={`${styles.status} ${styles[tones[of]]}`}>{words(of)}</span>
 }
 
 /** A long text in a dense table: cut off there, whole on a phone and for those who listen. */
@@ -104,6 +125,15 @@ export function Clipped({ text }: { text: string }) {
   return (
     <span className={styles.clipped} title={text}>
       {text}
+    </span>
+  )
+}
+
+/** A placeholder of one line for a text that is loading, so that nothing moves when it is loaded. */
+export function Waiting({ length }: { length: 'short' | 'long' }) {
+  return (
+    <span className={`${styles.waiting} ${styles[length]}`} aria-hidden="true">
+      {'\u00a0'}
     </span>
   )
 }

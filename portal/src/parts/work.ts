@@ -1,12 +1,12 @@
 import { useSyncExternalStore } from 'react'
 import { announce } from './announce.tsx'
 
-/** Work of many calls. It goes on while other pages are looked at, and is found again where it was begun. */
+/** Work of many calls. It continues while other pages are open, and is shown on the page where it was started. */
 export interface Work {
   id: string
-  /** What is done: "Reactivating licences of Pro". */
+  /** A title: "Reactivating licences of Pro". */
   title: string
-  /** Where it was begun: an address below /portal. */
+  /** The page where it was started: an address below /portal. */
   address: string
   done: number
   total: number

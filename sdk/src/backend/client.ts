@@ -14,7 +14,7 @@ type Rows<Paths> = <Path extends ListPaths<Paths>>(
   ...request: Arguments<RequestOf<OperationOf<Paths, 'get', Path>>>
 ) => AsyncGenerator<RowOf<OperationOf<Paths, 'get', Path>>, void, void>
 
-/** One function a method; each throws `LicensingApiError` where the answer is not the one wanted. */
+/** One function per method. Each throws `LicensingApiError` if the call fails. */
 export interface TypedClient<Paths> {
   readonly get: Call<Paths, 'get'>
   readonly post: Call<Paths, 'post'>
@@ -25,7 +25,7 @@ export interface TypedClient<Paths> {
   readonly rows: Rows<Paths>
 }
 
-/** The types say what each call takes and gives; what is sent is the same for all. */
+/** The types differ by operation; the implementation is the same for all. */
 export function createTypedClient<Paths>(options: BackendOptions): TypedClient<Paths> {
   const call =
     (method: Method) =>

@@ -7,16 +7,16 @@ export interface FieldProblem {
 
 /**
  * A call that came to nothing. `code` is the service's (`conflict`, `not_found`, `validation_failed`, …: see
- * `GET /errors/{code}`), or `unreachable`, `timeout` or `unexpected_answer`, where there was no sensible answer.
+ * `GET /errors/{code}`), or `unreachable`, `timeout` or `unexpected_answer` if there was no valid answer.
  */
 export class LicensingApiError extends Error {
   override readonly name = 'LicensingApiError'
   readonly code: string
-  /** The status of the answer; 0 where there was none. */
+  /** The status of the answer; 0 if there was none. */
   readonly status: number
   /** Names the request in the service's logs. */
   readonly requestId: string | null
-  /** What was wrong with each field, for `validation_failed`. */
+  /** The invalid fields, for `validation_failed`. */
   readonly errors: readonly FieldProblem[]
   /** The whole answer: a `conflict` also says what it found (`current`) and what is `allowed`. */
   readonly problem: Readonly<Record<string, unknown>>

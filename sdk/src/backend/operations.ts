@@ -11,7 +11,7 @@ export type PathsWith<Paths, M extends Method> = {
 export type OperationOf<Paths, M extends Method, Path extends keyof Paths> =
   Paths[Path] extends Record<M, infer Operation> ? Operation : never
 
-/** What an operation is given: the fields that it needs, and none that it does not know. */
+/** The input of an operation. */
 export type RequestOf<Operation> = PathPart<ParameterOf<Operation, 'path'>> &
   QueryPart<ParameterOf<Operation, 'query'>> &
   BodyPart<Operation> &
@@ -20,7 +20,7 @@ export type RequestOf<Operation> = PathPart<ParameterOf<Operation, 'path'>> &
     readonly signal?: AbortSignal | undefined
   }
 
-/** What an operation answers when all went well; undefined where it answers without a body. */
+/** The answer of a successful operation; undefined if it has no body. */
 export type AnswerOf<Operation> = Operation extends { responses: infer Responses }
   ? { [Status in keyof Responses & (200 | 201 | 202 | 204)]: JsonOf<Responses[Status]> }[keyof Responses &
       (200 | 201 | 202 | 204)]
@@ -71,7 +71,7 @@ type KeyPart<Headers> = [Headers] extends [never]
     : NoKey
 
 interface Key {
-  /** Makes a repetition of this call give the same result: keep it with what the call is for. */
+  /** Makes a repetition of this call have the same result: store it with the order or job that the call is for. */
   readonly idempotencyKey: string
 }
 

@@ -1,9 +1,8 @@
 import { LicensingApiError } from './errors.ts'
-import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Method } from './operations.ts'
 
 export interface BackendOptions {
-  /** Where the licensing service is: `https://licensing.example.com`. */
+  /** Address of the licensing service: `https://licensing.example.com`. */
   readonly baseUrl: string
   /** An API key with the scopes that the calls need, `lsk_…`: never in a browser or a product. */
   readonly apiKey: string
@@ -15,7 +14,7 @@ export interface BackendOptions {
   readonly retries?: number | undefined
 }
 
-/** A request as it is sent, whatever its types were. */
+/** A request without the types of its operation. */
 export interface PlainRequest {
   readonly path?: object | undefined
   readonly query?: object | undefined
@@ -134,4 +133,14 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }
     signal?.addEventListener('abort', stop, { once: true })
   })
+}
+
+/**
+ * A new `Idempotency-Key`. Store it with the order or job before making the call, and use it for every repetition. An id of
+ * your own that belongs to exactly one licence, such as the id of an order, works as well.
+ *
+ * @example order.idempotencyKey ??= newIdempotencyKey()
+ */
+export function newIdempotencyKey(): string {
+  return crypto.randomUUID()
 }

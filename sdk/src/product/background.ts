@@ -1,8 +1,9 @@
-import type { Duties } from './schedule.ts'
+import type { Installation } from './installation.ts'
+import { earliest, type Pace } from './pace.ts'
 
-/** A computer that slept wakes with its timers late: none of ours is longer than a minute. */
+/** Timers are late after a computer slept, so no timer is longer than a minute. */
 const LONGEST_SLEEP_MS = 60_000
-/** Whatever is due, there is a breath between two looks. */
+/** The shortest time between two checks. */
 const SHORTEST_SLEEP_MS = 1000
 
 /** The one timer of a client: wakes when something is due, and never keeps a process alive. */
@@ -17,7 +18,7 @@ export class Background {
     this.#work = work
   }
 
-  /** Works out again what is due when. */
+  /** Sets the timer for the next thing that is due. */
   schedule(): void {
     clearTimeout(this.#timer)
     const { list, token, lapse, time } = this.#due()
@@ -45,4 +46,50 @@ export class Background {
 function letProcessEnd(timer: unknown): void {
   if (typeof timer !== 'object' || timer === null || !('unref' in timer)) return
   if (typeof timer.unref === 'function') timer.unref()
+}
+
+/** When each kind of background work is due, in milliseconds of trusted time; null: not at all. */
+export interface Duties {
+  /** Now. */
+  readonly time: number
+  readonly list: number | null
+  readonly token: number | null
+  /** When the token ends, so that listeners are called. */
+  readonly lapse: number | null
+}
+
+interface Circumstances {
+  readonly installation: Installation
+  readonly tokenPace: Pace
+  readonly listPace: Pace
+  /** The product asked to be licensed. */
+  readonly wanted: boolean
+  /** 0 to 1, one for the life of a client: spreads installations that were started together. */
+  readonly jitter: number
+}
+
+export function duties(circumstances: Circumstances): Duties {
+  const { installation, jitter } = circumstances
+  const time = installation.time()
+  const claims = installation.token?.claims
+  if (installation.revoked) return { time, list: null, token: null, lapse: null }
+  if (!claims) return { time, list: null, token: activationDue(circumstances, time), lapse: null }
+
+  const lateness = claims.offline ? 0 : ((claims.expiresAt - claims.issuedAt) / 10) * jitter
+  const isUrgent = installation.clockTurnedBack && !claims.offline
+  const refresh = isUrgent ? time : claims.refreshAfter + lateness
+  const token = earliest(circumstances.tokenPace, refresh, time)
+  if (time >= claims.expiresAt) return { time, list: null, token, lapse: null }
+
+  // Early rather than late: a revocation is to be noticed within the interval.
+  const interval = claims.checkIntervalMs * (1 - jitter / 10)
+  const check = installation.checkedAt === null ? time : installation.checkedAt + interval
+  return { time, list: earliest(circumstances.listPace, check, time), token, lapse: claims.expiresAt }
+}
+
+/** A first activation that failed is tried again; one that was refused is not, until the product asks. */
+function activationDue({ installation, tokenPace, wanted }: Circumstances, time: number): number | null {
+  return wanted && installation.judgement().status === 'unlicensed' && tokenPace.failures > 0
+    ? earliest(tokenPace, time, time)
+    : null
 }

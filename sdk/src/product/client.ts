@@ -1,13 +1,8 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { activateOffline } from './activate-offline.ts'
-import { activate } from './activate.ts'
-import { callHome } from './call-home.ts'
+import { activateOffline, activate, callHome, deactivate, migrate, refresh } from './activation.ts'
 import { checkRevocations } from './check-revocations.ts'
 import { Contact } from './contact.ts'
-import { deactivate } from './deactivate.ts'
 import { Installation } from './installation.ts'
-import { migrate } from './migrate.ts'
-import { refresh } from './refresh.ts'
 import { readTrust } from './root-key.ts'
 import { Session, type LicenceListener } from './session.ts'
 import { connect } from './service.ts'
@@ -74,7 +69,7 @@ export class LicenceClient {
   readonly #contact: Contact
   readonly #session: Session
 
-  /** @throws TypeError where `rootKey` is missing or malformed */
+  /** @throws TypeError if `rootKey` is missing or malformed */
   constructor(options: LicenceClientOptions) {
     const { appId, fingerprint, host, productVersion } = options
     const trust = readTrust(options.rootKey)
@@ -118,7 +113,7 @@ export class LicenceClient {
 
   /**
    * Makes the product licensed: call it at every start. A good token from the store answers without the network;
-   * else the licence key is activated on this machine. Where the service cannot be reached the background goes on
+   * else the licence key is activated on this machine. If the service cannot be reached the background goes on
    * trying.
    *
    * @returns the state, within `timeoutMs` or little more; never rejects
@@ -203,7 +198,7 @@ export class LicenceClient {
   }
 
   /**
-   * A limit's value now: an integer, 0 where nothing is granted or the key does not exist.
+   * A limit's value now: an integer, 0 if nothing is granted or the key does not exist.
    *
    * @param key the entitlement key
    * @example if (projects.length >= licence.limit('max_projects')) offerUpgrade()
@@ -228,7 +223,7 @@ export class LicenceClient {
   }
 
   /**
-   * Frees this machine's place, so that the licence can be used on another. Where the service cannot be reached
+   * Frees this machine's place, so that the licence can be used on another. If the service cannot be reached
    * nothing changes, and `state.problem` says so: try again.
    *
    * @example const { reason } = await licence.deactivate() // 'deactivated'

@@ -165,7 +165,7 @@ const REFUSALS: Record<AskingForToken, Readonly<Record<string, RefusalReason>>> 
   },
 }
 
-/** The refusal in an answer; null where it is none. */
+/** The refusal in an answer; null if there is none. */
 export function refusalIn(operation: AskingForToken, answer: Answer): RefusalReason | null {
   if (answer.kind !== 'no') return null
   if (answer.code === 'licence_refused') return answer.reason ?? answer.code

@@ -8,7 +8,7 @@ import type { FailureReason } from './state.ts'
 export interface StoredKeys {
   /** The signed set last believed. */
   readonly signedKeys: string | null
-  /** The set that last came, where no root key is pinned. */
+  /** The set received last, if no root key is pinned. */
   readonly keySet: KeySet | null
 }
 
@@ -33,12 +33,12 @@ export class HeldKeys {
     this.#appId = appId
   }
 
-  /** Null where none are held, or what is held has no place among what is trusted. */
+  /** Null if there is no key set, or the trusted root keys do not verify it. */
   get set(): KeySet | null {
     return this.#signed ?? this.#unproven
   }
 
-  /** The signed set held; null where there is none. */
+  /** The signed set held; null if there is none. */
   get signed(): SignedKeys | null {
     return this.#signed
   }
@@ -54,7 +54,7 @@ export class HeldKeys {
     return time >= issuedAt + (expiresAt - issuedAt) / 2
   }
 
-  /** Reads an answer of `jwks.json`; null where its keys are believed. */
+  /** Reads an answer of `jwks.json`; null if its keys are believed. */
   async learn(body: unknown, time: number): Promise<KeysTrouble | null> {
     if (!isKeySet(body)) return { reason: 'unexpected_answer', detail: 'the answer is no key set' }
     if (this.#trust === 'unpinned') {

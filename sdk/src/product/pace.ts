@@ -14,7 +14,7 @@ export const RESTED: Pace = { failures: 0, retryAt: 0, closedUntil: 0 }
 export interface Wait {
   /** 0 to 1. */
   readonly random: number
-  /** What the service asked for. */
+  /** The wait that the service asked for. */
   readonly retryAfterMs: number | null
   readonly longestMs?: number | undefined
 }

@@ -1,6 +1,6 @@
 import { isCount, isStrings, isUnixTime } from './shape.ts'
 
-/** What a signed revocation list says, with times in milliseconds since 1970 UTC. */
+/** The content of a signed revocation list, with times in milliseconds since 1970 UTC. */
 export interface RevocationList {
   readonly version: number
   /** The version after which it lists additions; null for the whole list. */
@@ -10,7 +10,7 @@ export interface RevocationList {
   readonly expiresAt: number
 }
 
-/** Reads an authentic payload; null where it is not a revocation list of this application. */
+/** Reads an authentic payload; null if it is not a revocation list of this application. */
 export function readRevocationList(
   payload: Readonly<Record<string, unknown>>,
   appId: string,
@@ -19,7 +19,7 @@ export function readRevocationList(
   if (app !== appId || !isCount(version) || !isStrings(revoked)) return null
   if (!isUnixTime(iat) || !isUnixTime(exp)) return null
   if (since !== null && since !== undefined && !isCount(since)) return null
-  // What was added after version 0 is all there is.
+  // A list since version 0 is complete.
   return { version, since: since || null, revoked, issuedAt: iat * 1000, expiresAt: exp * 1000 }
 }
 

@@ -9,7 +9,7 @@ export type Trust = readonly RootKey[] | 'unpinned'
 /**
  * Reads the option `rootKey`.
  *
- * @throws TypeError where it is missing or malformed: a product must not be built that believes any key by mistake
+ * @throws TypeError if it is missing or malformed: a product must not be built that believes any key by mistake
  */
 export function readTrust(given: unknown): Trust {
   if (given === 'unpinned') return given

@@ -1,12 +1,10 @@
-import { Background } from './background.ts'
+import { Background, duties, type Duties } from './background.ts'
 import type { Contact } from './contact.ts'
-import { within, withDeadline } from './deadline.ts'
 import type { Installation } from './installation.ts'
-import { duties, type Duties } from './schedule.ts'
 import type { LicenceState, Problem } from './state.ts'
 import type { LicenceStore } from './store.ts'
 
-/** Hears of every change of the state. What it throws is ignored. */
+/** Called after every change of the state. Errors that it throws are ignored. */
 export type LicenceListener = (state: LicenceState) => void
 
 type Operation = (signal: AbortSignal) => Promise<void>
@@ -177,4 +175,34 @@ async function replace(store: LicenceStore, change: (text: string | null) => Pro
     if (found === text) return
   }
   throw new Error('another process keeps replacing the content of the store')
+}
+
+/** Runs work with a signal that is aborted after `ms` milliseconds, or when `stop` is aborted. */
+async function withDeadline<T>(
+  ms: number,
+  stop: AbortSignal,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  const timer = setTimeout(abort, ms)
+  stop.addEventListener('abort', abort, { once: true })
+  try {
+    if (stop.aborted) abort()
+    return await run(controller.signal)
+  } finally {
+    clearTimeout(timer)
+    stop.removeEventListener('abort', abort)
+  }
+}
+
+/** Waits for work that accepts no signal, at most `ms` milliseconds. */
+function within<T>(ms: number, work: () => T | Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`timed out after ${ms} ms`)), ms)
+    Promise.resolve()
+      .then(work)
+      .then(resolve, reject)
+      .finally(() => clearTimeout(timer))
+  })
 }

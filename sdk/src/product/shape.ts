@@ -1,4 +1,4 @@
-/** Shapes of values that come from outside. */
+/** Checks of values from outside. */
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -21,13 +21,13 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0
 }
 
-/** An ISO 8601 timestamp as milliseconds since 1970 UTC; null where it is none. */
+/** An ISO 8601 timestamp as milliseconds since 1970 UTC; null for any other value. */
 export function readTimestamp(value: unknown): number | null {
   const time = typeof value === 'string' ? Date.parse(value) : Number.NaN
   return Number.isNaN(time) ? null : time
 }
 
-/** Seconds since 1970 UTC, within what a `Date` can hold. */
+/** Seconds since 1970 UTC, within the range of `Date`. */
 export function isUnixTime(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= 8.64e12
 }

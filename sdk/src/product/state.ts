@@ -1,5 +1,5 @@
 import type { components } from '../backend/gen/api.ts'
-import type { SeenTime } from './trusted-clock.ts'
+import type { SeenTime } from './trusted-time.ts'
 import type { TokenClaims } from './token.ts'
 
 /**

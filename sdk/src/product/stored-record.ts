@@ -1,6 +1,6 @@
 import { isCount, isNullOr, isObject, isString, readTimestamp } from './shape.ts'
 import { isKeySet, type KeySet } from './signature.ts'
-import type { SeenTime } from './trusted-clock.ts'
+import type { SeenTime } from './trusted-time.ts'
 
 /**
  * What the store holds, as it is in memory. Nothing in it is believed because it stands there: token and lists are
@@ -70,7 +70,7 @@ export function serialise(record: StoredRecord): string {
   })
 }
 
-/** Null where the text is not a record, whatever else it may be. */
+/** Null if the text is not a record, whatever else it may be. */
 export function parse(text: string): StoredRecord | null {
   try {
     return readRecord(JSON.parse(text))

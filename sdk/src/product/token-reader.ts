@@ -1,5 +1,4 @@
 import type { HeldKeys } from './held-keys.ts'
-import { readOfflineFile } from './offline-file.ts'
 import { readRevocationList, type RevocationList } from './revocation-list.ts'
 import type { Trust } from './root-key.ts'
 import { isString } from './shape.ts'
@@ -18,7 +17,7 @@ export interface HeldToken {
 
 export type Unreadable = 'unknown_key' | 'forged' | 'unsupported_runtime'
 
-/** What a token has to be made for. */
+/** The application and installation that a token must be issued for. */
 export interface TokenIdentity {
   readonly appId: string
   readonly fingerprint: string
@@ -118,4 +117,30 @@ export class TokenReader {
 /** Keys past their end verify only what has ended too, so that it can be shown and renewed. */
 function isInTime(keys: SignedKeys | null, { expiresAt }: TokenClaims, time: number): boolean {
   return keys === null || keys.expiresAt > time || expiresAt <= time
+}
+
+/** What an offline licence file holds. */
+interface OfflineFile {
+  readonly token: string
+  /** Key sets, each vouched for by a root key, that verify the token. */
+  readonly signed: readonly string[]
+}
+
+const BEGIN = '-----BEGIN LICENCE-----'
+const END = '-----END LICENCE-----'
+
+/** Reads an offline licence file; null for any other text. Line ends, blank lines and spaces around lines do not matter. */
+function readOfflineFile(text: unknown): OfflineFile | null {
+  if (typeof text !== 'string') return null
+  const lines = text
+    .split(/\r\n|\r|\n/)
+    .map((line) => line.replace(/^\uFEFF/, '').trim())
+    .filter((line) => line !== '')
+  const [begin, token, ...rest] = lines
+  if (begin !== BEGIN || token === undefined || rest.pop() !== END || rest.length === 0) return null
+  return [token, ...rest].every(isJws) ? { token, signed: rest } : null
+}
+
+function isJws(text: string): boolean {
+  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)
 }

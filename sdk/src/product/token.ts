@@ -1,6 +1,6 @@
 import { isObject, isUnixTime } from './shape.ts'
 
-/** What a token says, with times in milliseconds since 1970 UTC. */
+/** The claims of a token, with times in milliseconds since 1970 UTC. */
 export interface TokenClaims {
   readonly licenceId: string
   readonly activationId: string
@@ -15,15 +15,15 @@ export interface TokenClaims {
   readonly entitlements: Readonly<Record<string, string>>
   /** It came in a file, for a machine without a network. */
   readonly offline: boolean
-  /** The one fingerprint that it is good for; null where the service knows it by the activation. */
+  /** The fingerprint that it is valid for; null if only the service knows it. */
   readonly fingerprint: string | null
-  /** The nonce of the request that it answers; null if that had none. */
+  /** The nonce of the request that it answers; null if the request had none. */
   readonly nonce: string | null
 }
 
 const LONGEST_CHECK_INTERVAL_S = 86_400
 
-/** Reads an authentic payload; null where it is not a token of this application. */
+/** Reads an authentic payload; null if it is not a token of this application. */
 export function readToken(payload: Readonly<Record<string, unknown>>, appId: string): TokenClaims | null {
   const {
     sub,

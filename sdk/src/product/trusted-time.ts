@@ -1,6 +1,4 @@
-import { begin, correct, isAhead, merge, notBefore, observe, type SeenTime } from './trusted-clock.ts'
-
-/** The trusted time of one installation, in milliseconds since 1970 UTC: the rules of trusted-clock.ts, applied. */
+/** The trusted time of one installation, in milliseconds since 1970 UTC: the rules below, applied. */
 export class TrustedTime {
   readonly #now: () => number
   #seen: SeenTime
@@ -10,30 +8,30 @@ export class TrustedTime {
     this.#seen = begin(now())
   }
 
-  /** What was seen at the last look. */
+  /** The last observation. */
   get seen(): SeenTime {
     return this.#seen
   }
 
-  /** Looks at the local clock. */
+  /** Reads the local clock and returns the trusted time. */
   look(): number {
     this.#seen = observe(this.#seen, this.#now())
     return this.#seen.time
   }
 
-  /** Looks at the local clock, and says what it says. */
+  /** Reads the local clock and returns its time. */
   local(): number {
     this.look()
     return this.#seen.local
   }
 
-  /** Whether it is ahead of the local clock, at this look. */
+  /** Whether the trusted time is ahead of the local clock now. */
   isAhead(): boolean {
     this.look()
     return isAhead(this.#seen)
   }
 
-  /** Goes on from what the store holds. */
+  /** Merges the observation in the store. */
   merge(stored: SeenTime): void {
     this.#seen = merge(this.#seen, stored, this.#now())
   }
@@ -47,4 +45,75 @@ export class TrustedTime {
   correct(time: number): void {
     this.#seen = correct(this.#seen, time)
   }
+}
+
+/**
+ * The time that tokens are judged by. It starts from what the service last signed (or, before that, from the local
+ * clock) and moves forward by what the local clock has moved forward since. It never follows the local clock
+ * backward, so turning the clock back gains nothing; and a clock that is wrong, but steadily so, loses nothing while
+ * the service can be reached.
+ *
+ * All values are milliseconds since 1970 UTC.
+ */
+export interface SeenTime {
+  /** The trusted time at the last observation. */
+  readonly time: number
+  /** The local clock at the last observation. */
+  readonly local: number
+  /** The local clock was found behind its last reading by more than the tolerance, and no token has set the time since. */
+  readonly turnedBack: boolean
+  /** How often a token has set the time: of two processes the one with more has seen what the other has not. */
+  readonly corrections: number
+}
+
+/** Time synchronisation may set the clock back by less. */
+export const TURNED_BACK_TOLERANCE_MS = 300_000
+
+/** The end of the range of `Date`. */
+const LAST_MOMENT = 8.64e15
+
+/** The first observation of a client. */
+export function begin(local: number): SeenTime {
+  return { time: local, local, turnedBack: false, corrections: 0 }
+}
+
+/** Observes the local clock. */
+export function observe(seen: SeenTime, local: number): SeenTime {
+  const moved = local - seen.local
+  return {
+    ...seen,
+    time: Math.min(seen.time + Math.max(0, moved), LAST_MOMENT),
+    local,
+    turnedBack: seen.turnedBack || moved < -TURNED_BACK_TOLERANCE_MS,
+  }
+}
+
+/**
+ * The store has kept what this process, or another one, saw. The later time counts, unless a token has set it since:
+ * then that does. A store can be edited, so the time is set back no further than to the local clock.
+ */
+export function merge(held: SeenTime, stored: SeenTime, local: number): SeenTime {
+  const [mine, theirs] = [observe(held, local), observe(stored, local)]
+  if (theirs.corrections < mine.corrections) return mine
+  if (theirs.corrections > mine.corrections) return notBefore(theirs, Math.min(mine.time, local))
+  return { ...notBefore(mine, theirs.time), turnedBack: mine.turnedBack || theirs.turnedBack }
+}
+
+/** The service signed something at `signedAt`: it cannot be earlier than that now. */
+export function notBefore(seen: SeenTime, signedAt: number): SeenTime {
+  return signedAt > seen.time ? { ...seen, time: signedAt } : seen
+}
+
+/**
+ * It is `time` now, by a token that was issued in answer to a request of this installation. Only such a token may set the
+ * time back, so that a clock that once ran ahead does not spoil every later token. A token that was kept from earlier
+ * may not, however new it is to this installation.
+ */
+export function correct(seen: SeenTime, time: number): SeenTime {
+  return { time, local: seen.local, turnedBack: false, corrections: seen.corrections + 1 }
+}
+
+/** The trusted time is ahead of the local clock: one of the two is, or was, wrong. */
+function isAhead(seen: SeenTime): boolean {
+  return seen.time - seen.local > TURNED_BACK_TOLERANCE_MS
 }

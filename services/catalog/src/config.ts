@@ -1,6 +1,6 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
-import { emailAddress } from './accounts/email-address.ts'
+import { emailAddress } from './accounts/accounts.ts'
 
 /** The transaction fee that new accounts take. */
 export const feeConfig = {

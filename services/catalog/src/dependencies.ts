@@ -7,18 +7,18 @@ import type { LicensingService } from '@licensing/proto/licensing'
 import type { RootKeyService } from '@licensing/proto/root-keys'
 import type { KeyUse } from './api-keys/key-use.ts'
 
-/** What the handlers need. */
+/** Dependencies of the RPC handlers. */
 export interface CatalogDependencies {
   sql: Database
-  /** One connection, for look-ups of keys that may not exist. */
+  /** One connection, for lookups of API keys that may not exist. */
   lookups: Database
   change: Change
-  /** Changes of definitions and plans wait here by application, those of applications and API keys by account. */
+  /** Runs changes of definitions and plans one at a time per application, and of applications and API keys per account. */
   queue: Turns
   licensing: Licensing
   rootKeys: RootKeys
   keyUse: KeyUse
-  /** An address for alerts is to be confirmed: its mail goes out soon. */
+  /** Wakes the sender of confirmation mails. */
   confirmationRequested: () => void
   log: Logger
 }

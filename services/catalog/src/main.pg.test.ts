@@ -15,8 +15,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { hashOfKey, newKey } from './api-keys/key-format.ts'
 import { startLicensingStub } from './testing/licensing-stub.ts'
-import { outcomeOf } from './testing/outcomes.ts'
-import { firstPage } from './testing/catalog.ts'
+import { outcomeOf, firstPage } from './testing/catalog.ts'
 
 async function givenEnvironment(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()

@@ -3,9 +3,8 @@ import { newId } from '@licensing/database/ids'
 import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runAdmin } from './admin/run-admin.ts'
-import { firstPage, givenTenant, startTestCatalog } from './testing/catalog.ts'
+import { firstPage, givenTenant, startTestCatalog, outcomeOf, outcomesOf } from './testing/catalog.ts'
 import type { Tenant, TestCatalog } from './testing/catalog.ts'
-import { outcomeOf, outcomesOf } from './testing/outcomes.ts'
 
 let catalog: TestCatalog
 beforeAll(async () => {
@@ -107,7 +106,7 @@ test.each(Object.entries(counted))(
     await make(catalog.calls, rivals)
     await allow(option, tenant, had + 4)
     await make(catalog.replicas[1], tenant)
-    // What is there stays where fewer are allowed.
+    // Existing resources stay when the quota becomes smaller.
     await allow(option, tenant, 0)
     expect(await outcomeOf(make(catalog.calls, tenant))).toBe('quota_exceeded')
     expect(await count(catalog.sql, tenant)).toEqual([{ count: had + 4 }])

@@ -1,8 +1,15 @@
 import { keyed } from '@licensing/changes/testing/keyed'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { actor, eventsOf, givenPlan, givenTenant, resolved, startTestCatalog } from './testing/catalog.ts'
+import {
+  actor,
+  eventsOf,
+  givenPlan,
+  givenTenant,
+  resolved,
+  startTestCatalog,
+  outcomeOf,
+} from './testing/catalog.ts'
 import type { TestCatalog, Tenant } from './testing/catalog.ts'
-import { outcomeOf } from './testing/outcomes.ts'
 
 let catalog: TestCatalog
 let tenant: Tenant
@@ -86,8 +93,8 @@ test('a refused call keeps nothing: with its key it is done once it can be', asy
   expect(await create()).toMatchObject({ replayed: false, value: { code: 'taken' } })
 })
 
-test('a definition that was saved and not pushed is answered by a repetition as made, and pushed by it', async () => {
-  const plan = await givenPlan(catalog, tenant, 'pushed')
+test('if a definition was saved but not sent to licensing, a repetition sends it and answers with it', async () => {
+  const plan = await givenPlan(catalog, tenant, 'synced')
   const define = () =>
     keyed('saved', () =>
       catalog.calls.createEntitlementDefinition({ ...tenant, key: 'seats', kind: 'limit', default: '3' }),
@@ -119,7 +126,7 @@ test('an archive whose call ended before licensing had answered is finished by a
     )
   catalog.licensing.refused.add('archivePlan')
   expect(await outcomeOf(archive())).toBe('unavailable')
-  // As where the process ended instead of hearing the refusal: the change counts as under way.
+  // As if the process had ended before the refusal arrived: the change is still in progress.
   await catalog.sql`update plans set unconfirmed_until = now() + interval '1 minute' where id = ${plan.id}`
   catalog.licensing.refused.clear()
   expect(await outcomeOf(archive('another'))).toBe('conflict')

@@ -9,10 +9,7 @@ test('every RPC refuses a request without its account or application, and change
   const before = await contentsOf(catalog.sql)
   const answers = await callWithoutIds(CatalogService, catalog.calls)
   expect(answers.length).toBeGreaterThan(CatalogService.methods.length)
-  expect(answers.filter(({ answer }) => answer !== 'internal')).toEqual([
-    // Deprecated: gateways of the release before ask this way.
-    { request: 'GetApplication without account_id', answer: 'not_found' },
-  ])
+  expect(answers.filter(({ answer }) => answer !== 'internal')).toEqual([])
   expect(await contentsOf(catalog.sql)).toEqual(before)
   expect(catalog.licensing.copies.size).toBe(0)
 })

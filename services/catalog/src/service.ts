@@ -8,32 +8,34 @@ import {
   EntitlementDefinitionSchema,
   PlanSchema,
 } from '@licensing/proto/catalog'
-import { confirmAlertEmail, findAlertEmailConfirmation } from './accounts/confirm-alert-email.ts'
-import { getAccount } from './accounts/get-account.ts'
-import { updateAccount } from './accounts/update-account.ts'
-import { authenticateKey } from './api-keys/authenticate-key.ts'
-import { authenticateKeys } from './api-keys/authenticate-keys.ts'
-import { createApiKey } from './api-keys/create-api-key.ts'
-import { getApiKey } from './api-keys/get-api-key.ts'
-import { listApiKeys } from './api-keys/list-api-keys.ts'
-import { revokeApiKey } from './api-keys/revoke-api-key.ts'
-import { createApplication } from './applications/create-application.ts'
-import { findApplicationOwner } from './applications/find-application-owner.ts'
-import { getApplication } from './applications/get-application.ts'
-import { listApplications } from './applications/list-applications.ts'
+import { confirmAlertEmail, findAlertEmailConfirmation } from './accounts/alert-email.ts'
+import { getAccount, updateAccount } from './accounts/accounts.ts'
+import {
+  authenticateKey,
+  authenticateKeys,
+  createApiKey,
+  getApiKey,
+  listApiKeys,
+  revokeApiKey,
+} from './api-keys/api-keys.ts'
+import {
+  createApplication,
+  findApplicationOwner,
+  getApplication,
+  listApplications,
+} from './applications/applications.ts'
 import type { CatalogDependencies } from './dependencies.ts'
-import { createDefinition } from './entitlements/create-definition.ts'
-import { deleteDefinition } from './entitlements/delete-definition.ts'
-import { getDefinition } from './entitlements/get-definition.ts'
-import { listDefinitions } from './entitlements/list-definitions.ts'
-import { updateDefinition } from './entitlements/update-definition.ts'
-import { getPlanCopy } from './plan-copies/get-plan-copy.ts'
-import { listPlanCopies } from './plan-copies/list-plan-copies.ts'
-import { archivePlan } from './plans/archive-plan.ts'
+import {
+  createDefinition,
+  deleteDefinition,
+  getDefinition,
+  listDefinitions,
+  updateDefinition,
+} from './entitlements/definitions.ts'
+import { getPlanCopy, listPlanCopies } from './plan-copies/plan-copies.ts'
+import { archivePlan, restorePlan } from './plans/plan-status.ts'
 import { createPlan } from './plans/create-plan.ts'
-import { getPlan } from './plans/get-plan.ts'
-import { listPlans } from './plans/list-plans.ts'
-import { restorePlan } from './plans/restore-plan.ts'
+import { getPlan, listPlans } from './plans/read-plans.ts'
 import { updatePlan } from './plans/update-plan.ts'
 
 /** Every RPC of the service. */

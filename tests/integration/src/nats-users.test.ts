@@ -5,7 +5,7 @@ import { eventually } from '@licensing/test-support/poll'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { execFile } from 'node:child_process'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { connect } from 'nats'
@@ -48,11 +48,10 @@ test.skipIf(program.kind === 'docker')(
     await writeFile(configuration, text.replace('/data', store).replace(/^http_port.*$/m, ''))
     await copyFile(join(compose, 'nats-accounts.conf'), join(folder.path, 'nats-accounts.conf'))
     await using server = await startServerProcess({
-      command: join(compose, 'start-nats'),
+      command: program.kind === 'program' ? program.path : 'nats-server',
       args: ['--config', configuration, '-a', '127.0.0.1', '-p', String(port)],
       env: {
-        PATH: `${program.kind === 'program' ? dirname(program.path) : ''}:${process.env['PATH']}`,
-        STORE: store,
+        PATH: process.env['PATH'] ?? '',
         ...(await secretsOf(secrets, 'nats')),
       },
       logFile: join(folder.path, 'nats.log'),

@@ -1,8 +1,50 @@
+import type { Account } from '@licensing/proto/catalog'
+import { characters, textLimits } from '@licensing/proto/text'
+import { z } from 'zod'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { accountJson, accountSchema, updateAccountBody } from './account-json.ts'
+import { id } from '../../fields/id.ts'
+import { minorUnitsNumber } from '../../fields/money.ts'
+import { optional, lengths, text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
 
 const tag = 'Account'
+
+const email = z
+  .email({ pattern: z.regexes.html5Email, error: 'must be an e-mail address' })
+  .refine(
+    (address) => characters(address) <= textLimits.emailAddress.most,
+    `must have at most ${textLimits.emailAddress.most} characters`,
+  )
+  .meta(lengths(textLimits.emailAddress))
+
+const accountSchema = z
+  .strictObject({
+    id: id('acct'),
+    name: z.string(),
+    alert_email: z.string().nullable().describe('E-mail address for alerts, as it was set last.'),
+    alert_email_confirmed: z
+      .boolean()
+      .describe(
+        'false: the link in the mail to this address has not been followed. Until then alerts go to the address before it. Also false without an address.',
+      ),
+    fee_bps: z.int().describe('Transaction fee in basis points of the amount.'),
+    fee_fixed_minor: minorUnitsNumber.describe(
+      'Fixed part of the transaction fee, in minor units of the sale’s currency.',
+    ),
+    created_at: timestampText,
+  })
+  .meta({ id: 'Account' })
+
+const updateAccountBody = z.strictObject({
+  name: optional(text(textLimits.name)),
+  // Here null says something: no alerts.
+  alert_email: email
+    .nullish()
+    .describe(
+      'null: no alerts are mailed. An address gets a mail with a link, and alerts after the link was followed. Setting it again after ten minutes sends another mail.',
+    ),
+})
 
 export const accountRoutes: Route[] = [
   vendorRoute({
@@ -37,3 +79,15 @@ export const accountRoutes: Route[] = [
     },
   }),
 ]
+
+function accountJson(account: Account): z.output<typeof accountSchema> {
+  return {
+    id: account.id,
+    name: account.name,
+    alert_email: account.alertEmail || null,
+    alert_email_confirmed: account.alertEmailConfirmed,
+    fee_bps: account.feeBps,
+    fee_fixed_minor: Number(account.feeFixedMinor),
+    created_at: isoText(account.createdAt),
+  }
+}

@@ -1,15 +1,13 @@
 import { ServiceError } from '@licensing/grpc/errors'
-import { keylessRoute } from '../../route.ts'
+import { z } from 'zod'
+import type { TokenGrant } from '@licensing/proto/products'
+import { textLimits } from '@licensing/proto/text'
+import { keylessRoute, vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
-import {
-  activateBody,
-  callHomeBody,
-  couldBeLicenceKey,
-  grantJson,
-  grantSchema,
-  refreshBody,
-} from './activation-json.ts'
+import { id } from '../../fields/id.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
+import { host, text } from '../../fields/text.ts'
 
 const tag = 'Installed products'
 const one = '/v1/activations/{activation_id}'
@@ -23,6 +21,64 @@ interface ActivationCall {
 function checkActivation({ services, params, token }: ActivationCall) {
   return services.products.checkActivation({ activationId: params.activation_id, token })
 }
+
+const grantSchema = z
+  .strictObject({
+    activation_id: id('act'),
+    licence_id: id('lic'),
+    token: z
+      .string()
+      .describe('A JWT (EdDSA) that the product verifies offline with the application’s public keys.'),
+    expires_at: timestampText.describe('When the token expires.'),
+    refresh_after: timestampText.describe('When to refresh the token: after half of its life.'),
+    check_interval_seconds: z.int().describe('How often to check the revocation list.'),
+  })
+  .meta({ id: 'TokenGrant' })
+
+const productVersion = text(textLimits.product).meta({ examples: ['4.2.0'] })
+
+const nonce = text(textLimits.product)
+  .optional()
+  .describe(
+    'Random text. The token repeats it in the claim `nonce`, which shows that it was issued for this request.',
+  )
+
+const activateBody = z.strictObject({
+  // Whatever is no licence key is an unknown one, and not a broken rule.
+  licence_key: z.string().meta({ examples: ['7K3QX-M9V2A-D4T8E-1RZ6N-C5HWB'] }),
+  fingerprint: text(textLimits.product).describe('Identifies the machine; chosen by the product.'),
+  host,
+  product_version: productVersion,
+  nonce,
+})
+
+const callHomeBody = z.strictObject({ product_version: productVersion, host })
+
+const refreshBody = callHomeBody.extend({ nonce })
+
+const mostDays = 366
+
+const offlineActivationBody = activateBody.extend({
+  days: z
+    .int()
+    .min(1)
+    .max(mostDays)
+    .describe('Validity of the file in days. It ends at `expires_on` of the licence if that is earlier.'),
+})
+
+const offlineActivationSchema = z
+  .strictObject({
+    activation_id: id('act'),
+    licence_id: id('lic'),
+    expires_at: timestampText.describe('When the file expires.'),
+    file: z
+      .string()
+      .describe(
+        'Licence file for `activateOffline` of the SDK: the token and the signed key sets that verify it, one per line.',
+      )
+      .meta({ examples: ['-----BEGIN LICENCE-----\neyJ…\neyJ…\n-----END LICENCE-----\n'] }),
+  })
+  .meta({ id: 'OfflineActivation' })
 
 export const activationRoutes: Route[] = [
   keylessRoute({
@@ -110,5 +166,55 @@ function callHome(call: {
     token: call.token,
     host: call.body.host,
     productVersion: call.body.product_version,
+  }
+}
+
+export const offlineActivationRoutes: Route[] = [
+  vendorRoute({
+    method: 'POST',
+    path: '/v1/apps/{app_id}/offline-activations',
+    operationId: 'activateOffline',
+    tag: 'Installed products',
+    summary: 'Create a licence file for a machine without a network',
+    description:
+      'The body is the result of `createOfflineRequest` of the SDK plus `days`. The file counts as an activation. A revocation does not reach the machine while it is offline. If the activation is freed, the file stays valid until it expires.',
+    scopes: ['issue'],
+    body: offlineActivationBody,
+    status: 201,
+    alsoAnswers: { 200: 'The fingerprint is already activated: a new file for the same activation.' },
+    answer: offlineActivationSchema,
+    errors: ['not_found', 'licence_refused', 'limit_reached', 'quota_exceeded'],
+    handle: async (call) => {
+      const { licence_key: licenceKey, product_version: productVersion, ...body } = call.body
+      if (!couldBeLicenceKey(licenceKey)) throw new ServiceError('not_found', 'there is no such licence key')
+      const { activationId, licenceId, expiresAt, file, created } =
+        await call.services.products.activateOffline({
+          ...within(call),
+          ...body,
+          licenceKey,
+          productVersion,
+        })
+      const expires_at = isoText(expiresAt)
+      return {
+        status: created ? 201 : 200,
+        body: { activation_id: activationId, licence_id: licenceId, expires_at, file },
+      }
+    },
+  }),
+]
+
+/** Whether text can be a licence key. If it is too long or has other characters, no service is called. */
+function couldBeLicenceKey(text: string): boolean {
+  return /^[\x20-\x7e]{1,128}$/.test(text)
+}
+
+function grantJson(grant: TokenGrant): z.output<typeof grantSchema> {
+  return {
+    activation_id: grant.activationId,
+    licence_id: grant.licenceId,
+    token: grant.token,
+    expires_at: isoText(grant.expiresAt),
+    refresh_after: isoText(grant.refreshAfter),
+    check_interval_seconds: grant.checkIntervalSeconds,
   }
 }

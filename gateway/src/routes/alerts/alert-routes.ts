@@ -3,7 +3,7 @@ import type { Alert } from '@licensing/proto/notifier'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 

@@ -1,11 +1,39 @@
 import { z } from 'zod'
+import type { Application } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { appJson, appSchema, createAppBody } from './app-json.ts'
-import { rootKeysOf } from './root-keys.ts'
+import { id } from '../../fields/id.ts'
+import { text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
+import type { Services } from '../../services.ts'
 
 const tag = 'Applications'
+
+const rootKey = z
+  .string()
+  .describe(
+    'Root key: compile it into the product as `rootKey`. The product trusts only signing keys that are signed by it. The newest one if there are several.',
+  )
+  .meta({
+    pattern: '^lrk_[A-Za-z0-9_-]{43}$',
+    examples: ['lrk_AoDtsaUswXreFakMWbowaDTpbAMp2-AQwFqCXczKfU8'],
+  })
+
+export const appSchema = z
+  .strictObject({
+    id: id('app'),
+    name: z.string(),
+    account_id: id('acct'),
+    root_key: rootKey,
+    created_at: timestampText,
+  })
+  .meta({ id: 'Application' })
+
+const createAppBody = z.strictObject({
+  name: text(textLimits.name).meta({ examples: ['Acme Studio'] }),
+})
 
 export const appRoutes: Route[] = [
   vendorRoute({
@@ -22,8 +50,7 @@ export const appRoutes: Route[] = [
     errors: ['quota_exceeded'],
     handle: async ({ services, accountId, body }) => {
       const made = await services.catalog.createApplication({ accountId, name: body.name })
-      const rootKey = made.rootKey ?? (await rootKeysOf(services, [made.id]))[0]!
-      return { body: appJson(made, rootKey) }
+      return { body: appJson(made, made.rootKey!) }
     },
   }),
   vendorRoute({
@@ -66,3 +93,19 @@ export const appRoutes: Route[] = [
     },
   }),
 ]
+
+function appJson(application: Application, rootKey: string): z.output<typeof appSchema> {
+  return {
+    id: application.id,
+    name: application.name,
+    account_id: application.accountId,
+    root_key: rootKey,
+    created_at: isoText(application.createdAt),
+  }
+}
+
+/** The newest root key of each application, in their order. */
+async function rootKeysOf(services: Services, applicationIds: string[]): Promise<string[]> {
+  if (applicationIds.length === 0) return []
+  return (await services.rootKeys.getRootKeys({ applicationIds })).rootKeys
+}

@@ -1,16 +1,15 @@
-import { closedSets } from '@licensing/proto/closed-sets'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
+import type { CheckoutSession } from '@licensing/proto/billing'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { period } from '../../fields/period.ts'
-import { storableText } from '../../fields/text.ts'
+import { period, isoText, timestampText } from '../../fields/time.ts'
+import { storableText, webAddress } from '../../fields/text.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
-import {
-  checkoutSessionJson,
-  checkoutSessionSchema,
-  createCheckoutSessionBody,
-} from './checkout-session-json.ts'
+import { id, reference } from '../../fields/id.ts'
+import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
+import { externalRef } from '../licences/licence-inputs.ts'
 
 const tag = 'Checkout and sales'
 const all = '/v1/apps/{app_id}/checkout-sessions'
@@ -32,6 +31,29 @@ function ofSession(call: SessionCall) {
 function findSession(call: SessionCall) {
   return call.services.billing.getCheckoutSession(ofSession(call))
 }
+
+const checkoutSessionSchema = z
+  .strictObject({
+    id: id('cs'),
+    url: z.string().describe('Where to send the customer to pay.'),
+    status: z.enum(closedSets.checkoutStatus),
+    plan_id: id('pln'),
+    external_ref: z.string(),
+    amount: minorUnitsNumber,
+    currency: currencyText,
+    fee_minor: minorUnitsNumber.describe('The service’s transaction fee.'),
+    created_at: timestampText,
+    licence_id: id('lic').nullable(),
+    reason: z.string().nullable().describe('Error code: why no licence could be issued; null otherwise.'),
+  })
+  .meta({ id: 'CheckoutSession' })
+
+const createCheckoutSessionBody = z.strictObject({
+  plan_id: reference('pln', 'plan'),
+  external_ref: externalRef,
+  success_url: webAddress.describe('Where the customer goes after paying.'),
+  cancel_url: webAddress.describe('Where the customer goes if the payment is cancelled.'),
+})
 
 export const checkoutSessionRoutes: Route[] = [
   vendorRoute({
@@ -114,3 +136,19 @@ export const checkoutSessionRoutes: Route[] = [
     },
   }),
 ]
+
+function checkoutSessionJson(session: CheckoutSession): z.output<typeof checkoutSessionSchema> {
+  return {
+    id: session.id,
+    url: session.url,
+    status: readMember('checkoutStatus', session.status),
+    plan_id: session.planId,
+    external_ref: session.externalRef,
+    amount: Number(session.amount),
+    currency: session.currency,
+    fee_minor: Number(session.feeMinor),
+    created_at: isoText(session.createdAt),
+    licence_id: session.licenceId ?? null,
+    reason: session.failureReason ?? null,
+  }
+}

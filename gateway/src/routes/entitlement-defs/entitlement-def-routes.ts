@@ -1,18 +1,63 @@
 import { z } from 'zod'
+import type { EntitlementDefinition } from '@licensing/proto/catalog'
+import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import {
-  createEntitlementDefBody,
-  entitlementDefJson,
-  entitlementDefSchema,
-  updateEntitlementDefBody,
-} from './entitlement-def-json.ts'
-import { findEntitlementDef, ofEntitlementDef } from './find-entitlement-def.ts'
+import { id } from '../../fields/id.ts'
+import { optional, lengths, text } from '../../fields/text.ts'
+import type { Services } from '../../services.ts'
 
 const tag = 'Entitlement definitions'
 const all = '/v1/apps/{app_id}/entitlement-defs'
 const one = '/v1/apps/{app_id}/entitlement-defs/{ent_id}'
+
+const displayName = text(textLimits.name).meta({ examples: ['Export to PDF'] })
+const value = z
+  .string()
+  .regex(/^(?:true|false|0|-?[1-9][0-9]{0,14})$/, 'must be true or false, or an integer written as a string')
+  .meta({ examples: ['false'] })
+const kind = z.enum(closedSets.entitlementKind)
+
+const values: Record<EntitlementKind, { pattern: RegExp; message: string }> = {
+  feature: { pattern: /^(?:true|false)$/, message: 'must be true or false' },
+  limit: { pattern: /^(?:0|-?[1-9][0-9]{0,14})$/, message: 'must be an integer written as a string' },
+}
+
+export const entitlementDefSchema = z
+  .strictObject({
+    id: id('ent'),
+    key: z.string().meta({ examples: ['export_pdf'] }),
+    kind,
+    display_name: z.string(),
+    default: z.string().describe('Value for plans that do not set their own.'),
+  })
+  .meta({ id: 'EntitlementDefinition' })
+
+const createEntitlementDefBody = z
+  .strictObject({
+    key: text(textLimits.entitlementKey)
+      .regex(/^[a-z][a-z0-9_]*$/, 'must match ^[a-z][a-z0-9_]*$')
+      .meta({ ...lengths(textLimits.entitlementKey), examples: ['export_pdf'] })
+      .describe('The key that installed products use. It cannot be changed.'),
+    kind,
+    display_name: optional(displayName).describe('Default: the key.'),
+    default: optional(value).describe(
+      '`true` or `false` for a feature, an integer for a limit. Default: `false` or `0`.',
+    ),
+  })
+  .superRefine((definition, context) => {
+    const { kind, default: value } = definition
+    if (value === undefined || values[kind].pattern.test(value)) return
+    context.addIssue({ code: 'custom', path: ['default'], message: values[kind].message })
+  })
+
+const updateEntitlementDefBody = z.strictObject({
+  display_name: optional(displayName),
+  default: optional(value),
+})
 
 export const entitlementDefRoutes: Route[] = [
   vendorRoute({
@@ -101,3 +146,28 @@ export const entitlementDefRoutes: Route[] = [
     },
   }),
 ]
+
+function entitlementDefJson(definition: EntitlementDefinition): z.output<typeof entitlementDefSchema> {
+  return {
+    id: definition.id,
+    key: definition.key,
+    kind: readMember('entitlementKind', definition.kind),
+    display_name: definition.displayName,
+    default: definition.default,
+  }
+}
+
+interface EntitlementDefCall {
+  services: Services
+  accountId: string
+  params: { readonly app_id: string; readonly ent_id: string }
+}
+
+/** The account, application and definition that a call is about. */
+function ofEntitlementDef(call: EntitlementDefCall) {
+  return { ...within(call), entitlementDefId: call.params.ent_id }
+}
+
+function findEntitlementDef(call: EntitlementDefCall) {
+  return call.services.catalog.getEntitlementDefinition(ofEntitlementDef(call))
+}

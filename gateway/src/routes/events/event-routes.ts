@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { limit } from '../../fields/page.ts'
-import { timestampText } from '../../fields/timestamp.ts'
+import { timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 

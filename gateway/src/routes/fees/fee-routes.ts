@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { id } from '../../fields/id.ts'
 import { currencyText, minorUnitsNumber } from '../../fields/money.ts'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
-import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 

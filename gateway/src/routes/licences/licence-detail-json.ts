@@ -2,7 +2,7 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { Activation, HistoryEntry, LicenceDetail } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
 import { licenceFields, licenceJson, licenceStatus } from './licence-json.ts'
 
 export const vendorActivationSchema = z

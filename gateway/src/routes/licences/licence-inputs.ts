@@ -1,12 +1,10 @@
 import { textLimits } from '@licensing/proto/text'
 import { z } from 'zod'
-import { domain } from '../../fields/host-name.ts'
+import { domain, optional, storableText, text } from '../../fields/text.ts'
 import { reference } from '../../fields/id.ts'
 import { count } from '../../fields/money.ts'
-import { optional } from '../../fields/optional.ts'
 import { idCursor, limit } from '../../fields/page.ts'
-import { storableText, text } from '../../fields/text.ts'
-import { parseTimestamp, timestamp, toProto } from '../../fields/timestamp.ts'
+import { parseTimestamp, timestamp, toProto } from '../../fields/time.ts'
 import { licenceStatus } from './licence-json.ts'
 
 const mostDomains = 100

@@ -2,7 +2,7 @@ import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import type { Licence, Restrictions } from '@licensing/proto/licensing'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { isoText, isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+import { isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 
 export const licenceStatus = z.enum(closedSets.licenceStatus)
 

@@ -1,10 +1,12 @@
-import { isId } from '../../fields/id.ts'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import type { ImportLicencesResponse } from '@licensing/proto/licensing'
+import { z } from 'zod'
+import { isId, id } from '../../fields/id.ts'
 import { emptyPage, page, pageOf } from '../../fields/page.ts'
 import { bodyHash } from '../../http/canonical-json.ts'
 import { idempotencyKeyOf } from '../../read-input.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { importJson, importSchema } from './import-json.ts'
 import { importLicencesBody, issueLicenceBody, listLicencesQuery } from './licence-inputs.ts'
 import { licenceJson, licenceSchema } from './licence-json.ts'
 
@@ -13,6 +15,22 @@ const all = '/v1/apps/{app_id}/licences'
 
 const importLimit = 2 * 1024 * 1024
 const importMs = 20_000
+
+const importSchema = z
+  .strictObject({
+    items: z
+      .array(
+        z.strictObject({
+          legacy_key: z.string(),
+          result: z.enum(closedSets.importResult),
+          licence_id: id('lic').nullable(),
+          error: z.strictObject({ code: z.string(), detail: z.string() }).nullable(),
+        }),
+      )
+      .describe('In the order sent.'),
+    summary: z.strictObject({ created: z.int(), existing: z.int(), failed: z.int() }),
+  })
+  .meta({ id: 'ImportResult' })
 
 export const licenceRoutes: Route[] = [
   vendorRoute({
@@ -103,3 +121,15 @@ export const licenceRoutes: Route[] = [
     },
   }),
 ]
+
+function importJson(response: ImportLicencesResponse): z.output<typeof importSchema> {
+  return {
+    items: response.items.map((item) => ({
+      legacy_key: item.legacyKey,
+      result: readMember('importResult', item.result),
+      licence_id: item.licenceId ?? null,
+      error: item.error ? { code: item.error.code, detail: item.error.detail } : null,
+    })),
+    summary: { created: response.created, existing: response.existing, failed: response.failed },
+  }
+}

@@ -1,11 +1,9 @@
 import { z } from 'zod'
-import { day, dayMs, dayText } from '../../fields/day.ts'
-import { timestampText } from '../../fields/timestamp.ts'
+import { day, dayMs, dayText, timestampText } from '../../fields/time.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { metricValues } from './metric-values.ts'
-import type { MetricName } from './metric-values.ts'
-import { nothing, readMetric, stepMs } from './read-metrics.ts'
+import { metricValues, nothing, readMetric, stepMs } from './read-metrics.ts'
+import type { MetricName } from './read-metrics.ts'
 
 const metrics = Object.keys(metricValues) as [MetricName, ...MetricName[]]
 const steps = ['day', 'hour'] as const

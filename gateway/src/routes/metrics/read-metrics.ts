@@ -1,15 +1,14 @@
 import type { ApplicationDay } from '@licensing/proto/licensing'
-import { dayMs, dayText } from '../../fields/day.ts'
-import { toProto } from '../../fields/timestamp.ts'
+import { z } from 'zod'
+import { dayMs, dayText, toProto } from '../../fields/time.ts'
 import type { Services } from '../../services.ts'
-import type { MetricName, Points } from './metric-values.ts'
 
-export type Step = 'day' | 'hour'
+type Step = 'day' | 'hour'
 
 export const stepMs: Record<Step, number> = { day: dayMs, hour: dayMs / 24 }
 
-/** Steps from `from` to before `end`, all begun. */
-export interface Span {
+/** The steps from `from` (inclusive) to `end` (exclusive). None is in the future. */
+interface Span {
   accountId: string
   applicationId: string
   from: number
@@ -150,3 +149,53 @@ export const nothing: { [M in MetricName]: Points<M> extends Map<number, infer V
   deliveries: { delivered: 0, failed_attempts: 0, p50_ms: null, p95_ms: null },
   payments: {},
 }
+
+const count = z.int()
+
+const paymentValues = z
+  .strictObject({
+    count: count.describe('Number of payments.'),
+    gross_minor: count.describe('Sum of the payments.'),
+    refunded_minor: count.describe('Refunds and chargebacks of this day, including those of older payments.'),
+    fee_minor: count.describe('Fees of the payments of this day, less their credits.'),
+  })
+  .describe('In minor units of the currency.')
+
+/** The values of a point of each metric. */
+export const metricValues = {
+  licences: z.strictObject({
+    issued: count,
+    imported: count,
+    created: count.describe('Licences created by payments.'),
+    suspended: count,
+    reactivated: count,
+    revoked: count,
+    expired: count,
+    retired: count,
+    downgraded: count,
+    active: count.describe('Active licences at the end of the step.'),
+  }),
+  activations: z.strictObject({
+    new: count,
+    freed: count.describe('Activations freed by the product or by the vendor.'),
+    seen: count.describe(
+      'Activations that called home, each counted once, including those that were freed later.',
+    ),
+  }),
+  deliveries: z.strictObject({
+    delivered: count,
+    failed_attempts: count,
+    p50_ms: count
+      .nullable()
+      .describe(
+        'Median time from the event to the first 2xx response, in milliseconds; null if nothing was delivered.',
+      ),
+    p95_ms: count.nullable(),
+  }),
+  payments: z.record(z.string(), paymentValues).describe('By currency.'),
+} as const
+
+export type MetricName = keyof typeof metricValues
+
+/** A metric's values by the start of the step, in milliseconds. */
+type Points<M extends MetricName> = Map<number, z.output<(typeof metricValues)[M]>>

@@ -3,9 +3,10 @@ import { textLimits } from '@licensing/proto/text'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { optional } from '../../fields/optional.ts'
-import { storableText, text } from '../../fields/text.ts'
-import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { optional, storableText, text } from '../../fields/text.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
+import { within } from '../../route.ts'
+import type { Services } from '../../services.ts'
 
 export const planStatus = z.enum(closedSets.planStatus)
 
@@ -76,4 +77,19 @@ export function planJson(plan: Plan): z.output<typeof planSchema> {
 
 export function archivedPlanJson(response: ArchivePlanResponse): z.output<typeof archivedPlanSchema> {
   return { ...planJson(response.plan!), suspended_licences: Number(response.suspendedLicences) }
+}
+
+interface PlanCall {
+  services: Services
+  accountId: string
+  params: { readonly app_id: string; readonly plan_id: string }
+}
+
+/** The account, application and plan that a call is about. */
+export function ofPlan(call: PlanCall) {
+  return { ...within(call), planId: call.params.plan_id }
+}
+
+export function findPlan(call: PlanCall) {
+  return call.services.catalog.getPlan(ofPlan(call))
 }

@@ -2,8 +2,9 @@ import { z } from 'zod'
 import { idCursor, limit, page, pageOf } from '../../fields/page.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { findPlan, ofPlan } from './find-plan.ts'
 import {
+  findPlan,
+  ofPlan,
   archivedPlanJson,
   archivedPlanSchema,
   createPlanBody,

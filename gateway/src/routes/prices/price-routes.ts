@@ -1,10 +1,43 @@
+import type { Price } from '@licensing/proto/billing'
+import { textLimits } from '@licensing/proto/text'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import { z } from 'zod'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
-import { findPlan, ofPlan } from '../plans/find-plan.ts'
-import { priceJson, priceSchema, setPriceBody } from './price-json.ts'
+import { findPlan, ofPlan } from '../plans/plan-json.ts'
+import { id } from '../../fields/id.ts'
+import { count, currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
+import { optional, text } from '../../fields/text.ts'
 
 const tag = 'Plans'
 const path = '/v1/apps/{app_id}/plans/{plan_id}/price'
+
+const mode = z.enum(closedSets.priceMode)
+
+const priceSchema = z
+  .strictObject({
+    plan_id: id('pln'),
+    price_id: z.string(),
+    amount: minorUnitsNumber,
+    currency: currencyText,
+    mode,
+    period_months: z.int().nullable(),
+  })
+  .meta({ id: 'Price' })
+
+const mostMonths = 1_200
+
+const setPriceBody = z.strictObject({
+  price_id: text(textLimits.reference)
+    .meta({ examples: ['price_1SPro'] })
+    .describe('The price’s id at the payment processor.'),
+  amount: minorUnits,
+  currency,
+  mode,
+  period_months: optional(count.max(mostMonths, `must be at most ${mostMonths}`)).describe(
+    'Duration of a licence that is paid once. Default: it never expires.',
+  ),
+})
 
 export const priceRoutes: Route[] = [
   vendorRoute({
@@ -51,3 +84,14 @@ export const priceRoutes: Route[] = [
     },
   }),
 ]
+
+function priceJson(price: Price): z.output<typeof priceSchema> {
+  return {
+    plan_id: price.planId,
+    price_id: price.priceId,
+    amount: Number(price.amount),
+    currency: price.currency,
+    mode: readMember('priceMode', price.mode),
+    period_months: price.periodMonths ?? null,
+  }
+}

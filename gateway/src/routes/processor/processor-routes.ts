@@ -1,7 +1,7 @@
 import type { Processor } from '@licensing/proto/billing'
 import { closedSets, readMember } from '@licensing/proto/closed-sets'
 import { z } from 'zod'
-import { isoText, timestampText } from '../../fields/timestamp.ts'
+import { isoText, timestampText } from '../../fields/time.ts'
 import { keylessRoute, vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 

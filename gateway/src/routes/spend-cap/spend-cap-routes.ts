@@ -1,8 +1,8 @@
 import type { SpendCap } from '@licensing/proto/billing'
 import { z } from 'zod'
 import { currency, currencyText, minorUnits, minorUnitsNumber } from '../../fields/money.ts'
-import { optional } from '../../fields/optional.ts'
-import { isoTextOrNull, timestampText } from '../../fields/timestamp.ts'
+import { optional } from '../../fields/text.ts'
+import { isoTextOrNull, timestampText } from '../../fields/time.ts'
 import { vendorRoute } from '../../route.ts'
 import type { Route } from '../../route.ts'
 

@@ -1,22 +1,14 @@
 import { z } from 'zod'
+import { closedSets, readMember } from '@licensing/proto/closed-sets'
+import type { Attempt, Delivery, DeliveryDetail } from '@licensing/proto/notifier'
 import { id, isId, reference } from '../../fields/id.ts'
 import type { IdPrefix } from '../../fields/id.ts'
-import { optional } from '../../fields/optional.ts'
+import { optional, storableText } from '../../fields/text.ts'
 import { emptyPage, idCursor, limit, page, pageOf, positionCursor } from '../../fields/page.ts'
-import { storableText } from '../../fields/text.ts'
-import { timestamp } from '../../fields/timestamp.ts'
+import { timestamp, isoText, isoTextOrNull, timestampText } from '../../fields/time.ts'
 import { vendorRoute, within } from '../../route.ts'
 import type { Route } from '../../route.ts'
 import type { Services } from '../../services.ts'
-import {
-  attemptJson,
-  attemptSchema,
-  deliveryDetailJson,
-  deliveryDetailSchema,
-  deliveryJson,
-  deliverySchema,
-  deliveryStatus,
-} from './webhook-delivery-json.ts'
 
 const tag = 'Webhooks'
 const all = '/v1/apps/{app_id}/webhook-deliveries'
@@ -39,10 +31,48 @@ function findDelivery(call: DeliveryCall) {
   return call.services.notifier.getDelivery(ofDelivery(call))
 }
 
-/** Whether rows with such an id may exist: all rows, where none is asked for. */
+/** Whether rows with this id may exist. Without an id all rows match. */
 function mayBe(prefix: IdPrefix, text: string | undefined): boolean {
   return text === undefined || isId(prefix, text)
 }
+
+const deliveryStatus = z.enum(closedSets.deliveryStatus)
+
+const common = {
+  id: id('dlv'),
+  event_id: id('evt'),
+  event_type: z.string(),
+  endpoint_id: id('whe'),
+  status: deliveryStatus,
+  attempt_count: z.int(),
+  next_attempt_at: timestampText.nullable(),
+  created_at: timestampText,
+  last_response_code: z.int().nullable(),
+  licence_id: id('lic')
+    .nullable()
+    .describe('The licence of the event; null if the event is about no licence.'),
+}
+
+export const deliverySchema = z.strictObject(common).meta({ id: 'WebhookDelivery' })
+
+const attemptSchema = z
+  .strictObject({
+    attempt: z.int(),
+    at: timestampText,
+    response_code: z.int().nullable(),
+    error: z.string().nullable(),
+    duration_ms: z.int(),
+    response_excerpt: z.string().nullable(),
+  })
+  .meta({ id: 'WebhookAttempt' })
+
+const deliveryDetailSchema = z
+  .strictObject({
+    ...common,
+    payload: z.string().nullable().describe('The exact request body; null after 90 days.'),
+    attempts: z.array(attemptSchema).describe('The newest 100 attempts, oldest first.'),
+  })
+  .meta({ id: 'WebhookDeliveryDetail' })
 
 export const webhookDeliveryRoutes: Route[] = [
   vendorRoute({
@@ -136,3 +166,37 @@ export const webhookDeliveryRoutes: Route[] = [
     },
   }),
 ]
+
+function deliveryJson(delivery: Delivery): z.output<typeof deliverySchema> {
+  return {
+    id: delivery.id,
+    event_id: delivery.eventId,
+    event_type: delivery.eventType,
+    endpoint_id: delivery.endpointId,
+    status: readMember('deliveryStatus', delivery.status),
+    attempt_count: delivery.attemptCount,
+    next_attempt_at: isoTextOrNull(delivery.nextAttemptAt),
+    created_at: isoText(delivery.createdAt),
+    last_response_code: delivery.lastResponseCode ?? null,
+    licence_id: delivery.licenceId ?? null,
+  }
+}
+
+function deliveryDetailJson(detail: DeliveryDetail): z.output<typeof deliveryDetailSchema> {
+  return {
+    ...deliveryJson(detail.delivery!),
+    payload: detail.payload ?? null,
+    attempts: detail.attempts.map(attemptJson),
+  }
+}
+
+function attemptJson(attempt: Attempt): z.output<typeof attemptSchema> {
+  return {
+    attempt: attempt.attempt,
+    at: isoText(attempt.at),
+    response_code: attempt.responseCode ?? null,
+    error: attempt.error ?? null,
+    duration_ms: attempt.durationMs,
+    response_excerpt: attempt.responseExcerpt ?? null,
+  }
+}

@@ -4,9 +4,8 @@ import { firstCharacters } from '@licensing/proto/text'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { z } from 'zod'
 import { id } from '../../fields/id.ts'
-import { optional } from '../../fields/optional.ts'
-import { isoText, isoTextOrNull, timestamp, timestampText } from '../../fields/timestamp.ts'
-import { webhookUrl } from '../../fields/web-address.ts'
+import { optional, webhookUrl } from '../../fields/text.ts'
+import { isoText, isoTextOrNull, timestamp, timestampText } from '../../fields/time.ts'
 
 const secret = z
   .string()

@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.ts'
 
 type Values = Record<string, unknown>
 
-/** What a service answers to a request that leaves an id empty: `ok` or the code of its error. */
+/** The answer to a request that leaves an id empty: `ok` or the code of the error. */
 export interface Unscoped {
   /** Such as `ListPlans without application_id`. */
   request: string

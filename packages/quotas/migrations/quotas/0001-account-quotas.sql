@@ -1,7 +1,8 @@
--- Where an operator changed how many of something an account may have. Read in the transaction that makes one more.
+-- Quotas that an operator changed, by account. Other accounts have the usual quota. The transaction that creates one more
+-- of something reads its row.
 create table account_quotas (
   account_id text collate "C" not null,
-  -- A member of the closed set quota; each service has rows of what it counts alone.
+  -- A member of the closed set `quota`. Each service has the rows of the quotas that it checks.
   quota text collate "C" not null,
   most bigint not null check (most >= 0),
   primary key (account_id, quota)

@@ -7,7 +7,7 @@ import { attemptList, deliveryQuery, endpointsQuery } from '../../api/webhooks.t
 import { Facts } from '../../parts/facts.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { ReadProblem } from '../../parts/reading.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
 import { PagedTable } from '../../parts/table.tsx'
 import { count, None, Status, Time } from '../../parts/text.tsx'
 import { endpointName } from '../webhooks/endpoint-name.ts'

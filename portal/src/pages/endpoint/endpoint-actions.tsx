@@ -1,14 +1,17 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
+import { LicensingApiError } from '@licensing/sdk/backend'
 import { useApplication } from '../../api/applications.ts'
-import { api } from '../../api/client.ts'
+import { api, patientApi } from '../../api/client.ts'
 import type { WebhookEndpoint } from '../../api/webhooks.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { ConfirmButton } from '../../parts/dialog.tsx'
+import { ConfirmButton, Dialog } from '../../parts/dialog.tsx'
 import { Actions } from '../../parts/page.tsx'
 import { SigningSecret } from '../webhooks/signing-secret.tsx'
-import { Recover } from './recover.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Form, Result } from '../../parts/form.tsx'
+import { count } from '../../parts/text.tsx'
 
 export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { appId } = useApplication()
@@ -45,4 +48,95 @@ export function EndpointActions({ endpoint }: { endpoint: WebhookEndpoint }) {
       </ConfirmButton>
     </Actions>
   )
+}
+
+function Recover({ endpoint }: { endpoint: WebhookEndpoint }) {
+  const [{ open }, setAddress] = useAddress()
+  const [recovered, setRecovered] = useState<number | null>(null)
+  const close = () => {
+    setRecovered(null)
+    setAddress({ open: undefined }, { replace: true })
+  }
+  return (
+    <Dialog title="Recover missed events" open={open === 'recover'} onClose={close}>
+      {recovered === null ? (
+        <RecoverForm endpoint={endpoint} onRecovered={setRecovered} />
+      ) : (
+        <>
+          <Result>{said(recovered)}</Result>
+          <Actions>
+            <Button kind="primary" onClick={close}>
+              Done
+            </Button>
+          </Actions>
+        </>
+      )}
+    </Dialog>
+  )
+}
+
+function said(deliveries: number): string {
+  if (deliveries === 0) return '0 events were missed: all were delivered or are pending.'
+  if (deliveries === 1) return '1 event is sent again.'
+  return `${count(deliveries)} events are sent again.`
+}
+
+interface RecoverFormProps {
+  endpoint: WebhookEndpoint
+  onRecovered: (deliveries: number) => void
+}
+
+function RecoverForm({ endpoint, onRecovered }: RecoverFormProps) {
+  const { appId } = useApplication()
+  const [{ since }] = useState(() => {
+    const from = endpoint.health.failing_since ?? new Date(Date.now() - 86_400_000).toISOString()
+    return { since: from.slice(0, 16).replace('T', ' ') }
+  })
+  return (
+    <Form
+      submit="Recover"
+      run={async (values, idempotencyKey) => {
+        const until = values.text('until')
+        const { deliveries } = await patientApi.post(
+          '/v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover',
+          {
+            path: { app_id: appId, endpoint_id: endpoint.id },
+            body: {
+              since: timeOf('since', values.text('since')),
+              ...(until !== '' && { until: timeOf('until', until) }),
+            },
+            idempotencyKey,
+          },
+        )
+        onRecovered(deliveries)
+      }}
+    >
+      <p>
+        Sends every event of this period again that was not delivered to this endpoint and is not pending.
+        Delivered events are not sent again.
+      </p>
+      <TextField
+        label="Since"
+        name="since"
+        required
+        defaultValue={since}
+        hint="UTC, such as 2026-11-22 06:00. A date without a time means 00:00."
+      />
+      <TextField label="Until" name="until" hint="Empty: now." />
+    </Form>
+  )
+}
+
+/** Reads a day, a time or a timestamp, in UTC unless it has an offset. */
+function timeOf(field: string, text: string): string {
+  const parts =
+    /^(\d{4}-\d\d-\d\d)(?:[T ]+(\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(Z|UTC|[+-]\d\d:?\d\d)?)?$/i.exec(text)
+  const zone = /^[+-]/.test(parts?.[3] ?? '') ? parts?.[3] : 'Z'
+  const time = new Date(parts ? `${parts[1]}T${parts[2] ?? '00:00'}${zone}` : Number.NaN)
+  if (!Number.isNaN(time.getTime())) return time.toISOString()
+  const message = 'Use the format 2026-11-22 06:00.'
+  throw new LicensingApiError('validation_failed', 422, {
+    detail: 'A time is not valid',
+    errors: [{ pointer: `/${field}`, message }],
+  })
 }

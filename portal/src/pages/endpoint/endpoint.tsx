@@ -6,7 +6,7 @@ import { deliveryList, endpointQuery, type WebhookEndpoint } from '../../api/web
 import { Facts } from '../../parts/facts.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { ReadProblem } from '../../parts/reading.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
 import { PagedTable } from '../../parts/table.tsx'
 import { count, None, Status, Time, words } from '../../parts/text.tsx'
 import { deliveryColumns } from '../webhooks/delivery-columns.tsx'

@@ -1,14 +1,19 @@
+import { trimmedText } from '@licensing/csv/key-file'
+import { useEffect, useId, useRef, type ReactNode } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { useSession } from '../../api/session.ts'
-import { Box } from '../../parts/box.tsx'
+import { Box, Actions, Page, Section } from '../../parts/page.tsx'
 import { Button } from '../../parts/button.tsx'
-import { FileField } from '../../parts/file-field.tsx'
-import { Actions, Page, Section } from '../../parts/page.tsx'
 import { Progress } from '../../parts/progress.tsx'
 import { useWork } from '../../parts/work.ts'
 import { begin, chooseFile, importWorkId, useImportRun } from './import-run.ts'
-import { Outcome } from './outcome.tsx'
 import styles from './import.module.css'
+import type { BadRow, ImportResult } from '../../api/import-licences.ts'
+import type { PagedList } from '../../api/paged-list.ts'
+import { Facts } from '../../parts/facts.tsx'
+import { usePages } from '../../parts/pages.ts'
+import { PagedTable } from '../../parts/table.tsx'
+import { count, None, sentence } from '../../parts/text.tsx'
 
 export function Route() {
   return (
@@ -80,5 +85,99 @@ function Import() {
       </Section>
       {run?.began && run.result && <Outcome began={run.began} result={run.result} />}
     </>
+  )
+}
+
+const ROWS_A_PAGE = 50
+
+interface OutcomeProps {
+  began: 'check' | 'import'
+  result: ImportResult
+}
+
+/** The results of the import or dry run: counts, and each failed row with the reason. */
+export function Outcome({ began, result }: OutcomeProps) {
+  const { total, created, existing, failed, bad, trimmed } = result
+  const isCheck = began === 'check'
+  const page = usePages('bad', badRows(bad))
+  return (
+    <Section title={isCheck ? 'Result of the check' : 'Result of the import'}>
+      <Facts
+        narrow
+        of={{
+          'Rows in the file': count(total),
+          [isCheck ? 'To be created' : 'Created']: count(created),
+          'Already imported': count(existing),
+          'Invalid rows': count(failed),
+        }}
+      />
+      {trimmed.length > 0 && <p>{sentence(trimmedText(trimmed))}</p>}
+      <PagedTable
+        label="Invalid rows"
+        columns={[
+          { name: 'Line', cell: ({ line }) => count(line) },
+          {
+            name: 'Legacy key',
+            cell: ({ legacyKey }) => (legacyKey === '' ? <None /> : <code>{legacyKey}</code>),
+          },
+          { name: 'Reason', cell: ({ reason }) => reason },
+        ]}
+        page={page}
+        idOf={({ line }) => String(line)}
+        empty="There are no invalid rows."
+      />
+    </Section>
+  )
+}
+
+function badRows(bad: readonly BadRow[]): PagedList<BadRow> {
+  return {
+    key: ['bad-rows', bad.length, bad[0]?.line ?? 0],
+    load: async ({ cursor }) => {
+      const from = Number(cursor ?? 0)
+      const to = from + ROWS_A_PAGE
+      return { data: bad.slice(from, to), next_cursor: to < bad.length ? String(to) : null }
+    },
+  }
+}
+
+interface FileFieldProps {
+  label: string
+  hint: ReactNode
+  /** As the browser's dialog takes it: ".csv". */
+  accept: string
+  file: File | null
+  onChoose: (file: File) => void
+}
+
+/** A field for one file, which can be dropped on it too. It shows its file again when its page is shown again. */
+export function FileField({ label, hint, accept, file, onChoose }: FileFieldProps) {
+  const id = useId()
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    if (!input.current || !file || input.current.files?.[0] === file) return
+    const chosen = new DataTransfer()
+    chosen.items.add(file)
+    input.current.files = chosen.files
+  }, [file])
+  return (
+    <div className={styles.field}>
+      <label htmlFor={id}>{label}</label>
+      <input
+        ref={input}
+        id={id}
+        type="file"
+        accept={accept}
+        aria-describedby={`${id}-hint`}
+        className={styles.input}
+        onChange={({ target }) => {
+          const [chosen] = target.files ?? []
+          if (chosen) onChoose(chosen)
+        }}
+      />
+      <div id={`${id}-hint`} className={styles.hint}>
+        {hint}
+      </div>
+    </div>
   )
 }

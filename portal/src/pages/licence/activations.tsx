@@ -4,7 +4,7 @@ import { useSession } from '../../api/session.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { PagedTable, type Column } from '../../parts/table.tsx'
+import { PagedTable, type Column, Table } from '../../parts/table.tsx'
 import { count, None, Time } from '../../parts/text.tsx'
 
 type Activation = LicenceDetail['activations'][number]
@@ -61,4 +61,24 @@ function freeColumn(licence: LicenceDetail): Column<Activation> {
       </ConfirmButton>
     ),
   }
+}
+
+/** The latest ten calls of installed products. */
+export function RecentCalls({ licence }: { licence: LicenceDetail }) {
+  const rows = licence.call_home.slice(0, 10).map((call, nth) => ({ ...call, nth }))
+  return (
+    <Section title="Recent calls">
+      <Table
+        label="Recent calls"
+        columns={[
+          { name: 'Host', wrap: true, cell: ({ host }) => host },
+          { name: 'Version', wrap: true, cell: ({ product_version: version }) => version },
+          { name: 'Seen', cell: ({ seen_at: at }) => <Time at={at} to="second" /> },
+        ]}
+        rows={rows}
+        idOf={({ nth }) => String(nth)}
+        empty="No product has called home yet."
+      />
+    </Section>
+  )
 }

@@ -8,7 +8,7 @@ interface Row {
   key: string
   kind: string
   licence: string | null
-  /** What the plan would grant now; undefined where it is the same. */
+  /** The value that the plan has now; undefined if it is the same. */
   plan: string | null | undefined
 }
 

@@ -8,15 +8,12 @@ import { useAddress } from '../../parts/address.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { Page } from '../../parts/page.tsx'
-import { ReadProblem } from '../../parts/reading.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
 import { None, Status, Time, words } from '../../parts/text.tsx'
-import { Activations } from './activations.tsx'
-import { Deliveries } from './deliveries.tsx'
+import { Activations, RecentCalls } from './activations.tsx'
+import { Deliveries, History, Payments } from './history.tsx'
 import { Entitlements } from './entitlements.tsx'
-import { History } from './history.tsx'
 import { LicenceActions } from './licence-actions.tsx'
-import { Payments } from './payments.tsx'
-import { RecentCalls } from './recent-calls.tsx'
 
 export function Route() {
   const { licenceId = '' } = useParams({ strict: false })

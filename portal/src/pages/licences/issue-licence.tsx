@@ -11,9 +11,8 @@ import { Button } from '../../parts/button.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
-import { Form } from '../../parts/form.tsx'
-import { ReadProblem } from '../../parts/reading.tsx'
-import { Result } from '../../parts/result.tsx'
+import { Form, Result } from '../../parts/form.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
 import { endOfDay, readRestrictions, RestrictionFields } from './licence-fields.tsx'
 
 export function IssueLicence() {

@@ -42,7 +42,7 @@ export function RestrictionFields({ restrictions, expiresOn }: RestrictionFields
   )
 }
 
-/** Null where nothing is restricted. What is no number is sent as it is, for the service to refuse at its field. */
+/** Null if nothing is restricted. A text that is no number is sent unchanged, so that the service refuses the field. */
 export function readRestrictions(values: Values): NonNullable<Licence['restrictions']> | null {
   const number = (name: string) => {
     const text = values.text(`restrictions/${name}`)

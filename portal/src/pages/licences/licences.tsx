@@ -7,9 +7,8 @@ import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
 import { Filter, Filters } from '../../parts/filters.tsx'
 import { Page } from '../../parts/page.tsx'
-import { FoundLicences } from './found-licences.tsx'
+import { FoundLicences, ListedLicences } from './licence-tables.tsx'
 import { IssueLicence } from './issue-licence.tsx'
-import { ListedLicences } from './listed-licences.tsx'
 import { SearchBox, useSearchedText } from './search-box.tsx'
 
 export function Route() {

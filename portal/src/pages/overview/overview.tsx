@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { metricQuery, type Day } from '../../api/metrics.ts'
-import { Figure, type Series, type Standing } from '../../parts/figure.tsx'
-import { Page } from '../../parts/page.tsx'
-import { ReadProblem } from '../../parts/reading.tsx'
-import { count, money } from '../../parts/text.tsx'
-import { Alerts } from './alerts.tsx'
+import { metricQuery, type Day, alertsQuery, type Alert } from '../../api/overview.ts'
+import { Figure, type Series, type FigureState } from '../../parts/figure.tsx'
+import { Page, Section } from '../../parts/page.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
+import { count, money, Time, words } from '../../parts/text.tsx'
 import { GettingStarted, useSteps } from './getting-started.tsx'
 import styles from './overview.module.css'
 
@@ -30,9 +30,9 @@ function Overview() {
       <GettingStarted steps={steps} />
       <ReadProblem of={[licences, payments, deliveries]} />
       <div className={styles.figures}>
-        <Licences days={licences.data ?? []} standing={standingOf(licences)} />
-        <Revenue days={payments.data ?? []} standing={standingOf(payments)} />
-        <Deliveries days={deliveries.data ?? []} standing={standingOf(deliveries)} />
+        <Licences days={licences.data ?? []} state={stateOf(licences)} />
+        <Revenue days={payments.data ?? []} state={stateOf(payments)} />
+        <Deliveries days={deliveries.data ?? []} state={stateOf(deliveries)} />
       </div>
       <Alerts />
     </>
@@ -44,15 +44,15 @@ const last30 = 'in the last 30 days'
 
 interface MetricProps<Metric extends 'licences' | 'payments' | 'deliveries'> {
   days: readonly Day<Metric>[]
-  standing: Standing
+  state: FigureState
 }
 
-function standingOf({ data, isError }: { data: unknown; isError: boolean }): Standing {
+function stateOf({ data, isError }: { data: unknown; isError: boolean }): FigureState {
   if (data !== undefined) return 'known'
   return isError ? 'failed' : 'loading'
 }
 
-function Licences({ days, standing }: MetricProps<'licences'>) {
+function Licences({ days, state }: MetricProps<'licences'>) {
   const at = days.map((day) => day.at)
   const of = (pick: (values: Day<'licences'>['values']) => number) => days.map(({ values }) => pick(values))
   const active = of((values) => values.active)
@@ -61,7 +61,7 @@ function Licences({ days, standing }: MetricProps<'licences'>) {
     <>
       <Figure
         title="Active licences"
-        standing={standing}
+        state={state}
         kind="line"
         figure={count(active.at(-1) ?? 0)}
         note={change(active)}
@@ -70,7 +70,7 @@ function Licences({ days, standing }: MetricProps<'licences'>) {
       />
       <Figure
         title="New licences"
-        standing={standing}
+        state={state}
         kind="bars"
         figure={count(sum(fresh))}
         note={last30}
@@ -92,7 +92,7 @@ function change(active: readonly number[]): string {
   return `${count(Math.abs(by))} ${by > 0 ? 'more' : 'fewer'} than 30 days ago`
 }
 
-function Revenue({ days, standing }: MetricProps<'payments'>) {
+function Revenue({ days, state }: MetricProps<'payments'>) {
   const currencies = [...new Set(days.flatMap(({ values }) => Object.keys(values)))].sort()
   const series = currencies.map((currency): Series => ({
     name: currency.toUpperCase(),
@@ -103,7 +103,7 @@ function Revenue({ days, standing }: MetricProps<'payments'>) {
   return (
     <Figure
       title="Revenue"
-      standing={standing}
+      state={state}
       kind="bars"
       figure={totals.length === 0 ? '0' : totals.join(' · ')}
       note={totals.length === 0 ? `no payments ${last30}` : `gross, ${last30}`}
@@ -113,7 +113,7 @@ function Revenue({ days, standing }: MetricProps<'payments'>) {
   )
 }
 
-function Deliveries({ days, standing }: MetricProps<'deliveries'>) {
+function Deliveries({ days, state }: MetricProps<'deliveries'>) {
   const of = (pick: (values: Day<'deliveries'>['values']) => number | null) =>
     days.map(({ values }) => pick(values) ?? 0)
   const delivered = of((values) => values.delivered)
@@ -122,7 +122,7 @@ function Deliveries({ days, standing }: MetricProps<'deliveries'>) {
   return (
     <Figure
       title="Webhook deliveries"
-      standing={standing}
+      state={state}
       kind="bars"
       figure={count(sum(delivered))}
       note={`delivered in 30 days, ${count(sum(failed))} failed attempts`}
@@ -136,5 +136,49 @@ function Deliveries({ days, standing }: MetricProps<'deliveries'>) {
         { name: '95th percentile', values: of((values) => values.p95_ms), write: milliseconds },
       ]}
     />
+  )
+}
+
+/** What somebody has to look at, of all applications that the key reaches. */
+export function Alerts() {
+  const alerts = useQuery(alertsQuery)
+  const { data, error } = alerts
+  return (
+    <Section title="Alerts">
+      <ReadProblem of={alerts} />
+      {/* Without its points a list is none to some screen readers. */}
+      <ul role="list" aria-label="Alerts" className={styles.alerts}>
+        {data?.map((alert) => (
+          <li key={alert.id}>
+            <strong>{kindOf(alert)}</strong>
+            <span>
+              {alert.detail} <EndpointLink of={alert} />
+            </span>
+            <span className={styles.mailed}>
+              <Time at={alert.created_at} />
+              {alert.mailed_at ? ', mailed' : ', not mailed'}
+            </span>
+          </li>
+        ))}
+        {data?.length === 0 && (
+          <li className={styles.none}>{error ? 'There were no alerts then.' : 'Nothing needs attention.'}</li>
+        )}
+        {!data && <li className={styles.none}>{error ? 'The alerts could not be read.' : 'Loading…'}</li>}
+      </ul>
+    </Section>
+  )
+}
+
+function kindOf({ kind }: Alert): string {
+  const text = words(kind)
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+function EndpointLink({ of: { endpoint_id: endpointId, app_id: app } }: { of: Alert }) {
+  if (endpointId === null) return null
+  return (
+    <Link to="/webhooks/endpoints/$endpointId" params={{ endpointId }} search={app === null ? {} : { app }}>
+      Show the endpoint
+    </Link>
   )
 }

@@ -1,15 +1,28 @@
+import { useMutation } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useApplication } from '../../api/applications.ts'
-import { paymentList, refundList } from '../../api/payments.ts'
-import { REFRESH_MS, usePlanNames } from './shown.ts'
+import {
+  paymentList,
+  refundList,
+  REFRESH_MS,
+  usePlanNames,
+  checkoutList,
+  checkoutStatuses,
+  replayCheckout,
+  type Checkout,
+  feeList,
+} from '../../api/payments.ts'
 import { useSession } from '../../api/session.ts'
 import { Page, Section } from '../../parts/page.tsx'
 import { usePages } from '../../parts/pages.ts'
-import { PagedTable } from '../../parts/table.tsx'
+import { PagedTable, type Column } from '../../parts/table.tsx'
 import { money, None, Status, Time, words } from '../../parts/text.tsx'
-import { Checkouts } from './checkouts.tsx'
-import { Customer } from './customer.tsx'
-import { Fees } from './fees.tsx'
 import { SpendCapSection } from './spend-cap.tsx'
+import { oneOf } from '../../api/paged-list.ts'
+import { useAddress } from '../../parts/address.ts'
+import { Button } from '../../parts/button.tsx'
+import { Filter, Filters } from '../../parts/filters.tsx'
+import { Problem } from '../../parts/problem.tsx'
 
 export function Route() {
   const { own, can } = useSession()
@@ -86,5 +99,112 @@ function Refunds() {
         empty="Nothing was refunded."
       />
     </Section>
+  )
+}
+
+export function Checkouts() {
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const [{ status }] = useAddress()
+  const planName = usePlanNames(appId)
+  const list = checkoutList(appId, { status: oneOf(checkoutStatuses, status) })
+  const page = usePages('checkouts', list, { enabled: appId !== '', refreshMs: REFRESH_MS })
+  const replaying = useMutation({ mutationFn: (sessionId: string) => replayCheckout(appId, sessionId) })
+  const replayOf: Column<Checkout> = {
+    name: 'Actions',
+    quiet: true,
+    align: 'end',
+    cell: ({ id, status }) =>
+      status === 'provision_failed' && (
+        <Button
+          busy={replaying.isPending && replaying.variables === id}
+          onClick={() => !replaying.isPending && replaying.mutate(id)}
+        >
+          Replay
+        </Button>
+      ),
+  }
+  return (
+    <Section title="Checkouts">
+      <Filters>
+        <Filter
+          label="Status"
+          name="status"
+          list="checkouts"
+          options={checkoutStatuses.map((one) => [one, words(one)])}
+        />
+      </Filters>
+      {replaying.isError && (
+        <Problem error={replaying.error} retry={() => replaying.mutate(replaying.variables)} />
+      )}
+      <PagedTable
+        label="Checkouts"
+        columns={[
+          { name: 'Opened', cell: ({ created_at: at }) => <Time at={at} /> },
+          {
+            name: 'Customer',
+            cell: ({ licence_id: licence, external_ref: reference }) => (
+              <Customer licence={licence} reference={reference} />
+            ),
+          },
+          { name: 'Plan', cell: ({ plan_id: plan }) => planName(plan) },
+          { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+          { name: 'Reason', cell: ({ reason }) => (reason === null ? <None /> : words(reason)) },
+          { name: 'Amount', align: 'end', cell: ({ amount, currency }) => money(amount, currency) },
+          ...(can('issue') ? [replayOf] : []),
+        ]}
+        page={page}
+        idOf={({ id }) => id}
+        empty={
+          status
+            ? 'No checkout matches these filters.'
+            : 'There are no checkouts yet. Your shop creates them with POST …/checkout-sessions.'
+        }
+      />
+    </Section>
+  )
+}
+
+/** Of all applications of the account. */
+export function Fees() {
+  const { applications } = useApplication()
+  const page = usePages('fees', feeList, { refreshMs: REFRESH_MS })
+  const nameOf = (id: string) => applications.find((one) => one.id === id)?.name ?? id
+  return (
+    <Section title="Fees">
+      <PagedTable
+        label="Fees"
+        columns={[
+          { name: 'When', cell: ({ occurred_at: at }) => <Time at={at} /> },
+          { name: 'Month', cell: ({ period }) => period },
+          { name: 'For', cell: ({ application_id: id }) => nameOf(id) },
+          { name: 'Kind', cell: ({ kind }) => kind },
+          { name: 'Charge', cell: ({ charge_ref: charge }) => <code>{charge}</code> },
+          {
+            name: 'Amount',
+            align: 'end',
+            cell: ({ amount_minor: amount, currency }) => money(amount, currency),
+          },
+        ]}
+        page={page}
+        idOf={({ id }) => id}
+        empty="There are no fees yet: each paid checkout of any application costs one."
+      />
+    </Section>
+  )
+}
+
+interface CustomerProps {
+  licence: string | null
+  reference: string
+}
+
+/** A customer's reference, and the way to the licence. */
+export function Customer({ licence, reference }: CustomerProps) {
+  if (licence === null) return reference
+  return (
+    <Link to="/licences/$licenceId" params={{ licenceId: licence }}>
+      {reference}
+    </Link>
   )
 }

@@ -2,19 +2,15 @@ import { LicensingApiError } from '@licensing/sdk/backend'
 import { mainUnits, minorUnits } from '@licensing/money/amounts'
 import { useQuery } from '@tanstack/react-query'
 import { api } from '../../api/client.ts'
-import { spendCapQuery, type SpendCap } from '../../api/fees.ts'
+import { spendCapQuery, type SpendCap, REFRESH_MS } from '../../api/payments.ts'
 import { useAddress } from '../../parts/address.ts'
-import { Box } from '../../parts/box.tsx'
+import { Box, Section } from '../../parts/page.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
 import { TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
-import { Meter } from '../../parts/meter.tsx'
-import { Section } from '../../parts/page.tsx'
-import { ReadProblem } from '../../parts/reading.tsx'
-import { money, Time } from '../../parts/text.tsx'
-import { Waiting } from '../../parts/waiting.tsx'
-import { REFRESH_MS } from './shown.ts'
+import { ReadProblem } from '../../parts/problem.tsx'
+import { money, Time, Waiting } from '../../parts/text.tsx'
 import styles from './payments.module.css'
 
 export function SpendCapSection() {
@@ -73,7 +69,7 @@ function Spent({ cap }: { cap: SpendCap }) {
   )
 }
 
-/** As high as what comes. */
+/** A placeholder with the height of the loaded content. */
 function Awaited() {
   return (
     <Box>
@@ -81,7 +77,7 @@ function Awaited() {
         <Waiting length="long" />
         <span className="visually-hidden">Loading…</span>
       </div>
-      <div className={styles.meter} aria-hidden="true" />
+      <div className={styles.meterPlace} aria-hidden="true" />
       <p className={styles.note}>
         <Waiting length="long" />
       </p>
@@ -133,4 +129,33 @@ function refused(pointer: string, message: string): LicensingApiError {
     detail: 'The cap is not valid',
     errors: [{ pointer, message }],
   })
+}
+
+interface MeterProps {
+  name: string
+  value: number
+  /** Zero: there is no limit. */
+  most: number
+  /** The same in words. */
+  text: string
+}
+
+/** How much of a limit is used. From nine tenths on its colour warns. */
+function Meter({ name, value, most, text }: MeterProps) {
+  const max = Math.max(most, 1)
+  return (
+    <meter
+      className={styles.meter}
+      aria-label={name}
+      aria-valuetext={text}
+      min={0}
+      max={max}
+      value={most === 0 ? 0 : Math.max(0, Math.min(value, max))}
+      high={max * 0.9}
+      low={max * 0.9}
+      optimum={0}
+    >
+      {text}
+    </meter>
+  )
 }

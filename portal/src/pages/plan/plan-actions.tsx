@@ -1,13 +1,19 @@
-import { useMutation } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
 import { planQuery, type Plan } from '../../api/plans.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { ConfirmButton, ReadNow } from '../../parts/dialog.tsx'
-import { Actions } from '../../parts/page.tsx'
-import { Problem } from '../../parts/problem.tsx'
+import { ConfirmButton, ReadNow, Dialog } from '../../parts/dialog.tsx'
+import { Actions, Section, Box } from '../../parts/page.tsx'
+import { Problem, ReadProblem } from '../../parts/problem.tsx'
 import { count } from '../../parts/text.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
+import { isAnySuspendedByArchive, reactivateAll } from '../../api/reactivation.ts'
+import { useSession } from '../../api/session.ts'
+import { Progress } from '../../parts/progress.tsx'
+import { startWork, useWork } from '../../parts/work.ts'
 
 export function PlanActions({ plan }: { plan: Plan }) {
   const { appId } = useApplication()
@@ -45,5 +51,75 @@ export function PlanActions({ plan }: { plan: Plan }) {
         </Button>
       )}
     </Actions>
+  )
+}
+
+/** The plan's name and code. */
+export function EditPlan({ plan }: { plan: Plan }) {
+  const { appId } = useApplication()
+  const [{ open }, setAddress] = useAddress()
+  const close = () => setAddress({ open: undefined }, { replace: true })
+  return (
+    <Dialog title="Rename" open={open === 'rename'} onClose={close}>
+      <Form
+        submit="Rename"
+        run={async (values) => {
+          await api.patch('/v1/apps/{app_id}/plans/{plan_id}', {
+            path: { app_id: appId, plan_id: plan.id },
+            body: { name: values.text('name'), code: values.text('code') },
+          })
+          close()
+        }}
+      >
+        <TextField label="Name" name="name" required defaultValue={plan.name} />
+        <TextField
+          label="Code"
+          name="code"
+          required
+          maxLength={64}
+          defaultValue={plan.code}
+          hint="Your files and imports may use the current code."
+        />
+      </Form>
+    </Dialog>
+  )
+}
+
+/** After a restore: the licences that the archive suspended, one call each. */
+export function Reactivation({ plan }: { plan: Plan }) {
+  const { appId } = useApplication()
+  const { can } = useSession()
+  const id = `reactivate ${plan.id}`
+  const work = useWork().get(id)
+  const suspended = useQuery({
+    queryKey: ['suspended-by-archive', plan.id],
+    queryFn: ({ signal }) => isAnySuspendedByArchive(appId, plan.id, signal),
+    enabled: can('read') && can('revoke') && work?.state !== 'running',
+  })
+  const { data: isAny, isError } = suspended
+  if (!can('read') || !can('revoke') || (!isAny && !isError && !work)) return null
+  const start = () =>
+    startWork(
+      { id, title: `Reactivating licences of ${plan.name}`, address: `/plans/${plan.id}`, total: 0 },
+      (report, signal) => reactivateAll(appId, plan.id, report, signal),
+    )
+  return (
+    <Section title="Suspended licences">
+      <ReadProblem of={suspended} />
+      {work && <Progress work={work} retry={start} />}
+      {isAny && work?.state !== 'running' && (
+        <Box>
+          <p>
+            The archive suspended licences of this plan. They stay suspended until you reactivate them.
+            Licences that were suspended for another reason are not affected.
+          </p>
+          <Actions>
+            <Button kind="primary" onClick={start}>
+              Reactivate suspended licences
+            </Button>
+          </Actions>
+        </Box>
+      )}
+    </Section>
   )
 }

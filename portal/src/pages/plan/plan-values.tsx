@@ -3,11 +3,10 @@ import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
 import type { EntitlementDefinition, Plan } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
-import { Box } from '../../parts/box.tsx'
+import { Box, Section } from '../../parts/page.tsx'
 import { Button } from '../../parts/button.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
-import { Section } from '../../parts/page.tsx'
 import { Status } from '../../parts/text.tsx'
 import styles from './plan.module.css'
 
@@ -16,7 +15,7 @@ interface PlanValuesProps {
   definitions: readonly EntitlementDefinition[]
 }
 
-/** What was changed and not saved, by the entitlement's key; null goes back to the default. */
+/** Unsaved values by the key of the entitlement; null: back to the default. */
 type Changes = Readonly<Record<string, string | null>>
 
 /** A field for each entitlement: the plan's own value, or the default. */

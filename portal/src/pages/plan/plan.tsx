@@ -5,12 +5,10 @@ import { definitionsQuery, planQuery, type Plan } from '../../api/plans.ts'
 import { useSession } from '../../api/session.ts'
 import { Facts } from '../../parts/facts.tsx'
 import { Page } from '../../parts/page.tsx'
-import { ReadProblem } from '../../parts/reading.tsx'
+import { ReadProblem } from '../../parts/problem.tsx'
 import { count, Status, Time } from '../../parts/text.tsx'
-import { EditPlan } from './edit-plan.tsx'
-import { PlanActions } from './plan-actions.tsx'
+import { EditPlan, PlanActions, Reactivation } from './plan-actions.tsx'
 import { PlanValues } from './plan-values.tsx'
-import { Reactivation } from './reactivation.tsx'
 
 export function Route() {
   const { planId = '' } = useParams({ strict: false })

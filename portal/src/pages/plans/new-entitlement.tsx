@@ -1,10 +1,20 @@
 import { useState } from 'react'
 import { useApplication } from '../../api/applications.ts'
 import { api } from '../../api/client.ts'
+import { oneOf } from '../../api/paged-list.ts'
+import type { EntitlementDefinition } from '../../api/plans.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
 import { Form } from '../../parts/form.tsx'
+
+type Kind = EntitlementDefinition['kind']
+
+const defaultField: Record<Kind, { placeholder: string; hint: string }> = {
+  feature: { placeholder: 'false', hint: 'true or false, for plans that set no value. Empty: false.' },
+  limit: { placeholder: '0', hint: 'A whole number, for plans that set no value. Empty: 0.' },
+}
+const kinds = Object.keys(defaultField) as Kind[]
 
 export function NewEntitlement() {
   const [{ open }, setAddress] = useAddress()
@@ -18,7 +28,7 @@ export function NewEntitlement() {
 
 function NewEntitlementForm({ onDone }: { onDone: () => void }) {
   const { appId } = useApplication()
-  const [kind, setKind] = useState<'feature' | 'limit'>('feature')
+  const [kind, setKind] = useState<Kind>('feature')
   return (
     <Form
       submit="Create"
@@ -49,23 +59,16 @@ function NewEntitlementForm({ onDone }: { onDone: () => void }) {
         label="Kind"
         name="kind"
         value={kind}
-        onChange={({ target }) => setKind(target.value === 'limit' ? 'limit' : 'feature')}
+        onChange={({ target }) => setKind(oneOf(kinds, target.value) ?? 'feature')}
       >
-        <option value="feature">feature</option>
-        <option value="limit">limit</option>
+        {kinds.map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
       </SelectField>
       <TextField label="Display name" name="display_name" hint="Empty: same as the key." />
-      <TextField
-        key={kind}
-        label="Default"
-        name="default"
-        placeholder={kind === 'feature' ? 'false' : '0'}
-        hint={
-          kind === 'feature'
-            ? 'true or false, for plans that set no value. Empty: false.'
-            : 'A whole number, for plans that set no value. Empty: 0.'
-        }
-      />
+      <TextField key={kind} label="Default" name="default" {...defaultField[kind]} />
     </Form>
   )
 }

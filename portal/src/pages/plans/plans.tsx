@@ -6,12 +6,13 @@ import { definitionsQuery, plansQuery, type EntitlementDefinition } from '../../
 import { useSession } from '../../api/session.ts'
 import { useAddress } from '../../parts/address.ts'
 import { Button } from '../../parts/button.tsx'
-import { ConfirmButton } from '../../parts/dialog.tsx'
+import { ConfirmButton, Dialog } from '../../parts/dialog.tsx'
 import { Page, Section } from '../../parts/page.tsx'
 import { ReadTable, type Column } from '../../parts/table.tsx'
 import { count, None, Status } from '../../parts/text.tsx'
 import { NewEntitlement } from './new-entitlement.tsx'
-import { NewPlan } from './new-plan.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Form } from '../../parts/form.tsx'
 
 export function Route() {
   const { can } = useSession()
@@ -125,4 +126,34 @@ function deleteColumn(appId: string): Column<EntitlementDefinition> {
       </ConfirmButton>
     ),
   }
+}
+
+export function NewPlan() {
+  const { appId } = useApplication()
+  const [{ open }, setAddress] = useAddress()
+  const close = () => setAddress({ open: undefined }, { replace: true })
+  return (
+    <Dialog title="New plan" open={open === 'new-plan'} onClose={close}>
+      <Form
+        submit="Create"
+        run={async (values, idempotencyKey) => {
+          await api.post('/v1/apps/{app_id}/plans', {
+            path: { app_id: appId },
+            body: { name: values.text('name'), code: values.text('code') },
+            idempotencyKey,
+          })
+          close()
+        }}
+      >
+        <TextField label="Name" name="name" required hint="The name that customers see, such as Pro." />
+        <TextField
+          label="Code"
+          name="code"
+          required
+          maxLength={64}
+          hint="Used in files and imports. Letters, digits, dots, hyphens and underscores."
+        />
+      </Form>
+    </Dialog>
+  )
 }

@@ -1,4 +1,4 @@
-import { SecretOnce } from '../../parts/secret.tsx'
+import { SecretOnce } from '../../parts/copy.tsx'
 
 interface SigningSecretProps {
   secret: string | null | undefined

@@ -68,7 +68,7 @@ function Endpoints({ endpoints }: { endpoints: UseQueryResult<WebhookEndpoint[]>
               </Link>
             ),
           },
-          { name: 'Status', cell: (endpoint) => <Status of={standing(endpoint)} /> },
+          { name: 'Status', cell: (endpoint) => <Status of={shownStatus(endpoint)} /> },
           { name: 'Events', cell: ({ subscribed_events: events }) => describeEvents(events) },
           { name: 'Pending', align: 'end', cell: ({ health }) => count(health.pending) },
           {
@@ -84,7 +84,7 @@ function Endpoints({ endpoints }: { endpoints: UseQueryResult<WebhookEndpoint[]>
   )
 }
 
-function standing({ status, health }: WebhookEndpoint): string {
+function shownStatus({ status, health }: WebhookEndpoint): WebhookEndpoint['status'] | 'failing' {
   return status === 'enabled' && health.failing_since !== null ? 'failing' : status
 }
 

@@ -11,7 +11,7 @@ import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
  * Describes the file rpc/v1/scope.proto.
  */
 export const file_rpc_v1_scope: GenFile = /*@__PURE__*/
-  fileDesc("ChJycGMvdjEvc2NvcGUucHJvdG8SBnJwYy52MTo/Cgpub19hY2NvdW50Eh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY0oYDIAEoCVIJbm9BY2NvdW50OlgKF2Fuc3dlcnNfd2l0aG91dF9hY2NvdW50Eh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY04YDIAEoCVIVYW5zd2Vyc1dpdGhvdXRBY2NvdW50YgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChJycGMvdjEvc2NvcGUucHJvdG8SBnJwYy52MTo/Cgpub19hY2NvdW50Eh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY0oYDIAEoCVIJbm9BY2NvdW50YgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * Why the request of this RPC names no account. An RPC whose request has no account_id is served only with it.
@@ -20,12 +20,4 @@ export const file_rpc_v1_scope: GenFile = /*@__PURE__*/
  */
 export const no_account: GenExtension<MethodOptions, string> = /*@__PURE__*/
   extDesc(file_rpc_v1_scope, 0);
-
-/**
- * Deprecated, for requests of the release before: why one without its account_id is still answered.
- *
- * @generated from extension: string answers_without_account = 50003;
- */
-export const answers_without_account: GenExtension<MethodOptions, string> = /*@__PURE__*/
-  extDesc(file_rpc_v1_scope, 1);
 

@@ -2104,7 +2104,7 @@ export interface components {
       created_at: string
       /** @description HTTP status of the latest attempt; null if there was no response. */
       last_response_code: number | null
-      /** @description The licence of the event; null if the event is about none, and in deliveries of earlier releases. */
+      /** @description The licence of the event; null if the event is about no licence. */
       licence_id: string | null
     }
     WebhookDeliveryDetail: {
@@ -2142,7 +2142,7 @@ export interface components {
       created_at: string
       /** @description HTTP status of the latest attempt; null if there was no response. */
       last_response_code: number | null
-      /** @description The licence of the event; null if the event is about none, and in deliveries of earlier releases. */
+      /** @description The licence of the event; null if the event is about no licence. */
       licence_id: string | null
       /** @description The exact request body; null after 90 days. */
       payload: string | null

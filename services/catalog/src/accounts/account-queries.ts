@@ -6,7 +6,7 @@ export interface AccountRow {
   name: string
   /** Where alerts go. */
   alert_email: string | null
-  /** Set through the API, and waiting to be confirmed. */
+  /** Set through the API and not confirmed yet. */
   unconfirmed_alert_email: string | null
   fee_bps: number
   fee_fixed_minor: bigint
@@ -28,10 +28,11 @@ export async function findAccount(sql: Sql, id: string): Promise<AccountRow | un
 }
 
 /**
- * The lock under which applications and API keys of an account are made, so that they are counted one after the other.
+ * Takes the lock under which applications and API keys of an account are created, so that concurrent calls count them
+ * one after another.
  * It does not block rows that refer to the account.
  *
- * @returns false where there is no such account
+ * @returns false if there is no such account
  */
 export async function lockAccount(tx: Transaction, id: string): Promise<boolean> {
   const rows = await tx`select id from accounts where id = ${id} for no key update`
@@ -52,12 +53,12 @@ export async function updateName(sql: Sql, id: string, name: string): Promise<vo
   await sql`update accounts set name = ${name} where id = ${id}`
 }
 
-/** Alerts go to this address from now on; null: nowhere. */
+/** Sets the address that receives alerts; null: none. */
 export async function updateAlertEmail(sql: Sql, id: string, address: string | null): Promise<void> {
   await sql`update accounts set alert_email = ${address} where id = ${id}`
 }
 
-/** Changes the parts that are given. @returns the fee as it is now, undefined where there is no such account */
+/** Changes the parts that are given. @returns the current fee; undefined if there is no such account */
 export async function updateFee(sql: Sql, id: string, fee: Partial<Fee>): Promise<Fee | undefined> {
   const [row] = await sql<{ fee_bps: number; fee_fixed_minor: bigint }[]>`
     update accounts set fee_bps = coalesce(${fee.bps ?? null}, fee_bps),
@@ -76,7 +77,7 @@ export async function findDemoAccount(sql: Sql): Promise<string | undefined> {
   return row?.id
 }
 
-/** Records what the running service gives new accounts. */
+/** Records the fee that the service is configured to give new accounts. */
 export async function recordNewAccountFees(sql: Sql, fee: Fee): Promise<void> {
   await sql`
     insert into new_account_fees (fee_bps, fee_fixed_minor) values (${fee.bps}, ${fee.fixedMinor})
@@ -90,7 +91,7 @@ export async function findNewAccountFees(sql: Sql): Promise<Fee | undefined> {
   return row && { bps: row.fee_bps, fixedMinor: row.fee_fixed_minor }
 }
 
-/** One replica at a time, until its transaction ends. */
+/** Lets one replica bootstrap at a time, until its transaction ends. */
 export async function lockBootstrap(sql: Sql): Promise<void> {
   await sql`select pg_advisory_xact_lock(${locks.bootstrap})`
 }

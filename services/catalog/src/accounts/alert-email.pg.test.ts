@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { givenTenant, startTestCatalog } from '../testing/catalog.ts'
 import type { TestCatalog } from '../testing/catalog.ts'
 import { updateAlertEmail } from './account-queries.ts'
-import type { ConfirmationSender } from './send-confirmations.ts'
+import type { ConfirmationSender } from './alert-email.ts'
 
 interface Sent {
   accountId: string

@@ -9,8 +9,8 @@ import { insertApplication } from '../applications/application-queries.ts'
 import { findDemoAccount, insertAccount, lockBootstrap, recordNewAccountFees } from './account-queries.ts'
 
 /**
- * At the first start makes the demo account, its application and the key that the operator brings. A later start with
- * another key adds that key to the account; what stands already, also a revoked key, is left as it is.
+ * The first start creates the demo account, its application and the operator's key. A later start with another key adds
+ * that key to the account. Existing rows, including revoked keys, do not change.
  */
 export async function bootstrap(
   sql: Database,
@@ -19,7 +19,7 @@ export async function bootstrap(
   const fee = { bps: config.FEE_BPS, fixedMinor: BigInt(config.FEE_FIXED_MINOR) }
   const key = config.BOOTSTRAP_API_KEY
   await transaction(sql, async (tx) => {
-    // Replicas that start at once wait here for one another.
+    // Replicas that start at the same time do this one after another.
     await lockBootstrap(tx)
     await recordNewAccountFees(tx, fee)
     if (key === undefined) return

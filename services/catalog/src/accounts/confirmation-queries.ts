@@ -1,6 +1,6 @@
 import type { Sql, Transaction } from '@licensing/database/connect'
 
-/** A mail with a link that is to be sent. */
+/** A confirmation mail that is due. */
 export interface DueConfirmation {
   account_id: string
   address: string
@@ -12,11 +12,11 @@ export interface Confirmation {
   address: string
 }
 
-// As the mail says.
+// The mail says so too.
 const linkLifeDays = 7
-// Setting the same address again sends another mail only then.
+// Setting the same address again sends another mail only after this time.
 const resendAfterMinutes = 10
-// The pauses between tries double up to ten minutes: some four hours in all.
+// The pauses between tries double up to ten minutes: about four hours in total.
 const mostTries = 30
 
 /** Requests a mail with a link. The link of another address becomes invalid. */
@@ -42,7 +42,7 @@ export async function deleteConfirmation(tx: Transaction, accountId: string): Pr
   await tx`delete from alert_email_confirmations where account_id = ${accountId}`
 }
 
-/** The next mail to be sent, with a new token; for `leaseSeconds` no other replica gets it. */
+/** Takes the next due mail and gives it a new token. For `leaseSeconds` no other replica gets it. */
 export async function takeConfirmation(
   sql: Sql,
   tokenHash: Uint8Array,
@@ -69,7 +69,7 @@ export async function recordConfirmationMailed(sql: Sql, tokenHash: Uint8Array):
     where token_hash = ${tokenHash}`
 }
 
-/** The mail with this token was not sent: another is sent in so many seconds, unless too many tries have failed. */
+/** The mail with this token was not sent: schedules another try, unless too many tries have failed. */
 export async function postponeConfirmation(sql: Sql, tokenHash: Uint8Array, seconds: number): Promise<void> {
   await sql`
     update alert_email_confirmations

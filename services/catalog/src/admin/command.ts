@@ -12,13 +12,13 @@ export interface Command {
   /** Arguments as help shows them. */
   synopsis: string
   summary: string
-  /** Options that take a value; `required` ones have to be given. */
+  /** Options with a value. */
   options: Record<string, { required: boolean }>
-  /** Options without a value: `true` where given. */
+  /** Options without a value: `true` if given. */
   flags?: string[]
-  /** Names of arguments without an option; one that may be left out ends with `?`. */
+  /** Names of positional arguments. The name of an optional argument ends with `?`. */
   positionals?: string[]
-  /** Answers the lines to print. */
+  /** Returns the lines to print. */
   run: (admin: AdminDependencies, given: Record<string, string | undefined>) => Promise<string[]>
 }
 
@@ -27,37 +27,37 @@ export const consumingServices = ['licensing', 'notifier'] as const
 
 export type ConsumingService = (typeof consumingServices)[number]
 
-/** The other services that count what an account may have. */
+/** The other services that check quotas. */
 export type CountingService = 'licensing' | 'billing' | 'notifier'
 
-/** The other services that keep secrets. */
+/** The other services that store secrets. */
 export type KeepingService = 'licensing' | 'notifier'
 
 interface AdminDependencies {
   sql: Database
-  /** Calls of a service that consumes events. @throws UsageError where the environment does not name its address */
+  /** Calls of a service that consumes events. @throws UsageError if its address is not set in the environment */
   deadLetters: (service: ConsumingService) => ServiceClient<typeof DeadLettersService>
-  /** Calls of licensing. @throws UsageError where the environment does not name its address */
+  /** Calls of licensing. @throws UsageError if its address is not set in the environment */
   rootKeys: () => ServiceClient<typeof RootKeyService>
-  /** Calls of a service that counts what accounts may have. @throws UsageError where its address is not named */
+  /** Calls of a service that checks quotas. @throws UsageError if its address is not set in the environment */
   quotas: (service: CountingService) => ServiceClient<typeof QuotaService>
-  /** Calls of a service that keeps secrets. @throws UsageError where the environment does not name its address */
+  /** Calls of a service that stores secrets. @throws UsageError if its address is not set in the environment */
   secrets: (service: KeepingService) => ServiceClient<typeof SecretsService>
-  /** Calls of billing. @throws UsageError where the environment does not name its address */
+  /** Calls of billing. @throws UsageError if its address is not set in the environment */
   billing: () => ServiceClient<typeof BillingOperationsService>
-  /** Where the gateway is reached from outside. */
+  /** The public address of the gateway. */
   publicUrl: string | undefined
-  /** Of this command's own environment, where it has one. */
+  /** The fee in the environment of this command, if any. */
   fee: Partial<Fee>
 }
 
-/** The command was called wrongly: reported without a stack, and exit code 2. */
+/** The command was called with wrong arguments: reported without a stack, with exit code 2. */
 export class UsageError extends Error {}
 
-/** What was asked cannot be done: reported without a stack, and exit code 1. */
+/** The command cannot be carried out: reported without a stack, with exit code 1. */
 export class Refusal extends Error {}
 
-/** A whole number of at least 0, within what the database takes. */
+/** Reads a whole number from 0 to `most`. */
 export function wholeNumberOf(option: string, text: string, most: number): number {
   const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN
   if (!Number.isSafeInteger(value) || value > most) {

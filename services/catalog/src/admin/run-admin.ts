@@ -17,16 +17,10 @@ import { feeConfig } from '../config.ts'
 import { catalogMigrations } from '../migrations.ts'
 import type { Command, ConsumingService, CountingService, KeepingService } from './command.ts'
 import { Refusal, UsageError } from './command.ts'
-import { createAccount } from './create-account.ts'
-import { createKey } from './create-key.ts'
-import { list } from './list.ts'
+import { createAccount, createKey, list, revoke, setFee } from './accounts.ts'
 import { deadLetters } from './dead-letters.ts'
-import { processorEvents } from './processor-events.ts'
-import { processorWebhook } from './processor-webhook.ts'
-import { reEncrypt } from './re-encrypt.ts'
-import { revoke } from './revoke.ts'
-import { rotateRootKey } from './rotate-root-key.ts'
-import { setFee } from './set-fee.ts'
+import { processorEvents, processorWebhook } from './processor.ts'
+import { reEncrypt, rotateRootKey } from './secrets.ts'
 import { setQuota } from './set-quota.ts'
 
 const commands: Record<string, Command> = {
@@ -62,7 +56,7 @@ const environment = z.object({
   FEE_FIXED_MINOR: feeConfig.FEE_FIXED_MINOR.unwrap().optional(),
 })
 
-/** What a command leaves: lines for standard output and standard error, and its exit code. */
+/** Lines for standard output and standard error, and the exit code. */
 interface Outcome {
   output: string
   errors: string
@@ -121,7 +115,7 @@ async function run(
   const billing = () =>
     channels.adopt(connectTo(BillingOperationsService, ...to('billing')), (channel) => channel.close()).calls
   try {
-    // It may be the first to come to this database.
+    // This may be the first process that uses the database.
     await migrate(sql, catalogMigrations)
     const fee = {
       ...(config.FEE_BPS !== undefined && { bps: config.FEE_BPS }),

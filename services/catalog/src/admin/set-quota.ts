@@ -20,13 +20,13 @@ const owners: Record<Quota, readonly Owner[]> = {
   activations: ['licensing'],
   hosts: ['licensing'],
   deactivations: ['licensing'],
-  // Each service keeps the answers of its own calls.
+  // Each service stores the answers of its own calls.
   idempotency_bytes: ['catalog', 'licensing', 'billing', 'notifier'],
 }
 
 const options = closedSets.quota.map(optionOf)
 
-/** How many of something an account may have: `licensing-admin set-quota`. */
+/** `licensing-admin set-quota`: changes quotas of an account. */
 export const setQuota: Command = {
   synopsis: `--account ACCOUNT_ID ${options.map((option) => `[--${option} N]`).join(' ')}`,
   summary:
@@ -45,7 +45,7 @@ export const setQuota: Command = {
     if (wanted.length === 0) throw new UsageError(`give at least one of --${options.join(', --')}`)
     const accountId = given.account!
     if (!(await findAccount(sql, accountId))) throw new Refusal(`there is no account ${accountId}`)
-    // Addresses first: where one is missing nothing is changed.
+    // All addresses are checked first: if one is missing, nothing is changed.
     const changes = wanted.flatMap(({ quota, most }) =>
       owners[quota].map((owner) => changeOf(sql, quotasOf, owner, { accountId, quota, most })),
     )
@@ -61,7 +61,7 @@ export const setQuota: Command = {
 
 type QuotasOf = Parameters<Command['run']>[0]['quotas']
 
-/** The service that counts it keeps it, so that its next transaction sees it on every replica. */
+/** The service that checks a quota stores it, so that the next transaction of each replica sees it. */
 function changeOf(
   sql: Sql,
   quotasOf: QuotasOf,

@@ -15,7 +15,7 @@ export interface ApiKeyRow {
   revoked_at: Date | null
 }
 
-/** Whose a key has to be; `any account` for the operator, who revokes by the key's id alone. */
+/** The account that a key must belong to; `any account` for the operator, who has only the id of the key. */
 export type KeyOwner = { accountId: string } | 'any account'
 
 const ownedBy = (sql: Sql, owner: KeyOwner) =>
@@ -50,7 +50,7 @@ export async function countKeysInForce(sql: Sql, accountId: string): Promise<num
   return row!.count
 }
 
-/** Revoked ones too. */
+/** Includes revoked keys. */
 export async function findKeyByHash(
   sql: Sql,
   hash: Uint8Array,
@@ -60,7 +60,7 @@ export async function findKeyByHash(
   return row
 }
 
-/** Keys in force, of these hashes in hexadecimal. */
+/** The keys with these hashes, in hexadecimal, that are not revoked. */
 export async function findKeysByHash(
   sql: Sql,
   hashes: string[],
@@ -85,7 +85,7 @@ export async function listKeyRows(sql: Sql, accountId: string, page: PageRequest
 }
 
 /**
- * Revokes a key; one that is revoked stays as it is.
+ * Revokes a key. A revoked key does not change.
  *
  * @returns whether there is such a key
  */
@@ -95,7 +95,7 @@ export async function revokeKeyRow(sql: Sql, owner: KeyOwner, id: string): Promi
   return count > 0
 }
 
-/** Moves `last_used_at` forward. Locks in the order of ids, as replicas do this side by side. */
+/** Moves `last_used_at` forward. Locks rows in the order of ids, so that replicas cannot deadlock. */
 export async function recordKeyUse(sql: Sql, uses: Map<string, Date>): Promise<void> {
   await sql`
     with used as (

@@ -1,8 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { eventsOf, firstPage, givenTenant, startTestCatalog } from '../testing/catalog.ts'
-import { outcomeOf } from '../testing/outcomes.ts'
+import { eventsOf, firstPage, givenTenant, startTestCatalog, outcomeOf } from '../testing/catalog.ts'
 import { hashOfKey } from './key-format.ts'
 
 test('a key is shown once, kept as a hash, and names its account, scopes and application when it is used', async () => {

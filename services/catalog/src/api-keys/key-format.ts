@@ -3,18 +3,18 @@ import { crc32 } from 'node:zlib'
 
 const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** A new key: `lsk_`, 6 public characters, `_`, 43 secret ones (256 bits) and a checksum, for secret scanners. */
+/** A new key: `lsk_`, 6 public characters, `_`, 43 secret characters (256 bits) and a checksum for secret scanners. */
 export function newKey(): string {
   const body = `lsk_${randomText(6)}_${randomText(43)}`
   return body + checksumOf(body)
 }
 
-/** What is kept of a key and what it is found by. */
+/** The hash that is stored of a key, and by which the key is found. */
 export function hashOfKey(key: string): Buffer {
   return createHash('sha256').update(key).digest()
 }
 
-/** CRC-32 of what stands before it, in 6 base-62 digits. */
+/** CRC-32 of the rest of the key, in 6 base-62 digits. */
 export function checksumOf(body: string): string {
   let rest = crc32(body)
   let digits = ''

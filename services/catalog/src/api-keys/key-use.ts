@@ -2,10 +2,10 @@ import type { Database } from '@licensing/database/connect'
 import type { Logger } from '@licensing/process/log'
 import { recordKeyUse } from './api-key-queries.ts'
 
-/** Remembers when keys were used and writes it down in batches, so that no request waits for it. */
+/** Collects when keys were used and stores it in batches, so that no request waits for it. */
 export interface KeyUse {
   touch(keyId: string): void
-  /** Writes down what is remembered. */
+  /** Stores the uses collected so far. */
   flush(): Promise<void>
   stop(): Promise<void>
 }

@@ -43,28 +43,28 @@ export async function findApplication(
   return row
 }
 
-/** An application whosever it is: for the question whose it is, and no other. */
+/** An application of any account. Only for finding its owner. */
 export async function findApplicationOfAnyAccount(sql: Sql, id: string): Promise<ApplicationRow | undefined> {
   if (!isId('app', id)) return undefined
   const [row] = await sql<ApplicationRow[]>`select ${columns(sql)} from applications where id = ${id}`
   return row
 }
 
-/** @throws ServiceError `not_found` where this can be no application's id */
+/** @throws ServiceError `not_found` if this is no id of an application */
 export function checkApplicationId(id: string): void {
   if (!isId('app', id)) throw notFound('application', id)
 }
 
-/** @throws ServiceError `not_found` where it is not the account's */
+/** @throws ServiceError `not_found` if the account has no such application */
 export async function requireApplication(sql: Sql, accountId: string, id: string): Promise<void> {
   if (!(await findApplication(sql, accountId, id))) throw notFound('application', id)
 }
 
 /**
- * The lock under which definitions and plans of an application change (migrations/0002). It does not block rows
- * that refer to the application.
+ * Takes the lock under which definitions and plans of an application change (see the migration). It does not block inserts
+ * of rows that refer to the application.
  *
- * @throws ServiceError `not_found` where it is not the account's
+ * @throws ServiceError `not_found` if the account has no such application
  */
 export async function lockApplication(tx: Transaction, accountId: string, id: string): Promise<void> {
   const rows = isId('app', id)

@@ -1,7 +1,6 @@
 import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
-import { actor, firstPage, givenTenant, startTestCatalog } from '../testing/catalog.ts'
-import { outcomesOf } from '../testing/outcomes.ts'
+import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../testing/catalog.ts'
 
 test('an application is its account’s alone; whose it is can be asked without knowing that', async () => {
   await using catalog = await startTestCatalog()
@@ -19,12 +18,6 @@ test('an application is its account’s alone; whose it is can be asked without 
     code: 'not_found',
     message: `there is no application ${applicationId}`,
   })
-})
-
-test('a gateway of the release before finds an owner through GetApplication, without an account', async () => {
-  await using catalog = await startTestCatalog()
-  const { accountId, applicationId } = await givenTenant(catalog)
-  expect(await catalog.calls.getApplication({ accountId: '', applicationId })).toMatchObject({ accountId })
 })
 
 test('what is no id is not found, whatever characters it has', async () => {
@@ -106,13 +99,4 @@ test('an application is answered with its root key, and while licensing is unava
   licensing.refused.clear()
   await calls.createApplication({ accountId, name: 'two' })
   expect(await names()).toEqual(['two', 'one', 'Test'])
-})
-
-test('beside licensing of the release before applications are made without a root key', async () => {
-  await using catalog = await startTestCatalog()
-  const { accountId } = await givenTenant(catalog)
-  await catalog.licensing.stop()
-  await catalog.licensing.start({ rootKeys: false })
-  const made = await catalog.calls.createApplication({ accountId, name: 'one' })
-  expect(made.rootKey).toBeUndefined()
 })

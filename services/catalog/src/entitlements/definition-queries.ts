@@ -8,7 +8,7 @@ import type { DefinitionRow } from './definition.ts'
 const columns = (sql: Sql) =>
   sql`d.id, d.application_id, d.key, d.kind, d.display_name, d.default_value, d.created_at`
 
-/** Breaks `entitlement_definitions_key` where the key is taken, `…_kind` where it had another kind before. */
+/** Breaks `entitlement_definitions_key` if the key is in use, and `…_kind` if it had another kind before. */
 export async function insertDefinition(
   sql: Sql,
   definition: {
@@ -50,7 +50,7 @@ export async function findDefinition(
   return row
 }
 
-/** The definitions of these keys, which may be anything. */
+/** The definitions of these keys. A key may be any text. */
 export async function definitionsWithKeys(
   sql: Sql,
   applicationId: string,
@@ -89,7 +89,7 @@ export async function updateDefinitionRow(
   return row!
 }
 
-/** The plans' values for it go with it. */
+/** Deletes a definition, and with it the values that plans set for it. */
 export async function deleteDefinitionRow(sql: Sql, applicationId: string, id: string): Promise<boolean> {
   const deleted = await sql`
     delete from entitlement_definitions where id = ${id} and application_id = ${applicationId}`

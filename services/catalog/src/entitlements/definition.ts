@@ -13,7 +13,7 @@ export interface DefinitionRow {
   created_at: Date
 }
 
-/** What each kind holds (interface 2.1), and what applies where nothing is said. */
+/** Interface 2.1: the values of each kind, and the default. */
 export const kinds = {
   feature: { default: 'false', pattern: /^(true|false)$/, form: 'must be "true" or "false"' },
   limit: {
@@ -23,12 +23,12 @@ export const kinds = {
   },
 } as const satisfies Record<EntitlementKind, { default: string; pattern: RegExp; form: string }>
 
-/** What is wrong with a value of this kind, or undefined. */
+/** The rule that a value of this kind breaks; undefined if it is valid. */
 export function problemOfValue(kind: EntitlementKind, value: string): string | undefined {
   return kinds[kind].pattern.test(value) ? undefined : kinds[kind].form
 }
 
-/** What is wrong with an entitlement key, or undefined. */
+/** The rule that an entitlement key breaks; undefined if it is valid. */
 export function problemOfKey(key: string): string | undefined {
   return /^[a-z][a-z0-9_]{0,63}$/.test(key)
     ? undefined

@@ -10,8 +10,8 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomeOf,
 } from '../testing/catalog.ts'
-import { outcomeOf } from '../testing/outcomes.ts'
 
 test('a definition takes its key for a display name, and false or 0 for a default, where none is given', async () => {
   await using catalog = await startTestCatalog()

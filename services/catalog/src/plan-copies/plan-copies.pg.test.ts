@@ -69,7 +69,7 @@ async function givenLargeApplication(catalog: TestCatalog): Promise<Tenant & { s
   return { ...tenant, seats: seats! }
 }
 
-test('a change that reaches very many plans names all of them in one small event, and is pushed whole', async () => {
+test('a change of very many plans names all of them in one small event, and sends all copies to licensing', async () => {
   await using catalog = await startTestCatalog()
   const { seats, ...tenant } = await givenLargeApplication(catalog)
   const change = { ...tenant, entitlementDefId: seats, default: '2' }
@@ -127,7 +127,7 @@ test('an event of a plan is as small with 500 definitions as with one, and names
   sizes.forEach((size, at) => expect(Math.abs(size - others[at]!)).toBeLessThan(10))
   expect(Math.max(...sizes)).toBeLessThan(250)
 
-  // A change of a definition names every plan, and not what each of them resolves to.
+  // The event of a changed definition names every plan, without their entitlements.
   for (const code of ['a', 'b', 'c', 'd']) await givenPlan(catalog, large, code)
   await catalog.calls.updateEntitlementDefinition({ ...large, entitlementDefId: seats!, default: '9' })
   const last = (await eventsOf(catalog.sql)).at(-1)!

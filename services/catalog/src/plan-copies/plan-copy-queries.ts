@@ -9,11 +9,11 @@ export interface PlanCopyRow {
   version: bigint
   archived_by: string
   archive_version: bigint
-  /** Key, kind, value, default of every definition of the application, sorted by key. */
+  /** Key, kind, value and default of every definition of the application, sorted by key. */
   entitlements: [string, EntitlementKind, string, string][]
 }
 
-// One statement, so one snapshot: the version and what is resolved belong together, also outside of a transaction.
+// One statement has one snapshot, so the version and the entitlements belong together even outside of a transaction.
 const selectCopies = (sql: Sql) => sql`
   select p.id, a.account_id, p.application_id, p.status, p.version, p.archived_by, p.archive_version,
     coalesce(
@@ -38,12 +38,12 @@ export async function findCopy(
   return row
 }
 
-/** Copies in the order of plan ids, from the one after `afterId` on. */
-export async function copiesAfter(sql: Sql, afterId: string, limit: number): Promise<PlanCopyRow[]> {
+/** Copies in the order of plan ids, starting after `afterId`. */
+export async function listCopiesAfter(sql: Sql, afterId: string, limit: number): Promise<PlanCopyRow[]> {
   return sql<PlanCopyRow[]>`${selectCopies(sql)} where p.id > ${afterId} order by p.id limit ${limit}`
 }
 
-export async function copiesOfApplication(
+export async function listCopiesOfApplication(
   sql: Sql,
   applicationId: string,
   afterId: string,
@@ -53,7 +53,7 @@ export async function copiesOfApplication(
     ${selectCopies(sql)} where p.application_id = ${applicationId} and p.id > ${afterId} order by p.id limit ${limit}`
 }
 
-/** Under the application's lock: what the plans resolve to has changed. */
+/** After a change of the entitlements of all plans, under the application's lock. */
 export async function raiseVersions(
   sql: Sql,
   applicationId: string,

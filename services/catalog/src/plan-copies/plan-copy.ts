@@ -22,23 +22,23 @@ export function toPlanCopy(row: PlanCopyRow): PlanCopy {
   })
 }
 
-/** Whether licensing has to be given the second copy of a plan after the first. */
+/** Whether licensing needs the second copy of a plan after it has the first. */
 export function differs(before: PlanCopy, after: PlanCopy): boolean {
   return !equals(PlanCopySchema, { ...before, version: 0n }, { ...after, version: 0n })
 }
 
-/** Splits copies, in their order, into parts of at most `mostBytes` each; a copy over that is a part of its own. */
+/** Splits copies, in order, into parts of at most `mostBytes`. A larger copy is a part of its own. */
 export function partsOf(copies: PlanCopy[], mostBytes: number): PlanCopy[][] {
   const parts: PlanCopy[][] = []
-  let room = 0
+  let bytesLeft = 0
   for (const copy of copies) {
     const size = toBinary(PlanCopySchema, copy).length
-    if (parts.length === 0 || size > room) {
+    if (parts.length === 0 || size > bytesLeft) {
       parts.push([])
-      room = mostBytes
+      bytesLeft = mostBytes
     }
     parts.at(-1)!.push(copy)
-    room -= size
+    bytesLeft -= size
   }
   return parts
 }

@@ -5,20 +5,18 @@ import { brokenConstraint } from '@licensing/database/problems'
 import { PlanSchema } from '@licensing/proto/catalog'
 import type { CreatePlanRequest, PlanCopy } from '@licensing/proto/catalog'
 import { checkQuota } from '@licensing/quotas/quota'
-import { changeApplication } from '../applications/change-application.ts'
+import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
-import { announce } from '../plan-copies/announce.ts'
+import { appendPlanChanges, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { toPlanCopy } from '../plan-copies/plan-copy.ts'
-import { push } from '../plan-copies/push.ts'
 import { Violations } from '../refusals.ts'
-import { matchOverrides } from './overrides.ts'
-import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
-import { checkCode, codeTaken, toPlan } from './plan.ts'
+import { matchOverrides, checkCode, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
+import { countPlans, findPlan, insertPlan, replaceOverrides } from './plan-queries.ts'
 
-// Not worth a longer wait.
+// Short: licensing fetches the copy of a plan that it does not know.
 const newPlanTimeoutMs = 1_000
 
 export async function createPlan(
@@ -31,9 +29,8 @@ export async function createPlan(
   }).catch((error: unknown) => {
     throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code) : error
   })
-  // The plan is whole without it: licensing asks for the copy of a plan that it does not know.
-  await push(deps, [copy], newPlanTimeoutMs).catch((error: unknown) =>
-    deps.log.warn({ err: error, plan: plan.id }, 'a new plan could not be pushed to licensing'),
+  await syncPlans(deps, [copy], newPlanTimeoutMs).catch((error: unknown) =>
+    deps.log.warn({ err: error, plan: plan.id }, 'a new plan could not be sent to licensing'),
   )
   return toPlan(plan, 0n)
 }
@@ -55,6 +52,6 @@ async function insert(
   await checkQuota(tx, accountId, 'plans', await countPlans(tx, applicationId))
   await replaceOverrides(tx, { id, applicationId }, overrides)
   const copy = toPlanCopy((await findCopy(tx, id, accountId, applicationId))!)
-  await announce(tx, { accountId, applicationId }, copy)
+  await appendPlanChanges(tx, { accountId, applicationId }, [{ planId: id, version: copy.version }])
   return { plan: (await findPlan(tx, accountId, applicationId, id))!, copy }
 }

@@ -8,9 +8,10 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomeOf,
+  outcomesOf,
 } from '../testing/catalog.ts'
 import type { LicensingStub } from '../testing/licensing-stub.ts'
-import { outcomeOf, outcomesOf } from '../testing/outcomes.ts'
 
 async function givenApplication() {
   const catalog = await startTestCatalog()
@@ -32,7 +33,7 @@ async function givenApplication() {
   return { catalog, tenant, path, changes, [Symbol.asyncDispose]: dispose }
 }
 
-test('while licensing is unavailable nothing that it has to follow is begun', async () => {
+test('while licensing is unavailable no change that it has to apply is saved', async () => {
   await using given = await givenApplication()
   const { catalog, tenant, changes } = given
   const before = await eventsOf(catalog.sql)

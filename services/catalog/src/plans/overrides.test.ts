@@ -3,8 +3,8 @@ import type { ServiceError } from '@licensing/grpc/errors'
 import { OverrideInputSchema } from '@licensing/proto/catalog'
 import { expect, test } from 'vitest'
 import { Violations } from '../refusals.ts'
-import { matchOverrides, sameOverrides } from './overrides.ts'
-import type { DefinedKey } from './overrides.ts'
+import { matchOverrides, sameOverrides } from './plan.ts'
+import type { DefinedKey } from './plan.ts'
 
 const definitions: DefinedKey[] = [
   { id: 'ent_1', key: 'sso', kind: 'feature' },

@@ -15,7 +15,7 @@ const selectPlans = (sql: Sql) => sql`
       ), '[]') as overrides
   from plans p join applications a on a.id = p.application_id`
 
-/** Breaks `plans_code` where the code is taken. */
+/** Breaks the constraint `plans_code` if the code is in use. */
 export async function insertPlan(
   sql: Sql,
   plan: { id: string; applicationId: string; name: string; code: string },
@@ -25,7 +25,7 @@ export async function insertPlan(
     values (${plan.id}, ${plan.applicationId}, ${plan.name}, ${plan.code})`
 }
 
-/** Retired ones too. */
+/** Includes retired plans. */
 export async function countPlans(sql: Sql, applicationId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from plans where application_id = ${applicationId}`
@@ -58,7 +58,7 @@ export async function listPlanRows(
     order by p.id desc limit ${rowsFor(page.limit)}`
 }
 
-/** Breaks `plans_code` where the code is taken. */
+/** Breaks the constraint `plans_code` if the code is in use. */
 export async function updatePlanRow(
   sql: Sql,
   id: string,
@@ -68,12 +68,12 @@ export async function updatePlanRow(
     update plans set name = ${change.name}, code = ${change.code}, updated_at = now() where id = ${id}`
 }
 
-/** What licensing has a copy of has changed. */
+/** After a change of a value that licensing copies. */
 export async function raiseVersion(sql: Sql, id: string): Promise<void> {
   await sql`update plans set version = version + 1 where id = ${id}`
 }
 
-/** Makes these overrides the complete set. */
+/** Replaces all overrides of the plan. */
 export async function replaceOverrides(
   sql: Sql,
   plan: { id: string; applicationId: string },
@@ -87,12 +87,12 @@ export async function replaceOverrides(
       ${overrides.map((override) => override.value)}::text[]) as given (definition_id, value)`
 }
 
-/** How long licensing may take to suspend a plan's licences: a plan may have some hundred thousand. */
+/** How long licensing may take to suspend the licences of a plan, which may have several hundred thousand. */
 export const archiveMs = 50_000
-// Longer than the call to licensing that it waits for.
+// Longer than the call to licensing.
 const confirmationMs = archiveMs + 10_000
 
-/** Archives or restores, where the status is the one that the verb needs. @returns whether it did */
+/** Archives or restores a plan, if its status is the one that the verb needs. @returns whether it did */
 export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: string): Promise<boolean> {
   const { from, to } = transitions[verb]
   const archives = verb === 'archive'
@@ -106,25 +106,27 @@ export async function changeStatus(sql: Sql, id: string, verb: PlanVerb, actor: 
 }
 
 /**
- * Takes up a change of status that an earlier call saved, but could not bring to licensing. One caller at a time.
+ * Claims a change of status that an earlier call saved and licensing did not confirm. One caller at a time gets it.
  *
- * @returns whether there was one to take up
+ * @returns whether there was such a change
  */
-export async function resumeStatus(sql: Sql, id: string, verb: PlanVerb): Promise<boolean> {
-  const resumed = await sql`
+export async function claimUnconfirmed(sql: Sql, id: string, verb: PlanVerb): Promise<boolean> {
+  const claimed = await sql`
     update plans set unconfirmed_until = clock_timestamp() + ${confirmationMs}::int * interval '1 millisecond'
     where id = ${id} and status = ${transitions[verb].to} and unconfirmed_until < clock_timestamp()`
-  return resumed.count === 1
+  return claimed.count === 1
 }
 
-/** Licensing has followed the change of status made at this version; or it has not, and the verb may be asked again. */
-export async function settleStatus(
-  sql: Sql,
-  id: string,
-  statusVersion: bigint,
-  confirmed: boolean,
-): Promise<void> {
+/** Licensing has applied the change of status made at this version. */
+export async function confirmStatus(sql: Sql, id: string, statusVersion: bigint): Promise<void> {
   await sql`
-    update plans set unconfirmed_until = case when ${confirmed} then null else clock_timestamp() end
+    update plans set unconfirmed_until = null
+    where id = ${id} and status_version = ${statusVersion} and unconfirmed_until is not null`
+}
+
+/** Licensing has not confirmed the change of status made at this version: another call may claim it now. */
+export async function releaseStatus(sql: Sql, id: string, statusVersion: bigint): Promise<void> {
+  await sql`
+    update plans set unconfirmed_until = clock_timestamp()
     where id = ${id} and status_version = ${statusVersion} and unconfirmed_until is not null`
 }

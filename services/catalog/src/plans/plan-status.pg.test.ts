@@ -67,7 +67,7 @@ test('a retired plan is edited like any other, and stays retired', async () => {
   expect(catalog.licensing.copies.get(path.planId)).toMatchObject({ status: 'retired', archiveVersion: 2n })
 })
 
-test('each change writes one event that names the version, in their order, and pushes the whole copy', async () => {
+test('each change writes one event that names the version, in order, and sends the whole copy to licensing', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -81,7 +81,7 @@ test('each change writes one event that names the version, in their order, and p
     [1n, 2n, 3n, 4n].map((version) => ({ plans: [], changed: [{ planId: path.planId, version }] })),
   )
   expect(
-    catalog.licensing.pushed.map(({ version, status, entitlements }) => [
+    catalog.licensing.synced.map(({ version, status, entitlements }) => [
       version,
       status,
       entitlements[0]!.value,

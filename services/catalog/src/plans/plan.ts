@@ -2,10 +2,11 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { complete } from '@licensing/grpc/complete'
 import { ServiceError } from '@licensing/grpc/errors'
 import { PlanSchema } from '@licensing/proto/catalog'
-import type { Plan } from '@licensing/proto/catalog'
+import type { Plan, OverrideInput } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
-import type { PlanStatus, PlanVerb } from '@licensing/proto/closed-sets'
+import type { PlanStatus, PlanVerb, EntitlementKind } from '@licensing/proto/closed-sets'
 import type { Violations } from '../refusals.ts'
+import { problemOfValue } from '../entitlements/definition.ts'
 
 export interface PlanRow {
   id: string
@@ -20,7 +21,7 @@ export interface PlanRow {
   overrides: [string, string][]
 }
 
-/** Interface 3.2: each verb needs one status and leads to the other. */
+/** Interface 3.2: the status that each verb needs, and the status that it leads to. */
 export const transitions = {
   archive: { from: 'active', to: 'retired' },
   restore: { from: 'retired', to: 'active' },
@@ -71,4 +72,46 @@ export function toPlan(row: PlanRow, activeLicences: bigint): Plan {
     createdAt: timestampFromDate(row.created_at),
     updatedAt: timestampFromDate(row.updated_at),
   })
+}
+
+export interface DefinedKey {
+  id: string
+  key: string
+  kind: EntitlementKind
+}
+
+/** Finds the definition of each override. An invalid override is added to `violations`, with its index in the list. */
+export function matchOverrides(
+  inputs: OverrideInput[],
+  definitions: DefinedKey[],
+  violations: Violations,
+): { definitionId: string; value: string }[] {
+  const byKey = new Map(definitions.map((definition) => [definition.key, definition]))
+  const seen = new Set<string>()
+  const matched: { definitionId: string; value: string }[] = []
+  inputs.forEach(({ key, value }, at) => {
+    const definition = byKey.get(key)
+    if (seen.has(key)) violations.add(`/entitlements/${at}/key`, 'is in the list twice')
+    else if (!definition) violations.add(`/entitlements/${at}/key`, 'has no entitlement definition')
+    seen.add(key)
+    if (!definition) return
+    const invalid = problemOfValue(definition.kind, value)
+    if (invalid !== undefined) {
+      violations.add(`/entitlements/${at}/value`, `${invalid}, as ${key} is a ${definition.kind}`)
+    }
+    matched.push({ definitionId: definition.id, value })
+  })
+  return matched
+}
+
+/** Whether a plan has exactly these overrides. */
+export function sameOverrides(
+  held: [definitionId: string, value: string][],
+  wanted: { definitionId: string; value: string }[],
+): boolean {
+  const values = new Map(held)
+  return (
+    held.length === wanted.length &&
+    wanted.every(({ definitionId, value }) => values.get(definitionId) === value)
+  )
 }

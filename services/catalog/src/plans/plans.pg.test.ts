@@ -11,8 +11,8 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomeOf,
 } from '../testing/catalog.ts'
-import { outcomeOf } from '../testing/outcomes.ts'
 
 test('a plan is created with its overrides and copied to licensing with everything resolved', async () => {
   await using catalog = await startTestCatalog()

@@ -13,9 +13,9 @@ import {
   givenTenant,
   resolved,
   startTestCatalog,
+  outcomesOf,
 } from '../testing/catalog.ts'
 import type { TestCatalog } from '../testing/catalog.ts'
-import { outcomesOf } from '../testing/outcomes.ts'
 
 const rounds = 12
 
@@ -169,7 +169,7 @@ test('what a PATCH answered is in licensing when it answers', async () => {
       await calls.updatePlan({ ...tenant, planId, entitlements: { overrides: [{ key: 'seats', value }] } })
       const held = catalog.licensing.copies.get(planId)!
       // Either this value, or one committed later.
-      const mine = catalog.licensing.pushed.find(({ entitlements }) => entitlements[0]!.value === value)!
+      const mine = catalog.licensing.synced.find(({ entitlements }) => entitlements[0]!.value === value)!
       expect(held.version).toBeGreaterThanOrEqual(mine.version)
     })
   }

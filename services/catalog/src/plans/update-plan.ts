@@ -3,33 +3,31 @@ import type { Transaction } from '@licensing/database/connect'
 import { isId } from '@licensing/database/ids'
 import { brokenConstraint } from '@licensing/database/problems'
 import type { PlanCopy, PlanSchema, UpdatePlanRequest } from '@licensing/proto/catalog'
-import { changeApplication } from '../applications/change-application.ts'
+import { changeApplication } from '../applications/applications.ts'
 import type { CatalogDependencies } from '../dependencies.ts'
 import { definitionsWithKeys } from '../entitlements/definition-queries.ts'
-import { announce } from '../plan-copies/announce.ts'
+import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-copies/plan-changes.ts'
 import { findCopy } from '../plan-copies/plan-copy-queries.ts'
 import { differs, toPlanCopy } from '../plan-copies/plan-copy.ts'
-import { push, requireLicensing } from '../plan-copies/push.ts'
 import { notFound, Violations } from '../refusals.ts'
-import { countActiveLicences } from './active-licences.ts'
-import { matchOverrides, sameOverrides } from './overrides.ts'
-import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
+import { countActiveLicences } from './read-plans.ts'
+import { matchOverrides, sameOverrides, checkCode, codeTaken, toPlan } from './plan.ts'
 import type { PlanRow } from './plan.ts'
-import { checkCode, codeTaken, toPlan } from './plan.ts'
+import { findPlan, raiseVersion, replaceOverrides, updatePlanRow } from './plan-queries.ts'
 
-/** Also on a retired plan. Answers when licensing has the change: what is issued from then on follows it. */
+/** Updates a plan, also a retired one. Answers when licensing has the change, so that later licences use it. */
 export async function updatePlan(
   deps: CatalogDependencies,
   request: UpdatePlanRequest,
 ): Promise<MessageInitShape<typeof PlanSchema>> {
-  await requireLicensing(deps)
+  await checkLicensingAvailable(deps)
   const { plan, copy } = await changeApplication(deps, request, (tx) => update(tx, request)).catch(
     (error: unknown) => {
       throw brokenConstraint(error) === 'plans_code' ? codeTaken(request.code ?? '') : error
     },
   )
-  // Also where nothing changed now: an earlier call may have saved it without reaching licensing.
-  await push(deps, [copy])
+  // Even if nothing changed: an earlier call may have saved the change without reaching licensing.
+  await syncPlans(deps, [copy])
   const [count] = await countActiveLicences(deps, [plan.id])
   return toPlan(plan, count!)
 }
@@ -39,22 +37,23 @@ async function update(
   request: UpdatePlanRequest,
 ): Promise<{ plan: PlanRow; copy: PlanCopy }> {
   const { accountId, applicationId, planId } = request
-  const held = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
-  if (!held) throw notFound('plan', planId)
-  const before = await readCopy(tx, request)
-  const name = request.name ?? held.name
-  const code = request.code ?? held.code
+  const before = isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
+  if (!before) throw notFound('plan', planId)
+  const copyBefore = await readCopy(tx, request)
+  const name = request.name ?? before.name
+  const code = request.code ?? before.code
   const overrides = await wantedOverrides(tx, request)
-  // Interface 4.2: absent leaves the overrides as they are; present, also empty, is the complete set.
-  const replaces = overrides !== undefined && !sameOverrides(held.overrides, overrides)
+  // Interface 4.2: if absent, the overrides stay. If present, even if empty, they replace all.
+  const replaces = overrides !== undefined && !sameOverrides(before.overrides, overrides)
   if (replaces) await replaceOverrides(tx, { id: planId, applicationId }, overrides)
-  if (replaces || name !== held.name || code !== held.code) await updatePlanRow(tx, planId, { name, code })
-  const copy = await announceChange(tx, request, before)
+  if (replaces || name !== before.name || code !== before.code)
+    await updatePlanRow(tx, planId, { name, code })
+  const copy = await raiseIfChanged(tx, request, copyBefore)
   return { plan: (await findPlan(tx, accountId, applicationId, planId))!, copy }
 }
 
-/** Whatever of the plan licensing has a copy of: where that has changed, it is another version. @returns the copy as it is now */
-async function announceChange(
+/** Gives the plan a new version if a value that licensing copies has changed. @returns the current copy */
+async function raiseIfChanged(
   tx: Transaction,
   request: UpdatePlanRequest,
   before: PlanCopy,
@@ -63,7 +62,7 @@ async function announceChange(
   await raiseVersion(tx, request.planId)
   const copy = await readCopy(tx, request)
   const { accountId, applicationId } = request
-  await announce(tx, { accountId, applicationId }, copy)
+  await appendPlanChanges(tx, { accountId, applicationId }, [{ planId: copy.id, version: copy.version }])
   return copy
 }
 

@@ -1,12 +1,12 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import type { Database } from '@licensing/database/connect'
 import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { noNats } from '@licensing/events/testing/no-nats'
-import type { ServiceClient } from '@licensing/grpc/client'
 import { connectTo } from '@licensing/grpc/client'
+import type { ServiceClient } from '@licensing/grpc/client'
 import { ServiceError } from '@licensing/grpc/errors'
 import { serve } from '@licensing/grpc/server'
 import { Health } from '@licensing/process/health'
@@ -19,11 +19,11 @@ import { LicensingService } from '@licensing/proto/licensing'
 import { RootKeyService } from '@licensing/proto/root-keys'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { insertAccount } from '../accounts/account-queries.ts'
-import type { ConfirmationSender } from '../accounts/send-confirmations.ts'
+import type { ConfirmationSender } from '../accounts/alert-email.ts'
 import { startCatalog } from '../catalog.ts'
 import { catalogMigrations } from '../migrations.ts'
-import type { LicensingStub } from './licensing-stub.ts'
 import { startLicensingStub } from './licensing-stub.ts'
+import type { LicensingStub } from './licensing-stub.ts'
 
 type Calls = ServiceClient<typeof CatalogService>
 
@@ -37,7 +37,7 @@ export interface TestCatalog extends AsyncDisposable {
   readonly licensing: LicensingStub
 }
 
-/** @param notifier sends confirmation mails; without one none can be sent */
+/** @param notifier sends confirmation mails; without it sending fails */
 export async function startTestCatalog(
   notifier: ConfirmationSender = {
     sendConfirmation: () => Promise.reject(new ServiceError('unavailable', 'there is no notifier')),
@@ -98,7 +98,7 @@ async function startReplica(
   return client.calls
 }
 
-/** What the events in the outbox say of plans, in their order. */
+/** The plan changes in the events of the outbox, in order. */
 export async function changesOf(sql: Database): Promise<{ planId: string; version: bigint }[]> {
   return (await eventsOf(sql)).flatMap(({ payload }) =>
     payload.case === 'planCopyChanged'
@@ -138,7 +138,7 @@ export async function givenTenant({ calls, sql }: TestCatalog): Promise<Tenant> 
   return { accountId, applicationId: id }
 }
 
-/** Definitions by key: a limit where the value is a number, else a feature. */
+/** Creates definitions by key: a limit if the value is a number, else a feature. */
 export async function givenDefinitions(
   { calls }: TestCatalog,
   tenant: Tenant,
@@ -163,8 +163,22 @@ export async function givenPlan(
   return calls.createPlan({ ...tenant, name: code, code, entitlements })
 }
 
-/** What a plan resolves to, by the copy last pushed to licensing. */
+/** The entitlements of a plan, by the copy that was last sent to licensing. */
 export function resolved({ licensing }: TestCatalog, planId: string): Record<string, string> {
   const copy = licensing.copies.get(planId)
   return Object.fromEntries(copy?.entitlements.map(({ key, value }) => [key, value]) ?? [])
+}
+
+/** How each call ended: `ok`, or the code of its error, with the pointers of a validation. */
+export async function outcomesOf(attempts: Promise<unknown>[]): Promise<string[]> {
+  const outcomes = await Promise.allSettled(attempts)
+  return outcomes.map((outcome) => {
+    if (outcome.status === 'fulfilled') return 'ok'
+    if (!(outcome.reason instanceof ServiceError)) throw outcome.reason
+    return [outcome.reason.code, ...outcome.reason.errors.map(({ pointer }) => pointer)].join(' ')
+  })
+}
+
+export async function outcomeOf(attempt: Promise<unknown>): Promise<string> {
+  return (await outcomesOf([attempt]))[0]!
 }

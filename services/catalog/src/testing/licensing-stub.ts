@@ -10,10 +10,10 @@ import { RootKeyService } from '@licensing/proto/root-keys'
 /** What catalog needs of licensing, served over gRPC by its contract: the newest copy wins, an archive counts once. */
 export interface LicensingStub extends AsyncDisposable {
   readonly address: string
-  /** The newest copy of each plan that was pushed. */
+  /** The newest copy of each plan that `syncPlans` received. */
   readonly copies: Map<string, PlanCopy>
-  /** All copies that were pushed, as they came. */
-  readonly pushed: PlanCopy[]
+  /** All copies that it received, in order. */
+  readonly synced: PlanCopy[]
   /** Active licences by plan. */
   readonly active: Map<string, bigint>
   /** Calls that are refused as `unavailable`, by name. */
@@ -23,19 +23,19 @@ export interface LicensingStub extends AsyncDisposable {
   /** Runs within each archivePlan, before it answers. */
   whileArchiving: () => Promise<void>
   stop(): Promise<void>
-  /** Starts it again, at the same address; licensing of the release before has no root keys. */
-  start(options?: { rootKeys: boolean }): Promise<void>
+  /** Starts it again, at the same address. */
+  start(): Promise<void>
 }
 
 export async function startLicensingStub(): Promise<LicensingStub> {
   const copies = new Map<string, PlanCopy>()
-  const pushed: PlanCopy[] = []
+  const synced: PlanCopy[] = []
   let rootKeysMade = 0
   const active = new Map<string, bigint>()
   const refused: LicensingStub['refused'] = new Set()
   const suspended = new Map<string, bigint>()
   const take = (copy: PlanCopy) => {
-    pushed.push(copy)
+    synced.push(copy)
     const held = copies.get(copy.id)
     if (!held || held.version < copy.version) copies.set(copy.id, copy)
   }
@@ -74,14 +74,12 @@ export async function startLicensingStub(): Promise<LicensingStub> {
       return { rootKeys: applicationIds.map((id) => `lrk_${id}`) }
     },
   }
-  const listen = (port: number, withRootKeys = true) =>
+  const listen = (port: number) =>
     serve({
       address: { host: '127.0.0.1', port },
       services: [
         implement(LicensingService, handlers as Handlers<typeof LicensingService>),
-        ...(withRootKeys
-          ? [implement(RootKeyService, rootKeyHandlers as Handlers<typeof RootKeyService>)]
-          : []),
+        implement(RootKeyService, rootKeyHandlers as Handlers<typeof RootKeyService>),
       ],
       log: createLogger('licensing-stub', 'silent'),
       health: new Health(),
@@ -91,7 +89,7 @@ export async function startLicensingStub(): Promise<LicensingStub> {
   const stub: LicensingStub = {
     address: `127.0.0.1:${port}`,
     copies,
-    pushed,
+    synced,
     active,
     refused,
     get rootKeysMade() {
@@ -99,8 +97,8 @@ export async function startLicensingStub(): Promise<LicensingStub> {
     },
     whileArchiving: () => Promise.resolve(),
     stop: () => server.stop(),
-    start: async (options) => {
-      server = await listen(port, options?.rootKeys)
+    start: async () => {
+      server = await listen(port)
     },
     [Symbol.asyncDispose]: () => server.stop(),
   }

@@ -1,0 +1,80 @@
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
+import { z } from 'zod'
+
+const pattern =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))$/
+
+// The range of google.protobuf.Timestamp.
+const firstMs = Date.parse('0001-01-01T00:00:00Z')
+const lastMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+/** Milliseconds since the epoch of an ISO 8601 timestamp with `Z` or an offset; undefined for any other text. */
+export function parseTimestamp(text: string): number | undefined {
+  const parts = pattern.exec(text)
+  if (!parts) return undefined
+  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours, offsetMinutes] = parts
+  const local = new Date(0)
+  local.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
+  // 31 June rolls over into July: the date does not exist.
+  if (local.getUTCMonth() !== Number(month) - 1 || local.getUTCDate() !== Number(day)) return undefined
+  local.setUTCHours(Number(hour), Number(minute), Number(second), Number(fraction.padEnd(3, '0').slice(0, 3)))
+  const offset = sign ? Number(`${sign}1`) * (Number(offsetHours) * 60 + Number(offsetMinutes)) : 0
+  const ms = local.getTime() - offset * 60_000
+  return ms >= firstMs && ms <= lastMs ? ms : undefined
+}
+
+/** A timestamp in a request: ISO 8601 with `Z` or an offset, a real date; to the millisecond. */
+export const timestamp = z
+  .string()
+  .meta({ format: 'date-time', examples: ['2027-01-31T00:00:00.000Z'] })
+  .transform((text, context) => {
+    const ms = parseTimestamp(text)
+    if (ms !== undefined) return toProto(ms)
+    context.addIssue({
+      code: 'custom',
+      message: 'must be an ISO 8601 timestamp such as 2027-01-31T00:00:00.000Z',
+    })
+    return z.NEVER
+  })
+
+/** A timestamp in an answer. */
+export const timestampText = z.string().meta({ format: 'date-time', examples: ['2026-11-01T12:00:00.000Z'] })
+
+export function toProto(ms: number): { seconds: bigint; nanos: number } {
+  const seconds = Math.floor(ms / 1000)
+  return { seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 }
+}
+
+/** ISO 8601 UTC with milliseconds and `Z`. */
+export function isoText(from: Timestamp | undefined): string {
+  return new Date(from ? Number(from.seconds) * 1000 + Math.floor(from.nanos / 1_000_000) : 0).toISOString()
+}
+
+export function isoTextOrNull(from: Timestamp | undefined): string | null {
+  return from ? isoText(from) : null
+}
+
+export const dayMs = 86_400_000
+
+/** A date of UTC in a request, as the time at which it begins. */
+export const day = z
+  .string()
+  .meta({ format: 'date', examples: ['2026-11-01'] })
+  .transform((text, context) => {
+    const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
+    // Date.parse reads some dates that do not exist, such as 31 June, as a later date.
+    if (!Number.isNaN(ms) && dayText(ms) === text) return ms
+    context.addIssue({ code: 'custom', message: 'must be a date such as 2026-11-01' })
+    return z.NEVER
+  })
+
+/** The date of UTC of a time. */
+export function dayText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/** `since` and `until` of a list. */
+export const period = {
+  since: timestamp.optional().describe('At or after this time.'),
+  until: timestamp.optional().describe('Before this time.'),
+}

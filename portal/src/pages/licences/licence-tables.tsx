@@ -1,0 +1,109 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useEffect } from 'react'
+import { Link } from '@tanstack/react-router'
+import { useApplication } from '../../api/applications.ts'
+import { licenceList, licenceStatuses, searchQuery } from '../../api/licences.ts'
+import type { Licence } from '../../api/licences.ts'
+import { oneOf } from '../../api/paged-list.ts'
+import { useAddress } from '../../parts/address.ts'
+import { usePages } from '../../parts/pages.ts'
+import { PagedTable, ReadTable } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
+import { words, Status, Time } from '../../parts/text.tsx'
+import type { Searched } from './search-box.tsx'
+import styles from './licences.module.css'
+
+export function ListedLicences({ planName }: { planName: (planId: string) => string }) {
+  const { appId } = useApplication()
+  const [{ status, plan }] = useAddress()
+  const list = licenceList(appId, { status: oneOf(licenceStatuses, status), plan })
+  const page = usePages('page', list, { enabled: appId !== '' })
+  return (
+    <PagedTable
+      label="Licences"
+      columns={licenceColumns(planName)}
+      page={page}
+      idOf={({ id }) => id}
+      empty={
+        status || plan
+          ? 'No licence matches these filters.'
+          : 'There are no licences yet. Issue one here, import existing ones, or sell through checkout.'
+      }
+    />
+  )
+}
+
+interface FoundProps {
+  planName: (planId: string) => string
+  searched: Searched
+}
+
+/** At most twenty, best first; the filters narrow them. */
+export function FoundLicences({ planName, searched: { text, hide } }: FoundProps) {
+  const { appId } = useApplication()
+  const [{ status, plan, q }] = useAddress()
+  // In characters, as the service counts.
+  const isLongEnough = Array.from(text).length >= 2
+  const found = useQuery({
+    ...searchQuery(appId, text),
+    enabled: appId !== '' && isLongEnough,
+    placeholderData: keepPreviousData,
+  })
+  const { data, isPlaceholderData } = found
+  const isKey = !isPlaceholderData && data?.data.some(({ matched }) => matched === 'key')
+  useEffect(() => {
+    if (isKey && q) hide()
+  })
+  const rows = data?.data
+    .filter(({ licence }) => !status || licence.status === status)
+    .filter(({ licence }) => !plan || licence.plan_id === plan)
+    .map(({ matched, licence }) => ({ ...licence, matched }))
+  return (
+    <>
+      <p role="status" className="visually-hidden">
+        {rows &&
+          !isPlaceholderData &&
+          isLongEnough &&
+          (rows.length === 1 ? '1 found' : `${rows.length} found`)}
+      </p>
+      <ReadTable
+        label="Licences"
+        of={found}
+        columns={[
+          ...licenceColumns(planName),
+          {
+            name: 'Found by',
+            cell: ({ matched }) => words(matched === 'external_ref' ? 'customer' : matched),
+          },
+        ]}
+        rows={isLongEnough ? rows : []}
+        idOf={({ id }) => id}
+        isMoving={isPlaceholderData}
+        empty={
+          isLongEnough
+            ? 'No licence found. Enter the beginning of a customer reference, or the whole value of anything else.'
+            : 'Enter at least two characters.'
+        }
+      />
+    </>
+  )
+}
+
+function licenceColumns(planName: (planId: string) => string): Column<Licence>[] {
+  return [
+    {
+      name: 'Customer reference',
+      wrap: true,
+      cell: ({ id, external_ref }) => (
+        <Link to="/licences/$licenceId" params={{ licenceId: id }}>
+          {external_ref}
+        </Link>
+      ),
+    },
+    { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+    { name: 'Plan', cell: ({ plan_id }) => planName(plan_id) },
+    { name: 'Key', cell: ({ key }) => <code className={styles.key}>{key}</code> },
+    { name: 'Expires on', cell: ({ expires_on }) => <Time at={expires_on} to="day" none="never" /> },
+    { name: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+  ]
+}

@@ -1,0 +1,82 @@
+import { assert, array, integer, property } from 'fast-check'
+import { describe, it } from 'vitest'
+import {
+  begin,
+  correct,
+  merge,
+  notBefore,
+  observe,
+  TURNED_BACK_TOLERANCE_MS,
+  type SeenTime,
+} from './trusted-time.ts'
+
+const moment = integer({ min: 0, max: 4e12 })
+const count = integer({ min: 0, max: 3 })
+
+function after(locals: readonly number[], first: SeenTime): SeenTime[] {
+  const seen = [first]
+  for (const local of locals) seen.push(observe(seen.at(-1) ?? first, local))
+  return seen
+}
+
+describe('trusted time', () => {
+  it('never goes back, however the local clock is turned', () => {
+    assert(
+      property(moment, array(moment), (start, locals) => {
+        const times = after(locals, begin(start)).map(({ time }) => time)
+        return times.every((time, index) => index === 0 || time >= (times[index - 1] ?? 0))
+      }),
+    )
+  })
+
+  it('is never behind a clock that was right when it was last set', () => {
+    assert(
+      property(moment, array(moment), (start, locals) =>
+        after(locals, begin(start)).every(({ time, local }) => time >= local),
+      ),
+    )
+  })
+
+  it('counts all that passes between turnings back', () => {
+    assert(
+      property(moment, array(integer({ min: 0, max: 1e9 })), (start, spans) => {
+        let seen = begin(start)
+        for (const span of spans) seen = observe(observe({ ...seen, local: start }, start), start + span)
+        return seen.time === start + spans.reduce((total, span) => total + span, 0)
+      }),
+    )
+  })
+
+  it('tells a clock that was turned back from one that was put right by little, until a token sets the time', () => {
+    assert(
+      property(moment, integer({ min: 0, max: 1e9 }), (start, step) => {
+        const seen = observe(begin(start), start - step)
+        return seen.turnedBack === step > TURNED_BACK_TOLERANCE_MS && !correct(seen, start).turnedBack
+      }),
+    )
+  })
+
+  it('starts no earlier than the local clock, what was signed, and what was kept', () => {
+    assert(
+      property(moment, moment, moment, moment, count, (time, local, now, signedAt, corrections) => {
+        const stored = { time, local, turnedBack: false, corrections }
+        const seen = notBefore(merge(begin(now), stored, now), signedAt)
+        return seen.time >= Math.max(time, now, signedAt)
+      }),
+    )
+  })
+
+  it('of two processes is the later, unless a token has set it in one of them since', () => {
+    assert(
+      property(moment, moment, moment, count, count, (mine, theirs, local, myCount, theirCount) => {
+        const held = { time: mine, local, turnedBack: false, corrections: myCount }
+        const stored = { time: theirs, local, turnedBack: true, corrections: theirCount }
+        const { time, corrections } = merge(held, stored, local)
+        if (myCount === theirCount && time !== Math.max(mine, theirs)) return false
+        if (myCount > theirCount && time !== mine) return false
+        if (myCount < theirCount && time !== Math.max(theirs, Math.min(mine, local))) return false
+        return corrections === Math.max(myCount, theirCount)
+      }),
+    )
+  })
+})

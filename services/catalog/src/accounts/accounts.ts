@@ -1,0 +1,72 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { AccountSchema, GetAccountRequest, UpdateAccountRequest } from '@licensing/proto/catalog'
+import type { Transaction } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { notFound, Violations } from '../refusals.ts'
+import { findAccount, lockAccount, updateAlertEmail, updateName } from './account-queries.ts'
+import type { AccountRow } from './account-queries.ts'
+import { deleteConfirmation, requestConfirmation } from './confirmation-queries.ts'
+
+export async function getAccount(
+  { sql }: CatalogDependencies,
+  request: GetAccountRequest,
+): Promise<MessageInitShape<typeof AccountSchema>> {
+  const row = await findAccount(sql, request.accountId)
+  if (!row) throw notFound('account', request.accountId)
+  return toAccount(row)
+}
+
+export async function updateAccount(
+  { sql, confirmationRequested }: CatalogDependencies,
+  request: UpdateAccountRequest,
+): Promise<MessageInitShape<typeof AccountSchema>> {
+  const { accountId, name, alertEmail } = request
+  const violations = new Violations()
+  if (name !== undefined) violations.checkName('/name', name)
+  if (alertEmail && !emailAddress.test(alertEmail)) {
+    violations.add('/alert_email', 'must be an e-mail address')
+  }
+  violations.throwIfAny()
+  const row = await transaction(sql, async (tx) => {
+    if (!(await lockAccount(tx, accountId))) return undefined
+    if (name !== undefined) await updateName(tx, accountId, name)
+    if (alertEmail !== undefined) await setAlertEmail(tx, accountId, alertEmail)
+    return findAccount(tx, accountId)
+  })
+  if (!row) throw notFound('account', accountId)
+  if (alertEmail) confirmationRequested()
+  return toAccount(row)
+}
+
+/** A new address receives alerts after it is confirmed. Until then the previous address receives them. */
+async function setAlertEmail(tx: Transaction, accountId: string, address: string): Promise<void> {
+  const account = await findAccount(tx, accountId)
+  if (address !== '' && address !== account?.alert_email) {
+    return requestConfirmation(tx, accountId, address)
+  }
+  await deleteConfirmation(tx, accountId)
+  if (address === '') await updateAlertEmail(tx, accountId, null)
+}
+
+function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
+  const { alert_email: confirmed, unconfirmed_alert_email: unconfirmed } = row
+  const alertEmail = unconfirmed ?? confirmed
+  return {
+    id: row.id,
+    name: row.name,
+    ...(alertEmail !== null && { alertEmail }),
+    alertEmailConfirmed: alertEmail !== null && unconfirmed === null,
+    ...(confirmed !== null && { confirmedAlertEmail: confirmed }),
+    feeBps: row.fee_bps,
+    feeFixedMinor: row.fee_fixed_minor,
+    createdAt: timestampFromDate(row.created_at),
+  }
+}
+
+// Control characters, and characters that separate or quote addresses in a mail header.
+const excluded = String.raw`\s@\p{Cc}<>()[\]\\,;:"`
+
+/** A loose check of e-mail addresses. A domain without a dot is allowed. Only a confirmed mail proves an address. */
+export const emailAddress = new RegExp(`^(?=.{3,254}$)[^${excluded}]+@[^${excluded}]+$`, 'u')

@@ -1,0 +1,91 @@
+import { hash, randomBytes } from 'node:crypto'
+import type { Database } from '@licensing/database/connect'
+import type { ServiceClient } from '@licensing/grpc/client'
+import type { Logger } from '@licensing/process/log'
+import type { NotifierService } from '@licensing/proto/notifier'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { transaction } from '@licensing/database/transaction'
+import { ServiceError } from '@licensing/grpc/errors'
+import type {
+  AlertEmailConfirmationSchema,
+  ConfirmAlertEmailRequest,
+  FindAlertEmailConfirmationRequest,
+} from '@licensing/proto/catalog'
+import {
+  postponeConfirmation,
+  recordConfirmationMailed,
+  takeConfirmation,
+  findConfirmation,
+  useConfirmation,
+} from './confirmation-queries.ts'
+import type { Confirmation } from './confirmation-queries.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { lockAccount, updateAlertEmail } from './account-queries.ts'
+
+export type ConfirmationSender = Pick<ServiceClient<typeof NotifierService>, 'sendConfirmation'>
+
+// The notifier answers after the mail server did. The lease is longer, so that no other replica sends the same mail.
+const sendingTimeoutMs = 240_000
+const leaseSeconds = 300
+const longestPauseSeconds = 600
+
+/** Asks the notifier to send each confirmation mail that is due. */
+export async function sendConfirmations(
+  { sql, log, notifier }: { sql: Database; log: Logger; notifier: ConfirmationSender },
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const token = randomBytes(32).toString('base64url')
+    const tokenHash = hash('sha256', token, 'buffer')
+    const due = await takeConfirmation(sql, tokenHash, leaseSeconds)
+    if (!due) return
+    const { account_id: accountId, address, tries } = due
+    try {
+      const { retryAfterSeconds } = await notifier.sendConfirmation(
+        { accountId, address, token },
+        { timeoutMs: sendingTimeoutMs, signal },
+      )
+      if (retryAfterSeconds > 0) await postponeConfirmation(sql, tokenHash, retryAfterSeconds)
+      else await recordConfirmationMailed(sql, tokenHash)
+    } catch (error) {
+      log.warn({ err: error, account_id: accountId, tries }, 'confirmation mail not sent')
+      await postponeConfirmation(sql, tokenHash, Math.min(2 ** tries, longestPauseSeconds))
+    }
+  }
+}
+
+export async function findAlertEmailConfirmation(
+  { sql }: CatalogDependencies,
+  { tokenHash }: FindAlertEmailConfirmationRequest,
+): Promise<MessageInitShape<typeof AlertEmailConfirmationSchema>> {
+  return toConfirmation(await findConfirmation(sql, tokenHash))
+}
+
+export async function confirmAlertEmail(
+  { sql }: CatalogDependencies,
+  { tokenHash }: ConfirmAlertEmailRequest,
+): Promise<MessageInitShape<typeof AlertEmailConfirmationSchema>> {
+  const { account_id: accountId } = existing(await findConfirmation(sql, tokenHash))
+  return transaction(sql, async (tx) => {
+    // Lock order: the account before its confirmation, as in `updateAccount`.
+    await lockAccount(tx, accountId)
+    const confirmation = existing(await useConfirmation(tx, accountId, tokenHash))
+    await updateAlertEmail(tx, accountId, confirmation.address)
+    return toConfirmation(confirmation)
+  })
+}
+
+function existing(confirmation: Confirmation | undefined): Confirmation {
+  if (confirmation) return confirmation
+  throw new ServiceError(
+    'not_found',
+    'this link is not valid: it was used, it expired, or a newer mail has another link',
+  )
+}
+
+function toConfirmation(
+  found: Confirmation | undefined,
+): MessageInitShape<typeof AlertEmailConfirmationSchema> {
+  const { account_id: accountId, address: alertEmail } = existing(found)
+  return { accountId, alertEmail }
+}

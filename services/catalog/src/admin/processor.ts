@@ -1,0 +1,69 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { ProcessorEvent } from '@licensing/proto/billing-operations'
+import { UsageError } from './command.ts'
+import type { Command } from './command.ts'
+
+const actions = ['list', 'retry', 'discard']
+
+export const processorEvents: Command = {
+  synopsis: 'list | retry EVENT_ID | discard EVENT_ID',
+  summary:
+    'lists payment processor events that are parked or failing, retries one, or discards it permanently',
+  options: {},
+  positionals: ['action', 'EVENT_ID?'],
+  async run({ billing }, given) {
+    const { action } = given
+    const eventId = given['EVENT_ID?']
+    if (!actions.includes(action!)) throw new UsageError(`unknown action of processor-events: ${action}`)
+    if (action === 'list') {
+      if (eventId !== undefined) throw new UsageError(`unexpected argument ${eventId}`)
+      const { events } = await billing().listProcessorEvents({})
+      return events.map((event) => JSON.stringify(describedEvent(event)))
+    }
+    if (eventId === undefined) throw new UsageError('missing: EVENT_ID')
+    if (action === 'retry') await billing().retryProcessorEvent({ eventId })
+    else await billing().discardProcessorEvent({ eventId })
+    return [JSON.stringify({ event_id: eventId, [action === 'retry' ? 'retried' : 'discarded']: true })]
+  },
+}
+
+function describedEvent({
+  eventId,
+  merchant,
+  type,
+  receivedAt,
+  attempts,
+  parked,
+  reason,
+}: ProcessorEvent): object {
+  return {
+    event_id: eventId,
+    merchant,
+    type,
+    received_at: receivedAt ? timestampDate(receivedAt).toISOString() : null,
+    attempts,
+    parked,
+    reason: reason ?? null,
+  }
+}
+
+const path = '/v1/processors/stripe/events'
+
+export const processorWebhook: Command = {
+  synopsis: '[--create] [--url URL]',
+  summary:
+    'prints the API version and event types that the webhook endpoint at the payment processor needs; --create creates the endpoint and prints its secret once',
+  options: { url: { required: false } },
+  flags: ['create'],
+  async run({ billing, publicUrl }, { create, url }) {
+    const calls = billing()
+    const { apiVersion, eventTypes } = await calls.describeProcessorWebhook({})
+    const needs = { api_version: apiVersion, connect: true, events: eventTypes }
+    const target = url ?? (publicUrl === undefined ? undefined : new URL(path, publicUrl).href)
+    if (create === undefined) return [JSON.stringify({ url: target ?? null, ...needs })]
+    if (target === undefined) throw new UsageError('use --url, or set PUBLIC_URL')
+    if (!URL.canParse(target)) throw new UsageError(`--url must be an address, not ${target}`)
+    const { id, secret } = await calls.createProcessorWebhook({ url: target })
+    return [JSON.stringify({ id, secret, url: target, ...needs })]
+  },
+}

@@ -1,0 +1,191 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { ServiceError, invalid } from '@licensing/grpc/errors'
+import { CreateApiKeyResponseSchema } from '@licensing/proto/catalog'
+import type {
+  AuthenticateKeyRequest,
+  PrincipalSchema,
+  AuthenticateKeysRequest,
+  AuthenticateKeysResponseSchema,
+  CreateApiKeyRequest,
+  ApiKeySchema,
+  GetApiKeyRequest,
+  ListApiKeysRequest,
+  ListApiKeysResponseSchema,
+  RevokeApiKeyRequest,
+} from '@licensing/proto/catalog'
+import { timingSafeEqual } from 'node:crypto'
+import type { Transaction, Sql } from '@licensing/database/connect'
+import { isId, newId } from '@licensing/database/ids'
+import { brokenConstraint } from '@licensing/database/problems'
+import { closedSets, isMember, readMember } from '@licensing/proto/closed-sets'
+import { checkQuota } from '@licensing/quotas/quota'
+import { pageOf } from '@licensing/database/page'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { EmptySchema } from '@bufbuild/protobuf/wkt'
+import type { CatalogDependencies } from '../dependencies.ts'
+import {
+  findKeyByHash,
+  findKeysByHash,
+  countKeysInForce,
+  insertKey,
+  findKey,
+  listKeyRows,
+  revokeKeyRow,
+} from './api-key-queries.ts'
+import type { ApiKeyRow, KeyOwner } from './api-key-queries.ts'
+import { lockAccount } from '../accounts/account-queries.ts'
+import { notFound, Violations, checkPage } from '../refusals.ts'
+import { hashOfKey, newKey } from './key-format.ts'
+
+export async function authenticateKey(
+  { sql, keyUse }: CatalogDependencies,
+  { keyHash }: AuthenticateKeyRequest,
+): Promise<MessageInitShape<typeof PrincipalSchema>> {
+  const row = keyHash.length === 32 ? await findKeyByHash(sql, keyHash) : undefined
+  if (!row || !timingSafeEqual(row.key_hash, keyHash) || row.revoked_at) {
+    throw new ServiceError('unauthenticated', 'the API key is unknown or revoked')
+  }
+  keyUse.touch(row.id)
+  return toPrincipal(row)
+}
+
+const mostTogether = 1_000
+
+/** For keys that a gateway does not know yet, most of them invalid: one statement, on a connection of its own. */
+export async function authenticateKeys(
+  { lookups, keyUse }: CatalogDependencies,
+  { keyHashes }: AuthenticateKeysRequest,
+): Promise<MessageInitShape<typeof AuthenticateKeysResponseSchema>> {
+  if (keyHashes.length > mostTogether) throw invalid('/key_hashes', `must be at most ${mostTogether}`)
+  const asked = keyHashes.map((keyHash) => Buffer.from(keyHash).toString('hex'))
+  const rows = await findKeysByHash(lookups, asked)
+  const known = new Map(rows.map((row) => [row.key_hash.toString('hex'), row]))
+  return {
+    answers: asked.map((keyHash) => {
+      const row = known.get(keyHash)
+      if (!row) return {}
+      keyUse.touch(row.id)
+      return { principal: toPrincipal(row) }
+    }),
+  }
+}
+
+export async function createApiKey(
+  { change, queue }: CatalogDependencies,
+  request: CreateApiKeyRequest,
+): Promise<MessageInitShape<typeof CreateApiKeyResponseSchema>> {
+  const answer = { schema: CreateApiKeyResponseSchema, of: toResponse }
+  const generated = await queue.inTurn(request.accountId, () =>
+    change((tx) => generateKey(tx, request), { answer }),
+  )
+  return toResponse(generated)
+}
+
+function toResponse({ row, key }: GeneratedKey): MessageInitShape<typeof CreateApiKeyResponseSchema> {
+  return { apiKey: toApiKey(row), key }
+}
+
+interface GeneratedKey {
+  row: ApiKeyRow
+  key: string
+}
+
+/** Creates an API key. The key itself is returned here and not stored. */
+export async function generateKey(
+  tx: Transaction,
+  wanted: { accountId: string; name: string; scopes: readonly string[]; applicationId?: string | undefined },
+): Promise<GeneratedKey> {
+  const { accountId, applicationId, name } = wanted
+  const violations = new Violations()
+  violations.checkName('/name', name)
+  const known = closedSets.scope.join(', ')
+  if (wanted.scopes.length === 0) violations.add('/scopes', `must name at least one of ${known}`)
+  wanted.scopes.forEach((scope, at) => {
+    if (!isMember('scope', scope)) violations.add(`/scopes/${at}`, `must be one of ${known}`)
+  })
+  if (applicationId !== undefined && !isId('app', applicationId)) violations.add('/app_id', noSuchApplication)
+  violations.throwIfAny()
+
+  if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
+  const key = newKey()
+  const row = await insertKey(tx, {
+    id: newId('key'),
+    accountId,
+    applicationId: applicationId ?? null,
+    name,
+    hash: hashOfKey(key),
+    lastFour: key.slice(-4),
+    scopes: [...new Set(wanted.scopes)].map((scope) => readMember('scope', scope)),
+  }).catch((error: unknown) => {
+    throw brokenConstraint(error) === 'api_keys_application' ? invalid('/app_id', noSuchApplication) : error
+  })
+  await checkQuota(tx, accountId, 'api_keys', await countKeysInForce(tx, accountId))
+  return { row, key }
+}
+
+const noSuchApplication = 'must be the id of an application of this account'
+
+/** Finds revoked keys too, because they stay in the list. */
+export async function getApiKey(
+  { sql }: CatalogDependencies,
+  { accountId, keyId }: GetApiKeyRequest,
+): Promise<MessageInitShape<typeof ApiKeySchema>> {
+  const row = isId('key', keyId) ? await findKey(sql, accountId, keyId) : undefined
+  if (!row) throw notFound('API key', keyId)
+  return toApiKey(row)
+}
+
+export async function listApiKeys(
+  { sql, keyUse }: CatalogDependencies,
+  request: ListApiKeysRequest,
+): Promise<MessageInitShape<typeof ListApiKeysResponseSchema>> {
+  checkPage('key', request)
+  // So that `last_used_at` includes every use so far.
+  await keyUse.flush()
+  const rows = await listKeyRows(sql, request.accountId, request)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { apiKeys: page.map(toApiKey), hasMore }
+}
+
+/** Revoking a key again changes nothing and has the same answer. */
+export async function revokeApiKey(
+  { sql }: CatalogDependencies,
+  { accountId, keyId }: RevokeApiKeyRequest,
+): Promise<MessageInitShape<typeof EmptySchema>> {
+  const found = await revokeKey(sql, { accountId }, keyId)
+  if (!found) throw notFound('API key', keyId)
+  return {}
+}
+
+/**
+ * Revokes a key. No event reports it: a gateway asks about a key each second, and an answer counts for 2 seconds
+ * (decisions 2: refused everywhere within 2 seconds).
+ *
+ * @returns whether there is such a key
+ */
+export async function revokeKey(sql: Sql, owner: KeyOwner, keyId: string): Promise<boolean> {
+  return isId('key', keyId) && revokeKeyRow(sql, owner, keyId)
+}
+
+/** The caller that an API key identifies. */
+function toPrincipal(row: ApiKeyRow): MessageInitShape<typeof PrincipalSchema> {
+  return {
+    keyId: row.id,
+    accountId: row.account_id,
+    scopes: row.scopes,
+    ...(row.application_id !== null && { applicationId: row.application_id }),
+  }
+}
+
+function toApiKey(row: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    ...(row.application_id !== null && { applicationId: row.application_id }),
+    lastFour: row.last_four,
+    createdAt: timestampFromDate(row.created_at),
+    ...(row.last_used_at && { lastUsedAt: timestampFromDate(row.last_used_at) }),
+    ...(row.revoked_at && { revokedAt: timestampFromDate(row.revoked_at) }),
+  }
+}

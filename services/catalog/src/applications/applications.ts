@@ -1,0 +1,117 @@
+import type { MessageInitShape, DescMessage } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { ApplicationSchema } from '@licensing/proto/catalog'
+import type {
+  CreateApplicationRequest,
+  GetApplicationRequest,
+  ApplicationOwnerSchema,
+  FindApplicationOwnerRequest,
+  ListApplicationsRequest,
+  ListApplicationsResponseSchema,
+} from '@licensing/proto/catalog'
+import { checkQuota, quotaExceeded } from '@licensing/quotas/quota'
+import { findQuota } from '@licensing/quotas/quota-queries'
+import { pageOf } from '@licensing/database/page'
+import type { ChangeOptions } from '@licensing/changes/change'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { lockAccount } from '../accounts/account-queries.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { notFound, Violations, checkPage } from '../refusals.ts'
+import {
+  countApplications,
+  insertApplication,
+  findApplication,
+  findApplicationOfAnyAccount,
+  listApplicationRows,
+  lockApplication,
+} from './application-queries.ts'
+import type { ApplicationRow } from './application-queries.ts'
+
+/**
+ * Creates an application. Licensing creates its root key first: if licensing is unavailable, nothing is saved and the
+ * request can be repeated. Licensing stores root keys permanently, so if the quota is reached, it is not asked for one. The
+ * refusal follows in the transaction, because there a repetition of the call that created the last application is answered.
+ */
+export async function createApplication(
+  { sql, change, queue, rootKeys }: CatalogDependencies,
+  { accountId, name }: CreateApplicationRequest,
+): Promise<MessageInitShape<typeof ApplicationSchema>> {
+  const violations = new Violations()
+  violations.checkName('/name', name)
+  violations.throwIfAny()
+  const id = newId('app')
+  const most = await findQuota(sql, accountId, 'applications')
+  const isFull = (await countApplications(sql, accountId)) >= most
+  const rootKey = isFull
+    ? undefined
+    : (await rootKeys.calls.getRootKeys({ applicationIds: [id] })).rootKeys[0]
+  const toAnswer = (row: ApplicationRow) => ({ ...toApplication(row), rootKey })
+  const insert = async (tx: Transaction) => {
+    if (!(await lockAccount(tx, accountId))) throw notFound('account', accountId)
+    if (isFull) throw quotaExceeded('applications', most)
+    const inserted = await insertApplication(tx, { id, accountId, name })
+    await checkQuota(tx, accountId, 'applications', await countApplications(tx, accountId))
+    return inserted
+  }
+  const answer = { schema: ApplicationSchema, of: toAnswer }
+  return toAnswer(await queue.inTurn(accountId, () => change(insert, { answer })))
+}
+
+export async function getApplication(
+  { sql }: CatalogDependencies,
+  { accountId, applicationId }: GetApplicationRequest,
+): Promise<MessageInitShape<typeof ApplicationSchema>> {
+  const row = await findApplication(sql, accountId, applicationId)
+  if (!row) throw notFound('application', applicationId)
+  return toApplication(row)
+}
+
+export async function findApplicationOwner(
+  { sql }: CatalogDependencies,
+  { applicationId }: FindApplicationOwnerRequest,
+): Promise<MessageInitShape<typeof ApplicationOwnerSchema>> {
+  const row = await findApplicationOfAnyAccount(sql, applicationId)
+  if (!row) throw notFound('application', applicationId)
+  return { accountId: row.account_id }
+}
+
+export async function listApplications(
+  { sql }: CatalogDependencies,
+  request: ListApplicationsRequest,
+): Promise<MessageInitShape<typeof ListApplicationsResponseSchema>> {
+  checkPage('app', request)
+  const rows = await listApplicationRows(sql, request.accountId, request, request.onlyApplicationId)
+  const { page, hasMore } = pageOf(rows, request.limit)
+  return { applications: page.map(toApplication), hasMore }
+}
+
+/**
+ * Runs a change of an application's definitions or plans in one transaction, under the application's lock. Because such
+ * changes run one after another, the versions of plans grow in the order of commits, and each copy is resolved from committed
+ * rows.
+ *
+ * @throws ServiceError `not_found` if the account has no such application
+ */
+export function changeApplication<T, O extends DescMessage>(
+  deps: CatalogDependencies,
+  { accountId, applicationId }: { accountId: string; applicationId: string },
+  work: (tx: Transaction) => Promise<T>,
+  options?: ChangeOptions<O, T>,
+): Promise<T> {
+  return deps.queue.inTurn(applicationId, () =>
+    deps.change(async (tx) => {
+      await lockApplication(tx, accountId, applicationId)
+      return work(tx)
+    }, options),
+  )
+}
+
+function toApplication(row: ApplicationRow): MessageInitShape<typeof ApplicationSchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    accountId: row.account_id,
+    createdAt: timestampFromDate(row.created_at),
+  }
+}

@@ -1,0 +1,177 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Transaction } from '@licensing/database/connect'
+import { newId, isId } from '@licensing/database/ids'
+import { brokenConstraint } from '@licensing/database/problems'
+import { ServiceError } from '@licensing/grpc/errors'
+import { EntitlementDefinitionSchema } from '@licensing/proto/catalog'
+import type {
+  CreateEntitlementDefinitionRequest,
+  EntitlementDefinition,
+  GetEntitlementDefinitionRequest,
+  ListEntitlementDefinitionsRequest,
+  ListEntitlementDefinitionsResponseSchema,
+  UpdateEntitlementDefinitionRequest,
+  DeleteEntitlementDefinitionRequest,
+} from '@licensing/proto/catalog'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
+import { checkQuota } from '@licensing/quotas/quota'
+import { pageOf } from '@licensing/database/page'
+import type { EmptySchema } from '@bufbuild/protobuf/wkt'
+import { changeApplication } from '../applications/applications.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { checkLicensingAvailable, raiseAllVersions, syncAllPlans } from '../plan-copies/plan-changes.ts'
+import { Violations, notFound, checkPage } from '../refusals.ts'
+import {
+  countDefinitions,
+  insertDefinition,
+  findDefinition,
+  listDefinitionRows,
+  updateDefinitionRow,
+  deleteDefinitionRow,
+} from './definition-queries.ts'
+import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.ts'
+import type { DefinitionRow } from './definition.ts'
+import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
+
+// Unfinished until licensing has every plan with the definition, so that licences issued after the answer have it.
+const answer = { schema: EntitlementDefinitionSchema, of: toDefinition, isUnfinished: true }
+
+/** @param begun the recorded answer, if an earlier call with the same idempotency key saved the definition */
+export async function createDefinition(
+  deps: CatalogDependencies,
+  request: CreateEntitlementDefinitionRequest,
+  begun?: EntitlementDefinition,
+): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  const definition = begun ?? toDefinition(await save(deps, request))
+  await syncAllPlans(deps, request.applicationId)
+  return definition
+}
+
+async function save(
+  deps: CatalogDependencies,
+  request: CreateEntitlementDefinitionRequest,
+): Promise<DefinitionRow> {
+  const { accountId, applicationId, key } = request
+  await checkLicensingAvailable(deps)
+  const define = async (tx: Transaction) => {
+    const inserted = await insertDefinition(tx, { id: newId('ent'), applicationId, key, ...checked(request) })
+    await checkQuota(tx, accountId, 'entitlement_defs', await countDefinitions(tx, applicationId))
+    await raiseAllVersions(tx, { accountId, applicationId })
+    return inserted
+  }
+  return changeApplication(deps, request, define, { answer }).catch((error: unknown) => {
+    throw refusal(brokenConstraint(error), request) ?? error
+  })
+}
+
+function checked(request: CreateEntitlementDefinitionRequest): {
+  kind: EntitlementKind
+  displayName: string
+  default: string
+} {
+  const violations = new Violations()
+  const problem = problemOfKey(request.key)
+  if (problem !== undefined) violations.add('/key', problem)
+  const kind = isMember('entitlementKind', request.kind) ? request.kind : undefined
+  if (!kind)
+    violations.add('/kind', `must be ${closedSets.entitlementKind.map((name) => `"${name}"`).join(' or ')}`)
+  if (request.displayName !== undefined) violations.checkName('/display_name', request.displayName)
+  const invalidDefault = kind && request.default !== undefined && problemOfValue(kind, request.default)
+  if (invalidDefault) violations.add('/default', `${invalidDefault}, as this is a ${kind}`)
+  violations.throwIfAny()
+  return {
+    kind: kind!,
+    displayName: request.displayName ?? request.key,
+    default: request.default ?? kinds[kind!].default,
+  }
+}
+
+function refusal(
+  constraint: string | undefined,
+  { key, kind }: CreateEntitlementDefinitionRequest,
+): ServiceError | undefined {
+  if (constraint === 'entitlement_definitions_key') {
+    return new ServiceError(
+      'already_exists',
+      `the entitlement key ${key} is defined in this application already; use that definition, or choose another key`,
+    )
+  }
+  if (constraint === 'entitlement_definitions_kind') {
+    const former = closedSets.entitlementKind.filter((name) => name !== kind).join(' or ')
+    return new ServiceError(
+      'already_exists',
+      `the entitlement key ${key} was a ${former} before it was deleted and keeps that kind; define it as a ${former}, or choose another key`,
+    )
+  }
+  return undefined
+}
+
+export async function getDefinition(
+  { sql }: CatalogDependencies,
+  { accountId, applicationId, entitlementDefId: id }: GetEntitlementDefinitionRequest,
+): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  checkApplicationId(applicationId)
+  const row = isId('ent', id) ? await findDefinition(sql, accountId, applicationId, id) : undefined
+  if (row) return toDefinition(row)
+  await requireApplication(sql, accountId, applicationId)
+  throw notFound('entitlement definition', id)
+}
+
+export async function listDefinitions(
+  { sql }: CatalogDependencies,
+  request: ListEntitlementDefinitionsRequest,
+): Promise<MessageInitShape<typeof ListEntitlementDefinitionsResponseSchema>> {
+  const { accountId, applicationId, limit } = request
+  checkPage('ent', request)
+  checkApplicationId(applicationId)
+  const rows = await listDefinitionRows(sql, accountId, applicationId, request)
+  if (rows.length === 0) await requireApplication(sql, accountId, applicationId)
+  const { page, hasMore } = pageOf(rows, limit)
+  return { definitions: page.map(toDefinition), hasMore }
+}
+
+/** Key and kind are permanent (interface 9). */
+export async function updateDefinition(
+  deps: CatalogDependencies,
+  request: UpdateEntitlementDefinitionRequest,
+): Promise<MessageInitShape<typeof EntitlementDefinitionSchema>> {
+  const { accountId, applicationId, entitlementDefId: id, displayName } = request
+  if (request.default !== undefined) await checkLicensingAvailable(deps)
+  const row = await changeApplication(deps, request, async (tx) => {
+    const found = isId('ent', id) ? await findDefinition(tx, accountId, applicationId, id) : undefined
+    if (!found) throw notFound('entitlement definition', id)
+    const value = request.default ?? found.default_value
+    const violations = new Violations()
+    if (displayName !== undefined) violations.checkName('/display_name', displayName)
+    const invalidDefault = problemOfValue(found.kind, value)
+    if (invalidDefault !== undefined)
+      violations.add('/default', `${invalidDefault}, as this is a ${found.kind}`)
+    violations.throwIfAny()
+    const updated = await updateDefinitionRow(tx, id, {
+      displayName: displayName ?? found.display_name,
+      default: value,
+    })
+    if (value !== found.default_value) await raiseAllVersions(tx, { accountId, applicationId })
+    return updated
+  })
+  // Even if the default was this before: an earlier call may have saved it without reaching licensing.
+  if (request.default !== undefined) await syncAllPlans(deps, applicationId)
+  return toDefinition(row)
+}
+
+/** Interface 4.1: issued licences keep their snapshot, so licensing does not change them. */
+export async function deleteDefinition(
+  deps: CatalogDependencies,
+  request: DeleteEntitlementDefinitionRequest,
+): Promise<MessageInitShape<typeof EmptySchema>> {
+  const { accountId, applicationId, entitlementDefId: id } = request
+  await checkLicensingAvailable(deps)
+  await changeApplication(deps, request, async (tx) => {
+    const deleted = isId('ent', id) && (await deleteDefinitionRow(tx, applicationId, id))
+    if (!deleted) throw notFound('entitlement definition', id)
+    await raiseAllVersions(tx, { accountId, applicationId })
+  })
+  await syncAllPlans(deps, applicationId)
+  return {}
+}

@@ -1,0 +1,37 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { isId } from '@licensing/database/ids'
+import type {
+  GetPlanCopyRequest,
+  PlanCopySchema,
+  ListPlanCopiesRequest,
+  ListPlanCopiesResponseSchema,
+} from '@licensing/proto/catalog'
+import { pageOf, rowsFor } from '@licensing/database/page'
+import { checkApplicationId } from '../applications/application-queries.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { notFound } from '../refusals.ts'
+import { findCopy, listCopiesAfter } from './plan-copy-queries.ts'
+import { toPlanCopy, partsOf } from './plan-copy.ts'
+
+export async function getPlanCopy(
+  { sql }: CatalogDependencies,
+  { accountId, applicationId, planId }: GetPlanCopyRequest,
+): Promise<MessageInitShape<typeof PlanCopySchema>> {
+  checkApplicationId(applicationId)
+  const row = isId('pln', planId) ? await findCopy(sql, planId, accountId, applicationId) : undefined
+  if (!row) throw notFound('plan', planId)
+  return toPlanCopy(row)
+}
+
+// Well below the 16 MiB that a client accepts.
+const mostAnswerBytes = 4 * 1024 * 1024
+
+/** A page of large copies is shorter than `limit`: only `has_more` says whether there are more. */
+export async function listPlanCopies(
+  { sql }: CatalogDependencies,
+  { afterId, limit }: ListPlanCopiesRequest,
+): Promise<MessageInitShape<typeof ListPlanCopiesResponseSchema>> {
+  const { page, hasMore } = pageOf(await listCopiesAfter(sql, afterId, rowsFor(limit)), limit)
+  const [plans = [], ...rest] = partsOf(page.map(toPlanCopy), mostAnswerBytes)
+  return { plans, hasMore: hasMore || rest.length > 0 }
+}

@@ -1,0 +1,138 @@
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
+import type { ChangeOptions } from '@licensing/changes/change'
+import type { Transaction } from '@licensing/database/connect'
+import { isId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
+import { ArchivePlanResponseSchema, PlanSchema } from '@licensing/proto/catalog'
+import type {
+  ArchivePlanRequest,
+  ArchivePlanResponse,
+  Plan,
+  PlanCopy,
+  RestorePlanRequest,
+} from '@licensing/proto/catalog'
+import type { PlanVerb } from '@licensing/proto/closed-sets'
+import { changeApplication } from '../applications/applications.ts'
+import type { CatalogDependencies } from '../dependencies.ts'
+import { appendPlanChanges, checkLicensingAvailable, syncPlans } from '../plan-copies/plan-changes.ts'
+import { findCopy } from '../plan-copies/plan-copy-queries.ts'
+import { toPlanCopy } from '../plan-copies/plan-copy.ts'
+import { notFound } from '../refusals.ts'
+import {
+  archiveMs,
+  changeStatus,
+  claimUnconfirmed,
+  confirmStatus,
+  findPlan,
+  releaseStatus,
+} from './plan-queries.ts'
+import { toPlan, transitions, wrongStatus } from './plan.ts'
+import type { PlanRow } from './plan.ts'
+import { countActiveLicences } from './read-plans.ts'
+
+/** Interface 3.2: licensing suspends every active licence of the plan, in one transaction. */
+export async function archivePlan(
+  deps: CatalogDependencies,
+  request: ArchivePlanRequest,
+  begun?: ArchivePlanResponse,
+): Promise<MessageInitShape<typeof ArchivePlanResponseSchema>> {
+  const change = { verb: 'archive', request, isBegun: begun !== undefined, answer: archiveAnswer } as const
+  return changePlanStatus(deps, change, async (copy, plan) => {
+    const { suspendedLicences } = await deps.licensing.calls
+      .archivePlan({ plan: copy }, { timeoutMs: archiveMs })
+      .catch((cause: unknown) => {
+        const detail = `plan ${plan.id} is retired; its licences are suspended as soon as the licensing service is back`
+        throw new ServiceError('unavailable', detail, { cause })
+      })
+    // There is no active licence on a retired plan.
+    return { plan: toPlan(plan, 0n), suspendedLicences }
+  })
+}
+
+// Recorded until licensing has counted the suspended licences.
+const archiveAnswer = {
+  schema: ArchivePlanResponseSchema,
+  of: ({ plan }: Saved) => ({ plan: toPlan(plan, 0n), suspendedLicences: 0n }),
+  isUnfinished: true,
+}
+
+/** Interface 3.2: does not reactivate licences. Each licence needs its own call. */
+export async function restorePlan(
+  deps: CatalogDependencies,
+  { accountId, applicationId, planId }: RestorePlanRequest,
+  begun?: Plan,
+): Promise<MessageInitShape<typeof PlanSchema>> {
+  const request = { accountId, applicationId, planId, actor: '' }
+  const change = { verb: 'restore', request, isBegun: begun !== undefined, answer: restoreAnswer } as const
+  return changePlanStatus(deps, change, async (copy, plan) => {
+    await syncPlans(deps, [copy])
+    const [count] = await countActiveLicences(deps, [plan.id])
+    return toPlan(plan, count!)
+  })
+}
+
+// Recorded until licensing has counted the active licences.
+const restoreAnswer = { schema: PlanSchema, of: ({ plan }: Saved) => toPlan(plan, 0n), isUnfinished: true }
+
+interface Addressed {
+  accountId: string
+  applicationId: string
+  planId: string
+}
+
+/** The state of the plan that is saved before licensing is called. */
+interface Saved {
+  copy: PlanCopy
+  plan: PlanRow
+}
+
+interface Change<O extends DescMessage> {
+  verb: PlanVerb
+  request: Addressed & { actor: string }
+  /** An earlier call with the same idempotency key has saved the change. */
+  isBegun: boolean
+  answer: NonNullable<ChangeOptions<O, Saved>['answer']>
+}
+
+/**
+ * Archives or restores a plan: saves the change with its event, then runs `applyInLicensing`. If that fails, the verb can
+ * be called again and continues there; the event of the change also brings it to licensing.
+ */
+async function changePlanStatus<O extends DescMessage, Outcome>(
+  deps: CatalogDependencies,
+  change: Change<O>,
+  applyInLicensing: (copy: PlanCopy, plan: PlanRow) => Promise<Outcome>,
+): Promise<Outcome> {
+  await checkLicensingAvailable(deps)
+  const { copy, plan } = await changeApplication(deps, change.request, (tx) => save(tx, change), change)
+  const record = (write: typeof confirmStatus) =>
+    write(deps.sql, plan.id, plan.status_version).catch((error: unknown) =>
+      deps.log.warn({ err: error, plan: plan.id }, 'whether licensing has a status could not be recorded'),
+    )
+  try {
+    const outcome = await applyInLicensing(copy, plan)
+    await record(confirmStatus)
+    return outcome
+  } catch (error) {
+    await record(releaseStatus)
+    throw error
+  }
+}
+
+async function save<O extends DescMessage>(
+  tx: Transaction,
+  { verb, request, isBegun }: Change<O>,
+): Promise<Saved> {
+  const { accountId, applicationId, planId, actor } = request
+  const read = async () =>
+    isId('pln', planId) ? await findPlan(tx, accountId, applicationId, planId) : undefined
+  const before = await read()
+  if (!before) throw notFound('plan', planId)
+  const changed = await changeStatus(tx, planId, verb, actor)
+  // A repetition with the same idempotency key may continue at any time: licensing answers the same for the same archive.
+  const continues = !changed && isBegun && before.status === transitions[verb].to
+  if (!changed && !continues && !(await claimUnconfirmed(tx, planId, verb))) throw wrongStatus(verb, before)
+  const copy = toPlanCopy((await findCopy(tx, planId, accountId, applicationId))!)
+  if (changed) await appendPlanChanges(tx, { accountId, applicationId }, [{ planId, version: copy.version }])
+  return { copy, plan: (await read())! }
+}
