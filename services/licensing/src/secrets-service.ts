@@ -3,8 +3,8 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import { reEncryptTables } from '@licensing/database/re-encryption'
 import { implement } from '@licensing/grpc/server'
 import { SecretsService } from '@licensing/proto/secrets'
-import { findPrivateKeys, replacePrivateKey } from './products/signing-key-queries.ts'
-import { findPrivateRootKeys, replacePrivateRootKey } from './root-keys/root-key-queries.ts'
+import { findPrivateKeys, replacePrivateKey } from './signing-keys/signing-key-queries.ts'
+import { findPrivateRootKeys, replacePrivateRootKey } from './signing-keys/root-key-queries.ts'
 
 const budgetMs = 20_000
 

@@ -8,7 +8,7 @@ export const longFiles: Readonly<Record<string, number>> = {
   'services/notifier/src/engine/crash.pg.test.ts': 108,
   'services/billing/src/outages.pg.test.ts': 74,
   'packages/events/src/lying-connections.pg.test.ts': 62,
-  'services/licensing/src/licences/lifecycle.pg.test.ts': 54,
+  'services/licensing/test/lifecycle.pg.test.ts': 54,
   'services/billing/src/fulfilment/orders.pg.test.ts': 37,
   'services/billing/src/sale-events/sale-events.pg.test.ts': 35,
   'services/notifier/src/engine/isolation.pg.test.ts': 35,

@@ -2,8 +2,8 @@ import { newId } from '@licensing/database/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keysOf, startProducts } from '../products/testing/products.ts'
-import type { ProductsHarness } from '../products/testing/products.ts'
+import { keysOf, startProducts } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
 
 let harness: ProductsHarness
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import { ConfigError, readConfig } from '@licensing/process/config'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { licensingConfig } from '../config.ts'
-import { reEncryptSigningKeys, rotateSigningKeys } from '../products/rotate-signing-keys.ts'
+import { reEncryptSigningKeys, rotateSigningKeys } from '../signing-keys/rotate-signing-keys.ts'
 
 const environment = z.object({
   DATABASE_URL: licensingConfig.shape.DATABASE_URL,

@@ -4,7 +4,7 @@ import { lockWaits } from '@licensing/test-support/lock-waits'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { licensingMigrations } from '../migrations.ts'
-import { givenDatabase, migrateToBefore } from '../testing/earlier-release.ts'
+import { givenDatabase, migrateToBefore } from '../../test/earlier-release.ts'
 import { addUp, listDays } from './day-queries.ts'
 
 const of = { accountId: 'acct', applicationId: 'app' }

@@ -1,8 +1,8 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -13,7 +13,7 @@ import {
   restore,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,9 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { latestCalls } from '../products/call-home-queries.ts'
-import type { LicenceScope } from './licence-queries.ts'
-import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
+import { latestCalls } from '../call-homes/call-home-queries.ts'
+import type { LicenceScope } from '../lifecycle/licence-queries.ts'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
 export type DetailRow = LicenceRow & {
   legacy_key: string | null

@@ -7,9 +7,9 @@ import type { LicensingDependencies } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
-import type { LicenceScope } from './licence-queries.ts'
-import { licenceMessage } from './licence-row.ts'
-import { allowedVerbs } from './licence.ts'
+import type { LicenceScope } from '../lifecycle/licence-queries.ts'
+import { licenceMessage } from '../lifecycle/licence-row.ts'
+import { allowedVerbs } from '../lifecycle/licence.ts'
 import { planDrift } from './plan-drift.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>

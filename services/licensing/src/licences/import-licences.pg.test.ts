@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ImportLicencesResponse } from '@licensing/proto/licensing'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { activeOn, actor, archive, events, givenPlan, history, refusal, verbOn } from '../testing/makers.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { activeOn, actor, archive, events, givenPlan, history, refusal, verbOn } from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -18,7 +18,7 @@ import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
-import { newLicenceKey } from './licence-key.ts'
+import { newLicenceKey } from '../lifecycle/licence-key.ts'
 
 const mostItems = 500
 

@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import { beginnings } from './licence.ts'
+import { beginnings } from '../lifecycle/licence.ts'
 
 const { imported } = beginnings
 

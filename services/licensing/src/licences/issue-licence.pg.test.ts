@@ -1,8 +1,8 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -14,7 +14,7 @@ import {
   refusal,
   restore,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
-import { beginnings } from './licence.ts'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { beginnings } from '../lifecycle/licence.ts'
 
 const { issued } = beginnings
 

@@ -2,8 +2,8 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Message } from '@bufbuild/protobuf'
 import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import { findLicences } from './list-queries.ts'
 import type { FoundLicences, LicenceFilter } from './list-queries.ts'
 import {
@@ -14,7 +14,7 @@ import {
   newest,
   refusal,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {

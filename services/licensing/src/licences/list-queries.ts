@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
 export interface LicenceFilter {
   accountId: string

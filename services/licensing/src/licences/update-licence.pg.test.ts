@@ -3,8 +3,8 @@ import { create } from '@bufbuild/protobuf'
 import { RestrictionsSchema } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -19,8 +19,8 @@ import {
   refusal,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { apply, buy, daysAgo, inDays } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { apply, buy, daysAgo, inDays } from '../../test/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {

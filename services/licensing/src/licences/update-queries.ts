@@ -1,5 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
-import type { LicenceRow } from './licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
 /** Writes the terms of a licence that this transaction has locked; `former` are the domains that it had. */
 export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {

@@ -1,9 +1,9 @@
 import type { Transaction } from '@licensing/database/connect'
 import type { PlanCopy } from '@licensing/proto/catalog'
 import { readMember } from '@licensing/proto/closed-sets'
-import { changeMany } from '../licences/change-many.ts'
-import { lifecycle } from '../licences/licence.ts'
-import { addToCounts } from '../licences/transition-queries.ts'
+import { changeMany } from '../lifecycle/change-many.ts'
+import { lifecycle } from '../lifecycle/licence.ts'
+import { addToCounts } from '../lifecycle/transition-queries.ts'
 import {
   insertArchive,
   licencesToSuspend,

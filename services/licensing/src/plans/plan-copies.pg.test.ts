@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -17,8 +17,8 @@ import {
   restore,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { provision } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { provision } from '../../test/purchases.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 let harness: Harness

@@ -4,9 +4,9 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../testing/makers.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../../test/makers.ts'
 import { consumePlanEvents } from './plan-events.ts'
 
 let harness: Harness

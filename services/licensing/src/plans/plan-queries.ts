@@ -1,8 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { statusIn } from '../licences/licence-queries.ts'
-import { lifecycle } from '../licences/licence.ts'
-import type { Selection } from '../licences/transition-queries.ts'
+import { statusIn } from '../lifecycle/licence-queries.ts'
+import { lifecycle } from '../lifecycle/licence.ts'
+import type { Selection } from '../lifecycle/transition-queries.ts'
 
 export interface PlanRow {
   id: string

@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
-import { grants } from '../licences/licence.ts'
+import { grants } from '../lifecycle/licence.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
 import { findEntitlements } from './snapshot-queries.ts'
 

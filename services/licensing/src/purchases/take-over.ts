@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import type { Hurry } from '@licensing/database/patience'
 import type { Outbox } from '@licensing/events/outbox'
-import { Moved, untilSettled } from '../licences/until-settled.ts'
+import { Moved, untilSettled } from '../lifecycle/until-settled.ts'
 import { basisAt, restsOn } from './holding.ts'
 import { lockHoldings } from './apply-batch.ts'
 import { noChanges } from './changes.ts'

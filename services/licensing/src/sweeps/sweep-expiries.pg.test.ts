@@ -2,8 +2,8 @@ import { createOutbox } from '@licensing/events/outbox'
 import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   countedOn,
@@ -15,8 +15,8 @@ import {
   refusal,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { bought, happen, inDays } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { bought, happen, inDays } from '../../test/purchases.ts'
 import { sweepExpiries, startSweep } from './sweep-expiries.ts'
 
 let harness: Harness

@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
-import { statusIn } from '../licences/licence-queries.ts'
-import { expirable } from '../licences/licence.ts'
-import type { Selection } from '../licences/transition-queries.ts'
+import { statusIn } from '../lifecycle/licence-queries.ts'
+import { expirable } from '../lifecycle/licence.ts'
+import type { Selection } from '../lifecycle/transition-queries.ts'
 
 /** A place in the order in which licences fall due. */
 export interface Due {

@@ -1,0 +1,83 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { onceAlone } from '@licensing/idempotency/once'
+import { ActivateOfflineResponseSchema } from '@licensing/proto/products'
+import type { ActivateOfflineRequest } from '@licensing/proto/products'
+import { ensureRootKeys } from '../signing-keys/ensure-root-keys.ts'
+import { findCurrentRootKeys } from '../signing-keys/root-key-queries.ts'
+import { signKeySet } from '../signing-keys/root-key.ts'
+import { recordedPlace } from './activate.ts'
+import { checkNonce } from './check-installation.ts'
+import type { ProductDependencies } from '../product-dependencies.ts'
+import type { GivePlace } from './give-place.ts'
+import { tokenSubject } from './grant-message.ts'
+import { keepSigningKeyUntil } from '../signing-keys/signing-key-queries.ts'
+import type { KeySet } from '../signing-keys/signing-keys.ts'
+import { grantToken } from './token.ts'
+import type { Grant } from './token.ts'
+
+const mostDays = 366
+
+/**
+ * Gives a place to a machine that never calls, and the file that licenses it there: a token, and the key that signed it,
+ * vouched for by each root key. The same fingerprint again gets another file for the place it has.
+ */
+export async function activateOffline(
+  deps: ProductDependencies,
+  givePlace: GivePlace,
+  request: ActivateOfflineRequest,
+): Promise<MessageInitShape<typeof ActivateOfflineResponseSchema>> {
+  const { days, accountId, applicationId, fingerprint, nonce } = request
+  checkNonce(nonce)
+  if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
+  const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
+  const place = await recordedPlace(
+    deps,
+    () => givePlace(request, { accountId, applicationId }),
+    settings.lifeSeconds,
+  )
+  const subject = {
+    ...(await tokenSubject(deps, place.activationId, place.licence)),
+    offline: { fingerprint },
+    nonce,
+  }
+  const keys = await deps.keys.latest(applicationId)
+  const grant = await grantToken(subject, keys, settings, place.now)
+  // Before the file is handed out: the key is published for as long as the file is good.
+  if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {
+    throw new ServiceError('unavailable', 'the application’s keys are being changed: try again')
+  }
+  const answer = {
+    activationId: place.activationId,
+    licenceId: place.licence.id,
+    expiresAt: timestampFromDate(grant.expiresAt),
+    file: await fileOf(deps, applicationId, keys, grant, place.now),
+    created: place.created,
+  }
+  // Kept on its own: done again, all of this finds the same place.
+  await onceAlone(deps.sql, { schema: ActivateOfflineResponseSchema, answer: () => answer }, async () => {})
+  return answer
+}
+
+/** Text that survives a mail or a memory stick; a line each. */
+async function fileOf(
+  { sql, encryption }: ProductDependencies,
+  applicationId: string,
+  keys: KeySet,
+  grant: Grant,
+  now: Date,
+): Promise<string> {
+  await ensureRootKeys(sql, encryption, [applicationId])
+  const claims = {
+    app_id: applicationId,
+    // The one key that the token needs: a file must not lend its long life to others.
+    keys: keys.publicJwks.filter(({ kid }) => kid === keys.kid),
+    iat: Math.floor(now.getTime() / 1000),
+    exp: grant.expiresAt.getTime() / 1000,
+  }
+  const roots = await findCurrentRootKeys(sql, applicationId)
+  const signed = await Promise.all(roots.map((root) => signKeySet(root, claims, encryption)))
+  const lines = ['-----BEGIN LICENCE-----', grant.token, ...signed, '-----END LICENCE-----']
+  return `${lines.join('\n')}\n`
+}

@@ -1,0 +1,26 @@
+import type { ActivatedLicence } from './activation-queries.ts'
+import { noActivation } from './authenticate.ts'
+import type { ProductDependencies } from '../product-dependencies.ts'
+import { checkInstallation } from './check-installation.ts'
+
+/**
+ * Records where a product runs, whatever the licence's status.
+ *
+ * @param tokenEndsAt end of the token that it gets for the call
+ */
+export async function recordCallHome(
+  deps: ProductDependencies,
+  licence: ActivatedLicence,
+  request: { host: string; productVersion: string },
+  tokenEndsAt?: Date,
+): Promise<void> {
+  const isThere = await deps.callHome({
+    activationId: licence.activation_id,
+    licenceId: licence.id,
+    applicationId: licence.application_id,
+    ...checkInstallation(request),
+    seenAt: deps.now().toISOString(),
+    tokenEndsAt: tokenEndsAt?.toISOString() ?? null,
+  })
+  if (!isThere) throw noActivation()
+}

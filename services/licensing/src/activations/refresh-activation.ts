@@ -1,0 +1,28 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { RefreshActivationRequest, TokenGrantSchema } from '@licensing/proto/products'
+import { authenticate } from './authenticate.ts'
+import { checkInstallation, checkNonce } from './check-installation.ts'
+import type { ProductDependencies } from '../product-dependencies.ts'
+import { grantMessage } from './grant-message.ts'
+import { isDue, refusalReason, refused } from './may-run.ts'
+import { recordCallHome } from './record-call-home.ts'
+import { tokenEnd } from './token.ts'
+
+/** A new token, unless the licence does not allow it any more; either way the product has called home. */
+export async function refreshActivation(
+  deps: ProductDependencies,
+  request: RefreshActivationRequest,
+): Promise<MessageInitShape<typeof TokenGrantSchema>> {
+  checkNonce(request.nonce)
+  const found = await authenticate(deps, request)
+  const { host } = checkInstallation(request)
+  const now = deps.now()
+  const takenOver = isDue(found, now) && (await deps.takeOver(found.id))
+  const licence = takenOver ? await authenticate(deps, request) : found
+  const reason = refusalReason(licence, host, now)
+  // The end of the token is recorded before the token is there: what frees the activation later has to know it.
+  const end = tokenEnd(licence.expires_on, deps.tokens.lifeSeconds, now)
+  await recordCallHome(deps, licence, request, reason === undefined ? end : undefined)
+  if (reason !== undefined) throw refused(reason)
+  return grantMessage(deps, licence.activation_id, licence, now, request.nonce)
+}

@@ -1,0 +1,100 @@
+import { isId } from '@licensing/database/ids'
+import { decodeJwt, decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
+import type { JWTPayload } from 'jose'
+import { randomUUID } from 'node:crypto'
+import { algorithm } from '../signing-keys/new-signing-key.ts'
+import type { KeySet, SigningKeys } from '../signing-keys/signing-keys.ts'
+
+export interface TokenSettings {
+  issuer: string
+  lifeSeconds: number
+  checkIntervalSeconds: number
+}
+
+/** What a token tells the product. */
+export interface TokenSubject {
+  activationId: string
+  licenceId: string
+  applicationId: string
+  planId: string
+  /** active or downgraded. */
+  status: string
+  entitlements: Readonly<Record<string, string>>
+  seats: number | null
+  expiresOn: Date | null
+  /** Set in a token for a machine without a network: it is good on that machine alone. */
+  offline?: { fingerprint: string }
+  /** What the request carried, so that the product knows its answer from one that somebody kept. */
+  nonce?: string | undefined
+}
+
+export interface Grant {
+  token: string
+  expiresAt: Date
+  refreshAfter: Date
+}
+
+/** When a token that is granted now ends: never later than the licence (decisions 4), and on a whole second. */
+export function tokenEnd(expiresOn: Date | null, lifeSeconds: number, now: Date): Date {
+  const licenceEnd = expiresOn?.getTime() ?? Number.POSITIVE_INFINITY
+  return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, licenceEnd) / 1000) * 1000)
+}
+
+/** Signs a token, which is to be renewed at half of its life. */
+export async function grantToken(
+  subject: TokenSubject,
+  keys: KeySet,
+  settings: TokenSettings,
+  now: Date,
+): Promise<Grant> {
+  const issuedAt = Math.floor(now.getTime() / 1000)
+  const expiresAt = tokenEnd(subject.expiresOn, settings.lifeSeconds, now).getTime() / 1000
+  const claims = {
+    act: subject.activationId,
+    plan_id: subject.planId,
+    status: subject.status,
+    entitlements: subject.entitlements,
+    seats: subject.seats,
+    chk: settings.checkIntervalSeconds,
+    ...(subject.offline && { offline: true, fingerprint: subject.offline.fingerprint }),
+    ...(subject.nonce !== undefined && { nonce: subject.nonce }),
+  }
+  const token = await new SignJWT(claims)
+    .setProtectedHeader({ alg: algorithm, typ: 'JWT', kid: keys.kid })
+    .setIssuer(settings.issuer)
+    .setSubject(subject.licenceId)
+    .setAudience(subject.applicationId)
+    .setJti(randomUUID())
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(expiresAt)
+    .sign(keys.signingKey)
+  return {
+    token,
+    expiresAt: new Date(expiresAt * 1000),
+    refreshAfter: new Date((issuedAt + (expiresAt - issuedAt) / 2) * 1000),
+  }
+}
+
+/** What a token of ours says, whatever its age; undefined where its application's keys did not sign it. */
+export async function readToken(token: string, keys: SigningKeys): Promise<JWTPayload | undefined> {
+  const named = namedKey(token)
+  const key = named && (await keys.verifyingKey(named.applicationId, named.kid))
+  if (!key) return undefined
+  // Looked at as of the epoch: an expired token is accepted, only who signed it for whom counts.
+  const options = { algorithms: [algorithm], currentDate: new Date(0) }
+  return jwtVerify(token, key, options).then(
+    ({ payload }) => payload,
+    () => undefined,
+  )
+}
+
+function namedKey(token: string): { applicationId: string; kid: string } | undefined {
+  try {
+    const { kid } = decodeProtectedHeader(token)
+    const { aud } = decodeJwt(token)
+    if (kid === undefined || typeof aud !== 'string' || !isId('app', aud)) return undefined
+    return { applicationId: aud, kid }
+  } catch {
+    return undefined
+  }
+}

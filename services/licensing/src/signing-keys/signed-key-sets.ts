@@ -1,0 +1,107 @@
+import type { Sql } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { transaction } from '@licensing/database/transaction'
+import type { JWK } from 'jose'
+import { LRUCache } from 'lru-cache'
+import { createHash } from 'node:crypto'
+import { findSigningKeys } from './signing-key-queries.ts'
+import type { SigningKeys } from './signing-keys.ts'
+import type { RootKeyDependencies } from '../root-key-dependencies.ts'
+import { ensureRootKeys } from './ensure-root-keys.ts'
+import { lockRootKeys } from './root-key-queries.ts'
+import { signKeySet } from './root-key.ts'
+import { findSignedKeySets, writeSignedKeySet } from './signed-key-set-queries.ts'
+import type { SignedKeySetRow } from './signed-key-set-queries.ts'
+
+/** An application's public signing keys, and the same signed by each of its current root keys. */
+export interface PublishedKeys {
+  keys: JWK[]
+  signed: string[]
+}
+
+interface Options extends RootKeyDependencies {
+  signingKeys: SigningKeys
+  /** For how long a retired signing key verifies. */
+  keptSeconds: number
+  now: () => Date
+}
+
+/** How long a signed key set is good for. */
+const lifeSeconds = 30 * 86_400
+// Signed again so often, so that what a product gets is good for nearly all of that.
+const signedEveryMs = 86_400_000
+
+// A change is known to every replica within this time.
+const cachedMs = 1_000
+const mostApplications = 10_000
+
+/**
+ * What `jwks.json` answers. A set is signed when its keys have changed or it is a day old, under a lock of all replicas,
+ * and kept in the database: a flood of questions signs nothing, and a later set never says less than an earlier one.
+ */
+export function publishedKeys(options: Options): (applicationId: string) => Promise<PublishedKeys> {
+  const cached = new LRUCache<string, Promise<PublishedKeys>>({ max: mostApplications, ttl: cachedMs })
+  return (applicationId) => {
+    const known = cached.get(applicationId)
+    if (known) return known
+    const keys = read(options, applicationId)
+    cached.set(applicationId, keys)
+    keys.catch(() => cached.delete(applicationId))
+    return keys
+  }
+}
+
+async function read(options: Options, applicationId: string): Promise<PublishedKeys> {
+  const { sql, encryption, now } = options
+  // An application that has none gets its first of each.
+  await options.signingKeys.of(applicationId)
+  await ensureRootKeys(sql, encryption, [applicationId])
+  const { keys, sets } = await stored(sql, options, applicationId)
+  const digest = digestOf(keys)
+  if (sets.every((set) => isCurrent(set, digest, now()))) return { keys, signed: sets.map(({ jws }) => jws!) }
+  return transaction(sql, async (tx) => {
+    await lockRootKeys(tx, applicationId)
+    // Under the lock all is read again: what another replica signed meanwhile may rest on newer keys.
+    const latest = await stored(tx, options, applicationId)
+    const signed: string[] = []
+    for (const set of latest.sets) {
+      signed.push(await renewed(tx, { encryption, now: now() }, applicationId, latest.keys, set))
+    }
+    return { keys: latest.keys, signed }
+  })
+}
+
+async function stored(sql: Sql, { keptSeconds }: Options, applicationId: string) {
+  const rows = await findSigningKeys(sql, applicationId, keptSeconds)
+  const sets = await findSignedKeySets(sql, applicationId)
+  return { keys: rows.map((row) => row.public_jwk), sets }
+}
+
+/** The set as it is where it is current, else signed again, later than before. */
+async function renewed(
+  tx: Sql,
+  { encryption, now }: { encryption: EncryptionKeys; now: Date },
+  applicationId: string,
+  keys: JWK[],
+  set: SignedKeySetRow,
+): Promise<string> {
+  const digest = digestOf(keys)
+  if (isCurrent(set, digest, now)) return set.jws!
+  const before = set.issued_at ? set.issued_at.getTime() / 1000 : 0
+  const iat = Math.max(Math.floor(now.getTime() / 1000), before + 1)
+  const claims = { app_id: applicationId, keys, iat, exp: iat + lifeSeconds }
+  const root = { kid: set.root_kid, private_key: set.private_key }
+  const jws = await signKeySet(root, claims, encryption)
+  await writeSignedKeySet(tx, { rootKid: set.root_kid, digest, issuedAt: new Date(iat * 1000), jws })
+  return jws
+}
+
+function isCurrent(set: SignedKeySetRow, digest: Buffer, now: Date): boolean {
+  if (!set.digest?.equals(digest) || !set.issued_at) return false
+  return now.getTime() - set.issued_at.getTime() < signedEveryMs
+}
+
+function digestOf(keys: JWK[]): Buffer {
+  const ordered = keys.toSorted((a, b) => (a.kid! < b.kid! ? -1 : 1))
+  return createHash('sha256').update(JSON.stringify(ordered)).digest()
+}
