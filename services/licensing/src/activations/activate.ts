@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/products'
 import { checkNonce } from './check-installation.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import type { GivePlace, Place } from './give-place.ts'
 import { grantMessage } from './grant-message.ts'
 import { tokenEnd } from './token.ts'

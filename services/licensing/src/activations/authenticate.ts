@@ -2,7 +2,7 @@ import { isId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { findActivation } from './activation-queries.ts'
 import type { ActivatedLicence } from './activation-queries.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { readToken } from './token.ts'
 
 /** The activation that a product names, if its token is that activation's own; an expired one is good enough. */
@@ -28,10 +28,4 @@ export function noActivation(): ServiceError {
 
 function notItsToken(): ServiceError {
   return new ServiceError('unauthenticated', 'send this activation’s own token as the bearer')
-}
-
-/** What has not the form of an id gets no keys; whether there is such an application, the gateway has asked. */
-export function checkApplicationId(applicationId: string): void {
-  if (!isId('app', applicationId))
-    throw new ServiceError('not_found', `there is no application ${applicationId}`)
 }

@@ -3,10 +3,12 @@ import type { EmptySchema } from '@bufbuild/protobuf/wkt'
 import { transaction } from '@licensing/database/transaction'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { FreeActivationRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from '../dependencies.ts'
-import { freeActivation as free } from './activation-queries.ts'
+import type { DeactivateRequest } from '@licensing/proto/products'
+import type { LicensingDependencies, ProductDependencies } from '../dependencies.ts'
+import { byProduct, freeActivation as free } from './activation-queries.ts'
+import { authenticate, noActivation } from './authenticate.ts'
 
-/** The vendor frees the place of an installation that cannot do it any more. */
+/** The vendor frees the activation of an installation that cannot do so itself. */
 export async function freeActivation(
   { sql, patience }: LicensingDependencies,
   request: FreeActivationRequest,
@@ -23,5 +25,22 @@ export async function freeActivation(
       `licence ${request.licenceId} has no activation ${request.activationId}`,
     )
   }
+  return {}
+}
+
+/** A product frees its own activation. */
+export async function deactivate(
+  deps: ProductDependencies,
+  request: DeactivateRequest,
+): Promise<MessageInitShape<typeof EmptySchema>> {
+  const found = await authenticate(deps, request)
+  const licence = { accountId: found.account_id, licenceId: found.id }
+  const freed = await deps.patience((hurry) =>
+    transaction(deps.sql, (tx) => {
+      hurry(tx)
+      return free(tx, licence, found.activation_id, byProduct)
+    }),
+  )
+  if (!freed) throw noActivation()
   return {}
 }

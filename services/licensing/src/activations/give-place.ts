@@ -10,7 +10,7 @@ import { readLicenceKey } from '../lifecycle/licence-key.ts'
 import { findPlaces, insertActivations, lockLicenceOfKey } from './activation-queries.ts'
 import type { NewActivation, ProductLicence } from './activation-queries.ts'
 import { isDue, refusalReason, refused } from './may-run.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { checkFingerprint, checkInstallation } from './check-installation.ts'
 import type { Installation } from './check-installation.ts'
 

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { TokenGrantSchema } from '@licensing/proto/products'
 import type { ProductLicence } from './activation-queries.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { grantToken } from './token.ts'
 import type { TokenSubject } from './token.ts'
 

@@ -8,8 +8,8 @@ import type {
   ListActivationsResponseSchema,
 } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { listActivationRows } from './activation-list-queries.ts'
-import type { ActivationRow } from './activation-list-queries.ts'
+import { listActivationRows } from './activation-queries.ts'
+import type { ActivationRow } from './activation-queries.ts'
 
 export async function listActivations(
   { sql }: LicensingDependencies,

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { MigrateLegacyKeyRequest, MigrateLegacyKeyResponseSchema } from '@licensing/proto/products'
 import { problemOfText, textLimits } from '@licensing/proto/text'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { recordMigration } from './legacy-key-queries.ts'
 
 /** The licence that was imported for a legacy key; the first exchange goes into its history. */

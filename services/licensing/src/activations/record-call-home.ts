@@ -1,6 +1,6 @@
 import type { ActivatedLicence } from './activation-queries.ts'
 import { noActivation } from './authenticate.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { checkInstallation } from './check-installation.ts'
 
 /**

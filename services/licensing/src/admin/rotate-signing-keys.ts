@@ -8,7 +8,8 @@ import { ConfigError, readConfig } from '@licensing/process/config'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { licensingConfig } from '../config.ts'
-import { reEncryptSigningKeys, rotateSigningKeys } from '../signing-keys/rotate-signing-keys.ts'
+import { reEncryptAllPrivateKeys } from '../signing-keys/re-encrypt.ts'
+import { rotateSigningKeys } from '../signing-keys/rotate-signing-keys.ts'
 
 const environment = z.object({
   DATABASE_URL: licensingConfig.shape.DATABASE_URL,
@@ -66,7 +67,7 @@ function jobOf(args: string[], encryptionKey: string): Job {
   if ([app !== undefined, all, reEncrypt].filter(Boolean).length !== 1) {
     throw new UsageError('give one of --app, --all and --re-encrypt')
   }
-  if (reEncrypt) return async (sql) => ({ re_encrypted: await reEncryptSigningKeys(sql, encryption) })
+  if (reEncrypt) return async (sql) => ({ re_encrypted: await reEncryptAllPrivateKeys(sql, encryption) })
   if (app !== undefined && !isId('app', app)) throw new UsageError(`${app} is no application's id`)
   if (lead !== undefined && !/^[0-9]{1,6}$/.test(lead)) {
     throw new UsageError('--lead-seconds must be a whole number of at most 6 digits')

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { GetLicenceRequest, LicenceDetailSchema } from '@licensing/proto/licensing'
+import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { findDetails } from './detail-queries.ts'
@@ -10,7 +10,7 @@ import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { allowedVerbs } from '../lifecycle/licence.ts'
-import { planDrift } from './plan-drift.ts'
+import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 
@@ -58,4 +58,23 @@ export function licenceReader({
       planDrift: await planDriftOf(row),
     }
   }
+}
+
+/** The entitlements whose value a licence would get differently from its plan now, sorted by key. */
+export function planDrift(
+  captured: readonly SnapshotEntitlement[],
+  granted: readonly SnapshotEntitlement[],
+): MessageInitShape<typeof PlanDriftSchema>[] {
+  const ofLicence = new Map(captured.map((entitlement) => [entitlement.key, entitlement]))
+  const ofPlan = new Map(granted.map((entitlement) => [entitlement.key, entitlement]))
+  return [...new Set([...ofLicence.keys(), ...ofPlan.keys()])].sort().flatMap((key) => {
+    const [licence, plan] = [ofLicence.get(key), ofPlan.get(key)]
+    if (licence?.value === plan?.value) return []
+    return {
+      key,
+      kind: (licence ?? plan)!.kind,
+      ...(licence && { licenceValue: licence.value }),
+      ...(plan && { planValue: plan.value }),
+    }
+  })
 }

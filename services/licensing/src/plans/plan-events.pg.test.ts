@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { planCopy, startHarness } from '../../test/harness.ts'
 import type { Harness } from '../../test/harness.ts'
 import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../../test/makers.ts'
-import { consumePlanEvents } from './plan-events.ts'
+import { consumePlanEvents } from './apply-plan-copies.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -9,13 +9,12 @@ import type {
 import { LRUCache } from 'lru-cache'
 import { KeyObject } from 'node:crypto'
 import { gather } from '../gather.ts'
-import { checkApplicationId } from '../activations/authenticate.ts'
-import type { ProductDependencies } from '../product-dependencies.ts'
+import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
 import { findVersion } from './revocation-queries.ts'
 import { partsOf, signatureOf, textOf } from './revocation-text.ts'
 import type { UnsignedList } from './revocation-text.ts'
-import { listLifeSeconds } from '../signing-keys/signing-keys.ts'
+import { checkApplicationId, listLifeSeconds } from '../signing-keys/signing-keys.ts'
 import type { KeySet } from '../signing-keys/signing-keys.ts'
 
 interface RevocationLists {

@@ -5,7 +5,8 @@ import { compactVerify, decodeProtectedHeader, importJWK } from 'jose'
 import type { JWK } from 'jose'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { reEncryptSigningKeys, rotateSigningKeys } from './rotate-signing-keys.ts'
+import { reEncryptAllPrivateKeys } from './re-encrypt.ts'
+import { rotateSigningKeys } from './rotate-signing-keys.ts'
 import { startProducts } from '../../test/products.ts'
 import type { Products, ProductsHarness } from '../../test/products.ts'
 import { raceRounds, refusal } from '../../test/makers.ts'
@@ -243,7 +244,7 @@ test('under a new encryption key root keys go on signing without the old one', a
   const { rootKeys } = await own.rootKeys.getRootKeys({ applicationIds: [applicationId] })
   const next = randomBytes(32).toString('base64url')
   const both = parseEncryptionKeys(`${next},${own.settings.encryptionKey}`)
-  expect(await reEncryptSigningKeys(own.sql, both)).toBe(1)
+  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(1)
   const other = await own.otherProducts({ encryptionKey: next })
   const { signed } = await published(applicationId, other)
   await opened(signed[0]!, rootKeys[0]!)

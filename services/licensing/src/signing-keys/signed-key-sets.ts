@@ -6,12 +6,11 @@ import { LRUCache } from 'lru-cache'
 import { createHash } from 'node:crypto'
 import { findSigningKeys } from './signing-key-queries.ts'
 import type { SigningKeys } from './signing-keys.ts'
-import type { RootKeyDependencies } from '../root-key-dependencies.ts'
-import { ensureRootKeys } from './ensure-root-keys.ts'
-import { lockRootKeys } from './root-key-queries.ts'
+import { ensureRootKeys } from './root-keys.ts'
+import type { RootKeyDependencies } from './root-keys.ts'
+import { findSignedKeySets, lockRootKeys, writeSignedKeySet } from './root-key-queries.ts'
+import type { SignedKeySetRow } from './root-key-queries.ts'
 import { signKeySet } from './root-key.ts'
-import { findSignedKeySets, writeSignedKeySet } from './signed-key-set-queries.ts'
-import type { SignedKeySetRow } from './signed-key-set-queries.ts'
 
 /** An application's public signing keys, and the same signed by each of its current root keys. */
 export interface PublishedKeys {

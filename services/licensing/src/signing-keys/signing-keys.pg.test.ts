@@ -5,7 +5,8 @@ import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenPlan, raceRounds, refusal } from '../../test/makers.ts'
-import { reEncryptSigningKeys, rotateSigningKeys } from './rotate-signing-keys.ts'
+import { reEncryptAllPrivateKeys } from './re-encrypt.ts'
+import { rotateSigningKeys } from './rotate-signing-keys.ts'
 import { keptSeconds } from './signing-keys.ts'
 import { deleteOldSigningKeys } from './signing-key-queries.ts'
 import {
@@ -203,8 +204,8 @@ test('under a new encryption key the private keys go on signing without the old 
   const grant = await givenActivation(own.products, licence)
   const next = randomBytes(32).toString('base64url')
   const both = parseEncryptionKeys(`${next},${own.settings.encryptionKey}`)
-  expect(await reEncryptSigningKeys(own.sql, both)).toBe(1)
-  expect(await reEncryptSigningKeys(own.sql, both)).toBe(0)
+  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(1)
+  expect(await reEncryptAllPrivateKeys(own.sql, both)).toBe(0)
   const other = await own.otherProducts({ encryptionKey: next })
   const { token } = await other.refreshActivation(callOf(grant))
   expect(kidOf(token)).toBe(kidOf(grant.token))

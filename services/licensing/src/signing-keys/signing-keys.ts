@@ -1,6 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
-import { isDatabaseUnavailable } from '@licensing/database/problems'
 import type { EncryptionKeys } from '@licensing/database/encryption'
+import { isId } from '@licensing/database/ids'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { ServiceError } from '@licensing/grpc/errors'
 import type { CryptoKey, JWK } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { gather } from '../gather.ts'
@@ -114,5 +116,12 @@ export function createSigningKeys(
       // Another replica may sign with a newer one already.
       return known ?? (await lookUp(applicationId))?.verifyingKeys.get(kid)
     },
+  }
+}
+
+/** Keys are made only for a well-formed id. The gateway has checked that the application exists. */
+export function checkApplicationId(applicationId: string): void {
+  if (!isId('app', applicationId)) {
+    throw new ServiceError('not_found', `there is no application ${applicationId}`)
   }
 }

@@ -1,12 +1,17 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
 import { invalid } from '@licensing/grpc/errors'
+import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
 import type {
   ApplicationDaySchema,
   GetApplicationDaysRequest,
   GetApplicationDaysResponseSchema,
 } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { listDays } from './day-queries.ts'
+import { addUp, listDays } from './day-queries.ts'
 import type { DayRow } from './day-queries.ts'
 
 export async function getApplicationDays(
@@ -46,4 +51,22 @@ function dayMessage(row: DayRow, day: string): MessageInitShape<typeof Applicati
     activationsFreed: row.activations_freed,
     activationsSeen: row.activations_seen,
   }
+}
+
+const everyMs = 2_000
+const idleMs = 10_000
+const mostAtOnce = 20_000
+
+/** Adds new changes to the days regularly, so that a reader has few of them to add up. */
+export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loop {
+  return startLoop({
+    work: async () => {
+      const added = await addUp(sql, mostAtOnce)
+      return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+    },
+    everyMs,
+    idleMs,
+    failed: (error) => log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
+    isOutage: isDatabaseOutage,
+  })
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
-import { planDrift } from './plan-drift.ts'
+import { planDrift } from './get-licence.ts'
 
 const of = (values: Record<string, string>, usual = '0') =>
   Object.entries(values).map(([key, value]): SnapshotEntitlement => ({
