@@ -8,14 +8,15 @@ export type LicenceDetail = Schemas['LicenceDetail']
 export type LicenceStatus = Licence['status']
 export type Verb = LicenceDetail['allowed'][number]
 
-export const licenceStatuses: readonly LicenceStatus[] = [
-  'active',
-  'suspended',
-  'revoked',
-  'expired',
-  'retired',
-  'downgraded',
-]
+const everyStatus: Record<LicenceStatus, true> = {
+  active: true,
+  suspended: true,
+  revoked: true,
+  expired: true,
+  retired: true,
+  downgraded: true,
+}
+export const licenceStatuses = Object.keys(everyStatus) as LicenceStatus[]
 
 interface LicenceFilters {
   status: LicenceStatus | undefined

@@ -1,6 +1,6 @@
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
-import { expirable, grants } from '../lifecycle/licence.ts'
+import { statuses } from '../lifecycle/licence.ts'
 
 /**
  * Why a product may not run on a licence here and now, or undefined when it may (decisions 5). A licence past
@@ -12,7 +12,7 @@ export function refusalReason(
   now: Date,
 ): string | undefined {
   if (isDue(licence, now)) return 'expired'
-  if (grants[licence.status] === 'nothing') return licence.status
+  if (statuses[licence.status].grants === 'nothing') return licence.status
   if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
     return 'domain_not_allowed'
   }
@@ -24,7 +24,7 @@ export function isDue(
   { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
   now: Date,
 ): boolean {
-  return expirable.includes(status) && isPast(end, now)
+  return statuses[status].canExpire && isPast(end, now)
 }
 
 const isPast = (expiresOn: Date | null, now: Date) =>

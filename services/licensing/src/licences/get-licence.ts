@@ -29,8 +29,8 @@ export function licenceReader({
   })
   const planDriftOf = async (row: DetailRow) => {
     if (row.snapshot_id === row.plan_snapshot_id) return []
-    const granted = await snapshots.entitlementsOf({ snapshot_id: row.plan_snapshot_id })
-    return planDrift(await snapshots.entitlementsOf(row), granted)
+    const plan = { id: row.plan_id, snapshot_id: row.plan_snapshot_id }
+    return planDrift(await snapshots.entitlementsOf(row), await snapshots.entitlementsOfPlan(plan))
   }
   return async (request) => {
     const row = await read(request)

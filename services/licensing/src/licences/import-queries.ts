@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { beginnings } from '../lifecycle/licence.ts'
 
 const { imported } = beginnings
@@ -35,7 +36,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
       ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, place)
     ),
     plan as materialized (
-      select p.id, p.snapshot_id, p.status from plans p
+      select p.id, p.snapshot_id, p.status, p.entitlements from plans p
       where p.id in (select plan_id from item)
         and p.application_id = ${scope.applicationId} and p.account_id = ${scope.accountId}
       order by p.id for share
@@ -50,6 +51,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
       on conflict (application_id, legacy_key) where legacy_key is not null do nothing
       returning id, plan_id, created_at
     ),
+    captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
       select id, created_at, ${imported.history}, ${imported.to}, ${scope.actor} from minted

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
+import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { beginnings } from '../lifecycle/licence.ts'
@@ -51,7 +52,7 @@ export async function mintLicences(
         max_seats, expires_on, idempotency_key, idempotency_hash)
     ),
     plan as materialized (
-      select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
+      select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p
       where p.id in (select plan_id from request) order by p.id for share ${lockedPlans === 'skip' ? sql`skip locked` : sql``}
     ),
     minted as (
@@ -67,6 +68,7 @@ export async function mintLicences(
       on conflict (application_id, idempotency_key) where idempotency_key is not null do nothing
       returning id, application_id, plan_id, domains, created_at
     ),
+    captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
       select m.id, m.created_at, ${issued.history}, ${issued.to}, r.actor from minted m join request r on r.id = m.id

@@ -17,7 +17,7 @@ import { conflictOf } from './change-licence.ts'
 import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { allowedVerbs, follow } from '../lifecycle/licence.ts'
+import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { Moved, untilSettled } from '../lifecycle/until-settled.ts'
 import { writeTerms } from './update-queries.ts'
@@ -76,7 +76,7 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
   if ('expires_on' in differences && !isAhead) throw invalid('/expires_on', 'must be in the future')
   const returns = licence.status === 'expired' && 'expires_on' in asked && isAhead === true
   if (Object.keys(differences).length === 0 && !returns) return licence
-  if (licence.status === 'revoked' || licence.status === 'retired') {
+  if (statuses[licence.status].isOver) {
     throw conflictOf(licence, 'active', 'a revoked or retired licence cannot be changed')
   }
   const plan = plans?.get(licence.plan_id)

@@ -1,7 +1,7 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { expect, test } from 'vitest'
-import { allowedVerbs, expirable, follow, grants, held, lifecycle } from './licence.ts'
+import { allowedVerbs, expirable, follow, held, lifecycle, statuses } from './licence.ts'
 import type { Cause, Standing, Transition } from './licence.ts'
 
 const causes = Object.keys(lifecycle) as Cause[]
@@ -36,13 +36,15 @@ test('every status is reached, and what is suspended says why', () => {
   }
 })
 
-test('the sets beside the table are those that the decisions name', () => {
+test('the lists of statuses are those that the decisions name', () => {
   expect(new Set(expirable)).toEqual(new Set(['active', 'suspended', 'downgraded']))
   expect(new Set(held)).toEqual(new Set(['active', 'suspended', 'expired', 'downgraded']))
-  expect(closedSets.licenceStatus.filter((status) => grants[status] !== 'nothing')).toEqual([
-    'active',
-    'downgraded',
-  ])
+  const statusesWith = (rule: keyof (typeof statuses)['active'], value: unknown) =>
+    closedSets.licenceStatus.filter((status) => statuses[status][rule] === value)
+  expect(statusesWith('grants', 'values')).toEqual(['active'])
+  expect(statusesWith('grants', 'defaults')).toEqual(['downgraded'])
+  expect(statusesWith('isOver', true)).toEqual(['revoked', 'retired'])
+  expect(statusesWith('canBeRevoked', false)).toEqual(['revoked', 'retired'])
 })
 
 test('no cause makes a licence active while its plan is retired', () => {

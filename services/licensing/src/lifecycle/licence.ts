@@ -7,58 +7,88 @@ import type {
   SuspensionReason,
 } from '@licensing/proto/closed-sets'
 
-/** What transitions look at in a licence, and change. */
+interface StatusRules {
+  /** The entitlements of installed products: the values of the snapshot, the definitions' defaults, or none. */
+  grants: 'values' | 'defaults' | 'nothing'
+  /** The licence is permanently over: it can only be retired. */
+  isOver: boolean
+  /** A payment of the customer lands on the licence instead of making a new one. */
+  takesPayments: boolean
+  /** The licence expires when its end passes or its subscription is cancelled. */
+  canExpire: boolean
+  canBeRevoked: boolean
+}
+
+/** What each status means. Every list of statuses is derived from this table. */
+export const statuses = {
+  active: { grants: 'values', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
+  suspended: { grants: 'nothing', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
+  expired: { grants: 'nothing', isOver: false, takesPayments: true, canExpire: false, canBeRevoked: true },
+  downgraded: { grants: 'defaults', isOver: false, takesPayments: true, canExpire: true, canBeRevoked: true },
+  revoked: { grants: 'nothing', isOver: true, takesPayments: false, canExpire: false, canBeRevoked: false },
+  retired: { grants: 'nothing', isOver: true, takesPayments: false, canExpire: false, canBeRevoked: false },
+} as const satisfies Record<LicenceStatus, StatusRules>
+
+const all = Object.keys(statuses) as LicenceStatus[]
+
+/** Statuses in which a customer holds a licence: a payment lands on it. */
+export const held = all.filter((status) => statuses[status].takesPayments)
+
+/** Statuses that end when the licence's end passes. */
+export const expirable = all.filter((status) => statuses[status].canExpire)
+
+/** The status of a licence, and what it depends on. */
 export interface Standing {
   status: LicenceStatus
   status_reason: SuspensionReason | null
-  /** What it was before it expired. */
+  /** The status before the licence expired. */
   expired_from: LicenceStatus | null
   expired_from_reason: SuspensionReason | null
 }
 
-/** What a transition may depend on beside the licence's own standing. */
+/** Conditions of a transition that are not part of the licence's standing. */
 export interface Circumstances {
-  /** The status of the plan that the licence is on from then on. */
+  /** The status of the plan that the licence has after the transition. */
   plan?: PlanStatus
-  /** The licence's plan changes with it. */
+  /** The transition changes the licence's plan. */
   planDiffers?: boolean
-  /** The licence's end changes with it. */
+  /** The transition changes the licence's end. */
   endMoves?: boolean
-  /** The purchase that it rests on stands. */
+  /** The purchase that the licence rests on stands: it has not ended, and was not refunded or cancelled. */
   stands?: boolean
-  /** Its purchases call for nothing any more that keeps it from being active. */
+  /** The purchases no longer require a status other than active. */
   clears?: boolean
-  /** An inquiry had called for its suspension, and no longer does. */
+  /** The purchases no longer require a suspension for an inquiry. */
   lifts?: boolean
-  /** It is as its purchases had called for, and they call for something else: news that came late. */
+  /** The licence has the status that its purchases required, and a late event changed which status they require. */
   overtaken?: boolean
 }
 
 interface Facts extends Circumstances {
   suspendedFor: SuspensionReason | null
-  /** What it was before it expired. */
+  /** The status before the licence expired. */
   was: LicenceStatus | null
   wasFor: SuspensionReason | null
 }
 
 export interface Transition {
   from: readonly LicenceStatus[]
-  /** Holds only where these facts are so. */
+  /** The transition applies only if all these facts are true. */
   where?: Partial<Facts>
-  /** `former` is what it was before it expired. */
+  /** `former` is the status before the licence expired. */
   to: LicenceStatus | 'same' | 'former'
-  /** Why the licence is suspended from then on. */
+  /** The reason, if the transition suspends the licence. */
   reason?: SuspensionReason
-  /** Whether what the licence was is remembered; else a transition to another status forgets it. */
+  /** Stores the current status as `expired_from`. Other transitions to a new status clear that column. */
   former?: 'remembered'
-  /** What its purchases had called for until then no longer counts. */
+  /** Payment problems of its purchases before this transition no longer count. */
   pardons?: true
   emits?: LicenceEvent
-  /** Its entry in the licence's history; without one it cannot be seen from outside. */
+  /** The type of the history entry. A transition without one is not visible to the vendor. */
   history?: HistoryType
 }
 
-/** A transition that one statement can make of many licences: it asks no facts of the single licence. */
+/** A transition that one statement can apply to many licences: it depends only on the status and the plan. */
 export type Move = Transition & {
   where?: { plan: PlanStatus }
   to: LicenceStatus
@@ -88,37 +118,35 @@ const reactivated = {
   history: 'reactivated',
 } as const
 const revoked = {
-  from: ['active', 'suspended', 'expired', 'downgraded'],
+  from: all.filter((status) => statuses[status].canBeRevoked),
   to: 'revoked',
   emits: 'licenceRevoked',
   history: 'revoked',
 } as const
 const retired = {
-  from: ['active', 'suspended', 'revoked', 'expired', 'downgraded'],
+  from: all.filter((status) => status !== 'retired'),
   to: 'retired',
   emits: 'licenceRetired',
   history: 'retired',
 } as const
 const downgraded = {
-  from: ['active', 'suspended', 'expired'],
+  from: held.filter((status) => status !== 'downgraded'),
   to: 'downgraded',
   emits: 'licenceDowngraded',
   history: 'downgraded',
 } as const
 const expired = {
-  from: ['active', 'suspended', 'downgraded'],
+  from: expirable,
   to: 'expired',
   emits: 'licenceExpired',
   history: 'expired',
 } as const
 const returned = { from: ['expired'], to: 'former', history: 'renewed' } as const
 const planChanged = { emits: 'licencePlanChanged', history: 'plan_changed' } as const
-// The vendor has been sent its suspension before.
+// The vendor has already been notified of the suspension.
 const silently = { from: ['suspended'], to: 'suspended', history: 'suspended' } as const
 const silentlyArchived = { ...silently, reason: 'plan_archived' } as const
 
-/** Statuses in which a customer holds a licence: a payment lands on it. */
-const holding = ['active', 'suspended', 'expired', 'downgraded'] as const
 const clear = { clears: true, plan: 'active' } as const
 const clearOnRetired = { clears: true, plan: 'retired' } as const
 const otherPlan = { planDiffers: true } as const
@@ -126,9 +154,9 @@ const unpaid = { suspendedFor: 'payment_failed' } as const
 const inquired = { suspendedFor: 'dispute_inquiry' } as const
 
 /**
- * Interface 3.1 as a table, with what decisions 4 and 7 add: all that moves a licence. Of a cause's transitions the
- * first counts whose `from` and `where` the licence fits. Where none fits, a person is refused and all else changes
- * nothing.
+ * Every change of a licence's status: interface 3.1 with the additions of decisions 4 and 7. The first transition of a
+ * cause whose `from` and `where` match the licence applies. If none matches, a vendor's request gets 409; any other cause
+ * is ignored.
  */
 export const lifecycle = {
   // The vendor's verbs.
@@ -138,7 +166,7 @@ export const lifecycle = {
   revoke: [revoked, { from: ['revoked'], to: 'same' }],
   retire: [retired, { from: ['retired'], to: 'same' }],
 
-  // The vendor moves the end of an expired licence: it is again what it was before it expired.
+  // The vendor sets a later end of an expired licence: the status before it expired returns.
   extended: [
     { ...reactivated, from: ['expired'], where: { was: null, plan: 'active' }, pardons: true },
     { ...reactivated, from: ['expired'], where: { was: 'active', plan: 'active' }, pardons: true },
@@ -146,7 +174,7 @@ export const lifecycle = {
     { from: ['expired'], where: { was: 'suspended' }, to: 'former' },
   ],
 
-  // What happens around a licence.
+  // Causes other than the vendor and payments.
   planArchived: [{ ...suspended, reason: 'plan_archived' }],
   expiryPassed: [{ ...expired, former: 'remembered' }],
 
@@ -176,7 +204,7 @@ export const lifecycle = {
     { from: ['downgraded'], where: clear, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...unpaid }, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...inquired, lifts: true }, to: 'active', ...planChanged },
-    { from: holding, to: 'same', ...planChanged },
+    { from: held, to: 'same', ...planChanged },
   ],
   // The purchase that the licence rested on has fallen, and the latest that stands takes over; or one stands again.
   purchaseTakesOver: [
@@ -184,12 +212,12 @@ export const lifecycle = {
     { from: ['downgraded'], where: { ...clear, ...otherPlan }, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...otherPlan, ...unpaid }, to: 'active', ...planChanged },
     { from: ['suspended'], where: { ...clear, ...otherPlan, ...inquired }, to: 'active', ...planChanged },
-    { from: holding, where: otherPlan, to: 'same', ...planChanged },
+    { from: held, where: otherPlan, to: 'same', ...planChanged },
     { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
     { ...reactivated, from: ['downgraded'], where: clear },
     { ...reactivated, where: { ...clear, ...unpaid } },
     { ...reactivated, where: { ...clear, ...inquired } },
-    { from: holding, where: { endMoves: true }, to: 'same', history: 'changed' },
+    { from: held, where: { endMoves: true }, to: 'same', history: 'changed' },
   ],
   // A later invoice of the subscription that the licence rests on is paid. What has expired meanwhile returns, to what
   // somebody else had suspended it for, too.
@@ -199,9 +227,9 @@ export const lifecycle = {
     { ...returned, where: { stands: true, was: 'suspended', clears: false } },
     { ...returned, where: { stands: true, was: 'downgraded', plan: 'retired' } },
     { ...returned, where: { stands: true, clears: false, plan: 'active' } },
-    { from: holding, where: { endMoves: true }, to: 'same', history: 'renewed' },
+    { from: held, where: { endMoves: true }, to: 'same', history: 'renewed' },
   ],
-  planFollowsPrice: [{ from: holding, where: otherPlan, to: 'same', ...planChanged }],
+  planFollowsPrice: [{ from: held, where: otherPlan, to: 'same', ...planChanged }],
   // What follows a renewal.
   paymentsMadeGood: [
     { ...reactivated, from: ['expired'], where: { ...clear, stands: true } },
@@ -223,28 +251,12 @@ export const lifecycle = {
 
 export type Cause = keyof typeof lifecycle
 
-/** Where licences begin. */
+/** The status of a new licence, and its first history entry, by the way in which it is made. */
 export const beginnings = {
   issued: { to: 'active', history: 'issued' },
   imported: { to: 'active', history: 'imported' },
   bought: { to: 'active', history: 'created' },
 } as const satisfies Record<string, { to: LicenceStatus; history: HistoryType }>
-
-/** What a product gets of a licence in each status: its snapshot's values, the definitions' defaults, or nothing. */
-export const grants = {
-  active: 'values',
-  downgraded: 'defaults',
-  suspended: 'nothing',
-  revoked: 'nothing',
-  expired: 'nothing',
-  retired: 'nothing',
-} as const satisfies Record<LicenceStatus, 'values' | 'defaults' | 'nothing'>
-
-/** Statuses that end when the licence's time does. */
-export const expirable: readonly LicenceStatus[] = lifecycle.expiryPassed[0].from
-
-/** The same, for queries. */
-export const held: readonly LicenceStatus[] = holding
 
 /** The verbs that would change a licence now. */
 export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {
@@ -254,7 +266,7 @@ export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVe
   })
 }
 
-/** What a cause does to a licence; undefined where the table has nothing for it. */
+/** The transition that a cause has for a licence; undefined if none matches. */
 export function transitionOf(
   cause: Cause,
   licence: Standing,
@@ -273,7 +285,7 @@ export function transitionOf(
   })
 }
 
-/** How a licence stands after a transition. */
+/** The standing of a licence after a transition. */
 function standingAfter({ to, reason, former }: Transition, licence: Standing): Standing {
   const forgotten = { expired_from: null, expired_from_reason: null }
   switch (to) {
@@ -303,7 +315,7 @@ export interface Step {
   to: LicenceStatus
 }
 
-/** What causes do to a licence one after the other, and how it stands then. */
+/** Applies causes one after the other: the transitions that matched, and the standing after the last. */
 export function follow(
   causes: readonly Cause[],
   licence: Standing,

@@ -1,7 +1,7 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { webhookTypeOf } from '@licensing/proto/webhook-events'
-import { beginnings, grants, lifecycle } from './licence.ts'
+import { beginnings, lifecycle, statuses } from './licence.ts'
 import type { Cause, Transition } from './licence.ts'
 
 /** Where the guide is; `write-lifecycle-guide.ts` writes it. */
@@ -49,7 +49,7 @@ Every status of a licence, every change of status, and the event that is sent.
 
 | status | meaning | entitlements in the product |
 | --- | --- | --- |
-${closedSets.licenceStatus.map((status) => `| \`${status}\` | ${meanings[status]} | ${grants[status]} |`).join('\n')}
+${closedSets.licenceStatus.map((status) => `| \`${status}\` | ${meanings[status]} | ${statuses[status].grants} |`).join('\n')}
 
 A new licence is \`active\` (${Object.keys(beginnings).join(', ')}).
 

@@ -1,10 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
-import { migrate } from '@licensing/database/migrate'
 import { expect, test } from 'vitest'
-import { licensingMigrations } from '../migrations.ts'
 import { licencesToSuspend } from '../plans/plan-queries.ts'
 import { licencesPast } from '../sweeps/sweep-queries.ts'
-import { givenDatabase, migrateToBefore } from '../../test/earlier-release.ts'
+import { givenDatabase } from '../../test/database.ts'
 import { statusesAstray } from '../../test/makers.ts'
 import type { Selection } from './transition-queries.ts'
 
@@ -14,12 +12,10 @@ const insertLicences = (sql: Sql, from: number, to: number) => sql`
     case when n % 2 = 0 then now() + n * interval '1 day' end, 'snapshot'
   from generate_series(${from}::int, ${to}::int) n`
 
-test('licences of an earlier release have their statuses, and keep them', async () => {
+test('licence_statuses follows each insert, update and delete of licences', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrateToBefore(sql, '0004')
   await insertLicences(sql, 1, 1_000)
-  expect(await migrate(sql, licensingMigrations)).toContain('licensing/0004-statuses.sql')
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from licence_statuses`
   expect(row!.count).toBe(1_000)
   expect(await statusesAstray({ sql })).toEqual([])
@@ -33,7 +29,6 @@ test('licences of an earlier release have their statuses, and keep them', async 
 test('a change of one licence reads that one alone, whatever the session has changed before', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrate(sql, licensingMigrations)
   await insertLicences(sql, 1, 5_000)
   await sql`vacuum analyze licence_statuses`
   for (const status of ['suspended', 'active', 'suspended', 'active', 'suspended', 'active']) {
@@ -50,7 +45,6 @@ test('a change of one licence reads that one alone, whatever the session has cha
 test('an archive and a sweep lock the licences of their step and no others, whatever the planner believes', async () => {
   await using given = await givenDatabase(2)
   const { sql } = given
-  await migrate(sql, licensingMigrations)
   await insertLicences(sql, -10_000, -1)
   await sql`delete from licences where expires_on is null`
   const lockedBy = (selection: (tx: Sql) => Selection) =>
@@ -68,7 +62,6 @@ test('an archive and a sweep lock the licences of their step and no others, what
 test('a sweep finds what is due, and an archive what it suspends, in their indexes, planned once for all values', async () => {
   await using given = await givenDatabase()
   const { sql } = given
-  await migrate(sql, licensingMigrations)
   await insertLicences(sql, 1, 5_000)
   await sql`vacuum analyze licence_statuses`
   const scans = (tx: Sql) => tx<{ name: string; scans: bigint }[]>`

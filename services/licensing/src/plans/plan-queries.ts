@@ -3,6 +3,7 @@ import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
 import type { Selection } from '../lifecycle/transition-queries.ts'
+import type { NewSnapshot } from './snapshot.ts'
 
 export interface PlanRow {
   id: string
@@ -18,25 +19,27 @@ export interface NewPlanCopy {
   applicationId: string
   status: PlanStatus
   version: bigint
-  snapshotId: string
+  snapshot: NewSnapshot
 }
 
-/** Takes copies over whose version is newer, and locks them. @returns the ids of those */
+/** Stores the copies whose version is newer than the stored one, and locks these plans. @returns their ids */
 export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    insert into plans (id, account_id, application_id, status, version, snapshot_id)
-    select id, account_id, application_id, status, version, snapshot_id
+    insert into plans (id, account_id, application_id, status, version, snapshot_id, entitlements)
+    select id, account_id, application_id, status, version, snapshot_id, entitlements::jsonb
     from unnest(
       ${plans.map((plan) => plan.id)}::text[],
       ${plans.map((plan) => plan.accountId)}::text[],
       ${plans.map((plan) => plan.applicationId)}::text[],
       ${plans.map((plan) => plan.status)}::text[],
       ${plans.map((plan) => String(plan.version))}::bigint[],
-      ${plans.map((plan) => plan.snapshotId)}::text[]
-    ) as plan (id, account_id, application_id, status, version, snapshot_id)
+      ${plans.map((plan) => plan.snapshot.id)}::text[],
+      ${plans.map((plan) => plan.snapshot.entitlementsJson)}::text[]
+    ) as plan (id, account_id, application_id, status, version, snapshot_id, entitlements)
     order by id
     on conflict (id) do update set
-      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id
+      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id,
+      entitlements = excluded.entitlements
       where plans.version < excluded.version
     returning id`
   return new Set(rows.map((row) => row.id))
