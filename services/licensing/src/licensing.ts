@@ -54,7 +54,7 @@ export interface Licensing {
   stop(): Promise<void>
 }
 
-/** Everything of licensing but its connections and the server of its RPCs. Its database is migrated. */
+/** Starts licensing on open connections and a migrated database. The caller serves the returned services. */
 export function startLicensing(options: LicensingOptions): Licensing {
   const { sql, lists, nats, log, catalog, isCatalogDown, tokens, streamReplicas } = options
   const { now = () => new Date() } = options

@@ -167,6 +167,21 @@ export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<str
   return rows.map((row) => row.id)
 }
 
+/** Snapshots that a licence or a purchase refers to and that do not exist, and snapshots that none refers to. */
+export async function snapshotsAstray({ sql }: Pick<Harness, 'sql'>) {
+  const rows = await sql<{ id: string; missing: boolean }[]>`
+    with used as (
+      select snapshot_id as id from licences
+      union select snapshot_id from purchases
+      union select landed_snapshot_id from purchases
+      union select snapshot_id from purchase_effects where snapshot_id is not null
+    )
+    select coalesce(used.id, s.id) as id, s.id is null as missing
+    from used full join snapshots s on s.id = used.id where used.id is null or s.id is null`
+  const idsOf = (missing: boolean) => rows.filter((row) => row.missing === missing).map(({ id }) => id)
+  return { missing: idsOf(true), unused: idsOf(false) }
+}
+
 export async function statusOf(harness: Harness, licence: { id: string }): Promise<string> {
   const detail = await harness.licensing.getLicence({
     accountId: harness.accountId,

@@ -13,6 +13,7 @@ import {
   givenPlan,
   issue,
   restore,
+  snapshotsAstray,
   statusesAstray,
   verbOn,
 } from './makers.ts'
@@ -187,6 +188,7 @@ export async function startRun(harness: Harness) {
         expect(Number(await countedOn(within, one))).toBe(model.activeOn(one.id))
       }
       expect(await statusesAstray(within)).toEqual([])
+      expect(await snapshotsAstray(within)).toEqual({ missing: [], unused: [] })
       // What is still due must not meet the next run.
       await sweepExpiries(within.deps)
     },

@@ -20,8 +20,8 @@ import type { Grant } from './token.ts'
 const mostDays = 366
 
 /**
- * Gives a place to a machine that never calls, and the file that licenses it there: a token, and the key that signed it,
- * vouched for by each root key. The same fingerprint again gets another file for the place it has.
+ * Activates a machine without a network. The answer contains a file for it: a token, and the key that signed the token,
+ * itself signed by each root key. If the fingerprint is already activated, a new file for the same activation is made.
  */
 export async function activateOffline(
   deps: ProductDependencies,
@@ -44,7 +44,7 @@ export async function activateOffline(
   }
   const keys = await deps.keys.latest(applicationId)
   const grant = await grantToken(subject, keys, settings, place.now)
-  // Before the file is handed out: the key is published for as long as the file is good.
+  // Before the file is returned: the key must verify as long as the file is valid.
   if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {
     throw new ServiceError('unavailable', 'the application’s keys are being changed: try again')
   }
@@ -55,12 +55,12 @@ export async function activateOffline(
     file: await fileOf(deps, applicationId, keys, grant, place.now),
     created: place.created,
   }
-  // Kept on its own: done again, all of this finds the same place.
+  // Stored separately: if the call is repeated before this, it finds the same activation.
   await onceAlone(deps.sql, { schema: ActivateOfflineResponseSchema, answer: () => answer }, async () => {})
   return answer
 }
 
-/** Text that survives a mail or a memory stick; a line each. */
+/** Text lines, so that the file survives a mail or a memory stick. */
 async function fileOf(
   { sql, encryption }: ProductDependencies,
   applicationId: string,
@@ -71,7 +71,7 @@ async function fileOf(
   await ensureRootKeys(sql, encryption, [applicationId])
   const claims = {
     app_id: applicationId,
-    // The one key that the token needs: a file must not lend its long life to others.
+    // Only the key that signed the token: other keys must not be trusted for as long as the file is.
     keys: keys.publicJwks.filter(({ kid }) => kid === keys.kid),
     iat: Math.floor(now.getTime() / 1000),
     exp: grant.expiresAt.getTime() / 1000,

@@ -6,7 +6,7 @@ import type { GivePlace, Place } from './give-place.ts'
 import { grantMessage } from './grant-message.ts'
 import { tokenEnd } from './token.ts'
 
-/** Gives a place of the licence to an installation, or finds the one it has, and grants it a token. */
+/** Activates an installation, or finds its activation, and grants it a token. */
 export async function activate(
   deps: ProductDependencies,
   givePlace: GivePlace,
@@ -21,8 +21,8 @@ export async function activate(
 }
 
 /**
- * Gives a place, and records it as a call-home and until when its token will last, before the token is there: if the
- * activation is freed in between, that makes another one.
+ * Activates an installation, then records the call and the end of its token, both before the token is made. If the
+ * activation was freed in between, it is made again.
  */
 export async function recordedPlace(
   deps: ProductDependencies,

@@ -8,10 +8,10 @@ import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 
 const freedEntry: HistoryType = 'activation_freed'
 
-/** Who frees an activation with its own token, in the history. */
+/** The actor in the history if a product frees its own activation. */
 export const byProduct = 'product'
 
-/** What decides whether a product may run, and what its token says. */
+/** The columns that decide whether a product may run, and that its token contains. */
 export interface ProductLicence {
   id: string
   account_id: string
@@ -31,13 +31,13 @@ const licenceColumns = (sql: Sql) => sql`
   l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
   l.max_seats, l.expires_on`
 
-/** Those of these keys that licences have. */
+/** The keys in this list that exist. */
 export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]> {
   const rows = await sql<{ key: string }[]>`select key from licences where key = any(${keys}::text[])`
   return rows.map(({ key }) => key)
 }
 
-/** Locks the licence of a key, so that its places are given out one after the other. */
+/** Locks the licence of a key, so that its activations are made one after the other. */
 export async function lockLicenceOfKey(sql: Sql, key: string): Promise<ProductLicence | undefined> {
   const [row] = await sql<ProductLicence[]>`
     select ${licenceColumns(sql)} from licences l where l.key = ${key} for update`
@@ -54,20 +54,20 @@ export async function findActivation(sql: Sql, activationId: string): Promise<Ac
 
 /** The places of a licence, read under its lock. */
 export interface Places {
-  /** Activations. */
+  /** How many activations it has. */
   taken: number
-  /** Places of activations that products freed and whose last token has not ended. */
+  /** Places still occupied by activations that products freed, because their last token has not ended. */
   held: number
   /** When the first of those ends. */
   heldUntil: Date | null
   quota: number
-  /** The activations that the fingerprints asked about have. */
+  /** Activation ids by fingerprint, of the requested fingerprints. */
   known: Map<string, string>
-  /** Of these fingerprints those that hold a place, with the end of their last token. */
+  /** The end of the last token, of the requested fingerprints that still occupy a place. */
   holding: Map<string, Date>
 }
 
-/** A licence without a limit counts no place that a product freed. */
+/** If a licence has no limit, places that products freed do not count. */
 export async function findPlaces(
   sql: Sql,
   licence: Pick<ProductLicence, 'id' | 'account_id' | 'max_activations'>,
@@ -119,7 +119,7 @@ export interface NewActivation {
   fingerprint: string
   host: string
   productVersion: string
-  /** The fingerprint held a place until then: it gives that up for this one. */
+  /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
   heldUntil: Date | null
 }
 
@@ -149,16 +149,16 @@ export async function insertActivations(
     ) as activation (id, fingerprint, host, product_version, token_ends_at)`
 }
 
-// Decisions 5: so many of a licence and UTC day give their place back at once.
+// Decisions 5: this many per licence and UTC day free their place immediately.
 const freedAtOnce = 10
 
 /**
- * Frees an activation and writes it into the licence's history, under the licence's lock: the entry's status is the
- * licence's own. If a product frees it, its place stays taken until its last token has ended, except for the first ten
- * of a day: otherwise one licence could run on any number of machines, one after the other, each with a token for a day.
- * Of the entries that products cause the newest are kept, as many as the account's quota allows.
+ * Frees an activation, with an entry in the licence's history, under the licence's lock. If a product frees it, the place
+ * stays occupied until its last token has ended, except for the first ten per day: otherwise one licence could run on any
+ * number of machines one after the other, each with a token for a day. Of the entries that products cause, the oldest are
+ * deleted if there are more than the account's quota allows.
  *
- * @returns false where there is no such activation of the licence, or it was freed before
+ * @returns false if the licence has no such activation
  */
 export async function freeActivation(
   sql: Sql,
@@ -166,7 +166,7 @@ export async function freeActivation(
   activationId: string,
   actor: string,
 ): Promise<boolean> {
-  // By itself: what follows counts what others have committed while it waited.
+  // A statement of its own, so that the next one sees everything committed while this one waited for the lock.
   const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
     select l.id, l.account_id, l.status, ${actor === byProduct} and l.max_activations is not null as counts
     from licences l where ${inScope(sql, scope)} for update`
@@ -192,10 +192,10 @@ export async function freeActivation(
           select position, xact from licence_history
           where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product'
           order by position desc
-          -- The entry of this one is the newest.
+          -- The new entry counts too.
           offset greatest(${quotaValue(sql, licence.account_id, 'deactivations')} - 1, 0) limit 1000
         ) old
-        -- Those that are not counted by day yet (0015) stay until then.
+        -- Entries that have not been counted by day yet stay.
         where exists (select from freed) and (xact is null or pg_visible_in_snapshot(xact, seen_by))
       ))
     )
@@ -204,8 +204,8 @@ export async function freeActivation(
   return count === 1
 }
 
-/** Forgets freed activations that no longer count. @returns how many; `most` or more where there may be others */
-export async function forgetFreedPlaces(sql: Sql, most: number): Promise<number> {
+/** Deletes freed places that no longer count. @returns how many; if `most` or more, there may be others */
+export async function deleteFreedPlaces(sql: Sql, most: number): Promise<number> {
   const { count } = await sql`
     delete from freed_places where ctid = any(
       array(
@@ -229,7 +229,7 @@ export interface ActivationRow {
   last_seen_at: Date
 }
 
-/** A page of a licence's activations, newest first, or undefined where there is no such licence. */
+/** A page of a licence's activations, newest first; undefined if there is no such licence. */
 export async function listActivationRows(
   sql: Sql,
   scope: LicenceScope,

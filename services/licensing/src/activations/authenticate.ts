@@ -5,7 +5,7 @@ import type { ActivatedLicence } from './activation-queries.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import { readToken } from './token.ts'
 
-/** The activation that a product names, if its token is that activation's own; an expired one is good enough. */
+/** The activation that a product names, if the token was made for it. The token may have expired. */
 export async function authenticate(
   { sql, keys }: ProductDependencies,
   request: { activationId: string; token: string },
@@ -16,9 +16,9 @@ export async function authenticate(
     ? await findActivation(sql, request.activationId)
     : undefined
   if (!found) throw noActivation()
-  const itsOwn =
+  const isOwnToken =
     claims['act'] === found.activation_id && claims.sub === found.id && claims.aud === found.application_id
-  if (!itsOwn) throw notItsToken()
+  if (!isOwnToken) throw notItsToken()
   return found
 }
 

@@ -2,14 +2,14 @@ import { invalid } from '@licensing/grpc/errors'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { TextLimit } from '@licensing/proto/text'
 
-/** What an installed product says of itself. */
+/** The host and version of an installed product. */
 export interface Installation {
   /** In lower case. */
   host: string
   productVersion: string
 }
 
-/** @throws ServiceError `validation_failed` for what would not fit the tables */
+/** @throws ServiceError `validation_failed` */
 export function checkInstallation(given: { host: string; productVersion: string }): Installation {
   checkText('/host', given.host, textLimits.hostName)
   checkText('/product_version', given.productVersion, textLimits.product)

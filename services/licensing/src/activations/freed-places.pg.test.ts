@@ -3,7 +3,7 @@ import { newId } from '@licensing/database/ids'
 import { decodeJwt } from 'jose'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { givenLicence, givenPlan, raceRounds, refusal, verbOn } from '../../test/makers.ts'
-import { forgetFreedPlaces } from './activation-queries.ts'
+import { deleteFreedPlaces } from './activation-queries.ts'
 import { activate, callOf, givenActivation, startProducts } from '../../test/products.ts'
 import type { Products, ProductsHarness } from '../../test/products.ts'
 
@@ -125,10 +125,10 @@ test('the next day has ten of its own, and yesterday’s are forgotten once they
     update freed_places set freed_at = freed_at - interval '1 day' where licence_id = ${licence.id}`
   await passThrough(licence, 10, 'today')
   expect(await freedRows(licence)).toEqual({ rows: 21, held: 1 })
-  await forgetFreedPlaces(harness.sql, 1_000)
+  await deleteFreedPlaces(harness.sql, 1_000)
   expect(await freedRows(licence)).toEqual({ rows: 11, held: 1 })
   await endTokens(licence)
-  await forgetFreedPlaces(harness.sql, 1_000)
+  await deleteFreedPlaces(harness.sql, 1_000)
   // Today's ten stay counted although their tokens have ended.
   expect(await freedRows(licence)).toEqual({ rows: 10, held: 0 })
 })

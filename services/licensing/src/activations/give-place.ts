@@ -19,7 +19,7 @@ interface Applicant {
   fingerprint: string
   host: string
   productVersion: string
-  /** A vendor asks: a licence of another application is unknown. */
+  /** Set if a vendor makes the request: then licences of other applications do not exist for it. */
   of?: Application
 }
 
@@ -35,7 +35,7 @@ type Outcome =
   | { kind: 'over quota'; quota: number }
   | { kind: 'unknown' }
 
-/** An activation of a licence that may run here and now. */
+/** An activation of a licence with which the product may run. */
 export interface Place {
   activationId: string
   created: boolean
@@ -44,13 +44,13 @@ export interface Place {
   now: Date
 }
 
-/** Gives a place of a licence to an installation, or finds the one that it has. @throws ServiceError where it is refused */
+/** Activates an installation, or finds its activation. @throws ServiceError if it is refused */
 export type GivePlace = (
   request: { licenceKey: string; fingerprint: string; host: string; productVersion: string },
   of?: Application,
 ) => Promise<Place>
 
-/** Installations of one licence wait for each other without holding connections, and go in together. */
+/** Requests for one licence wait for each other without holding connections, and share a transaction. */
 export function placeGiver(deps: ProductDependencies): GivePlace {
   const place = gather<Applicant, Outcome>((applicants) => placeAll(deps, applicants), {
     mostTogether: 100,
@@ -71,7 +71,7 @@ export function placeGiver(deps: ProductDependencies): GivePlace {
   }
 }
 
-/** Gives places of one licence to installations, in their order. */
+/** Activates installations of one licence, in their order. */
 async function placeAll(deps: ProductDependencies, applicants: Applicant[]): Promise<Outcome[]> {
   return deps.patience((hurry) => transaction(deps.sql, (tx) => placeIn(tx, hurry, deps.now, applicants)))
 }
@@ -104,7 +104,7 @@ function isOf(licence: ProductLicence, { of }: Applicant): boolean {
   return of.accountId === licence.account_id && of.applicationId === licence.application_id
 }
 
-/** @returns the applicants that have a place now, and why there was none for the others */
+/** @returns the applicants that have an activation now, and the refusal for all others */
 async function givePlaces(
   tx: Transaction,
   licence: ProductLicence,

@@ -27,7 +27,7 @@ export async function grantMessage(
   }
 }
 
-/** What a token of this activation says. */
+/** The content of a token of this activation. */
 export async function tokenSubject(
   { snapshots }: ProductDependencies,
   activationId: string,

@@ -6,11 +6,11 @@ const migrated: HistoryType = 'migrated'
 export interface ImportedLicence {
   id: string
   key: string
-  /** Whether its legacy key has been exchanged before. */
+  /** Whether a product has already exchanged its legacy key. */
   migrated: boolean
 }
 
-/** In the order asked. */
+/** In the order of the request. */
 export async function findByLegacyKeys(
   sql: Sql,
   asked: { applicationId: string; legacyKey: string }[],
@@ -25,7 +25,7 @@ export async function findByLegacyKeys(
   return asked.map((_, at) => found.get(at + 1))
 }
 
-/** Marks the first exchange of a legacy key and writes it into the history; does nothing at a later one. */
+/** Marks the first exchange of a legacy key, with an entry in the history. Later calls change nothing. */
 export async function recordMigration(sql: Sql, licenceId: string): Promise<void> {
   await sql`
     with first as (

@@ -6,8 +6,8 @@ import type { ImportedLicence } from './legacy-key-queries.ts'
 import { findKnownKeys } from './activation-queries.ts'
 
 /**
- * Look-ups of what products send and that may not exist: many in one statement and one statement at a time, on a
- * connection of their own. However many wrong keys come, those who hold a right one wait for none of them.
+ * Look-ups of keys that products send and that may not exist. They share statements, one at a time, on a connection of
+ * their own: products with valid keys do not wait, however many wrong keys arrive.
  */
 export interface Lookups {
   /** Whether there is a licence with this key. */

@@ -3,8 +3,8 @@ import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { statuses } from '../lifecycle/licence.ts'
 
 /**
- * Why a product may not run on a licence here and now, or undefined when it may (decisions 5). A licence past
- * `expires_on` is expired from that instant, swept or not.
+ * Why a product may not run with a licence on this host, or undefined if it may (decisions 5). After `expires_on` the
+ * licence counts as expired, even before the sweep has changed its status.
  */
 export function refusalReason(
   licence: { status: LicenceStatus; expires_on: Date | null; domains: string[] },
@@ -19,7 +19,7 @@ export function refusalReason(
   return undefined
 }
 
-/** Whether its end has passed and the sweep has not: it is expired, unless another purchase takes it over. */
+/** Whether its end has passed but the sweep has not changed it yet. It expires unless another of its purchases stands. */
 export function isDue(
   { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
   now: Date,
@@ -30,7 +30,7 @@ export function isDue(
 const isPast = (expiresOn: Date | null, now: Date) =>
   expiresOn !== null && expiresOn.getTime() <= now.getTime()
 
-/** `*.example.com` covers every depth below it and not example.com itself. Both are in lower case. */
+/** `*.example.com` covers subdomains of every depth, but not example.com itself. Both are in lower case. */
 export function covers(domain: string, host: string): boolean {
   return domain.startsWith('*.')
     ? host.endsWith(domain.slice(1)) && host.length > domain.length - 1

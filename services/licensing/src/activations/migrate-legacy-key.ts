@@ -5,12 +5,12 @@ import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { ProductDependencies } from '../dependencies.ts'
 import { recordMigration } from './legacy-key-queries.ts'
 
-/** The licence that was imported for a legacy key; the first exchange goes into its history. */
+/** Returns the licence that was imported with a legacy key. The history gets an entry for the first such call. */
 export async function migrateLegacyKey(
   { sql, lookups }: ProductDependencies,
   { applicationId, legacyKey }: MigrateLegacyKeyRequest,
 ): Promise<MessageInitShape<typeof MigrateLegacyKeyResponseSchema>> {
-  // What cannot have been imported is not looked for.
+  // An import refuses such a key, so no licence has it.
   const licence = problemOfText(legacyKey, textLimits.reference)
     ? undefined
     : await lookups.imported({ applicationId, legacyKey })

@@ -4,9 +4,9 @@ import type { ProductDependencies } from '../dependencies.ts'
 import { checkInstallation } from './check-installation.ts'
 
 /**
- * Records where a product runs, whatever the licence's status.
+ * Records a call of a product, in every status of the licence.
  *
- * @param tokenEndsAt end of the token that it gets for the call
+ * @param tokenEndsAt the end of the token that it gets with this call
  */
 export async function recordCallHome(
   deps: ProductDependencies,

@@ -8,7 +8,7 @@ import { isDue, refusalReason, refused } from './may-run.ts'
 import { recordCallHome } from './record-call-home.ts'
 import { tokenEnd } from './token.ts'
 
-/** A new token, unless the licence does not allow it any more; either way the product has called home. */
+/** A new token, if the licence still allows it. The call is recorded in either case. */
 export async function refreshActivation(
   deps: ProductDependencies,
   request: RefreshActivationRequest,
@@ -20,7 +20,7 @@ export async function refreshActivation(
   const takenOver = isDue(found, now) && (await deps.takeOver(found.id))
   const licence = takenOver ? await authenticate(deps, request) : found
   const reason = refusalReason(licence, host, now)
-  // The end of the token is recorded before the token is there: what frees the activation later has to know it.
+  // The token's end is recorded before the token exists: freeing the activation depends on it.
   const end = tokenEnd(licence.expires_on, deps.tokens.lifeSeconds, now)
   await recordCallHome(deps, licence, request, reason === undefined ? end : undefined)
   if (reason !== undefined) throw refused(reason)

@@ -11,20 +11,20 @@ export interface TokenSettings {
   checkIntervalSeconds: number
 }
 
-/** What a token tells the product. */
+/** The content of a token. */
 export interface TokenSubject {
   activationId: string
   licenceId: string
   applicationId: string
   planId: string
-  /** active or downgraded. */
+  /** `active` or `downgraded`. */
   status: string
   entitlements: Readonly<Record<string, string>>
   seats: number | null
   expiresOn: Date | null
-  /** Set in a token for a machine without a network: it is good on that machine alone. */
+  /** For a machine without a network: the token is valid only on the machine with this fingerprint. */
   offline?: { fingerprint: string }
-  /** What the request carried, so that the product knows its answer from one that somebody kept. */
+  /** The request's nonce: it shows the product that the token is not an old, replayed answer. */
   nonce?: string | undefined
 }
 
@@ -34,13 +34,13 @@ export interface Grant {
   refreshAfter: Date
 }
 
-/** When a token that is granted now ends: never later than the licence (decisions 4), and on a whole second. */
+/** The end of a token that is granted now: not later than the licence's end (decisions 4), and a whole second. */
 export function tokenEnd(expiresOn: Date | null, lifeSeconds: number, now: Date): Date {
   const licenceEnd = expiresOn?.getTime() ?? Number.POSITIVE_INFINITY
   return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, licenceEnd) / 1000) * 1000)
 }
 
-/** Signs a token, which is to be renewed at half of its life. */
+/** Signs a token. The product should refresh it after half of its life. */
 export async function grantToken(
   subject: TokenSubject,
   keys: KeySet,
@@ -75,12 +75,12 @@ export async function grantToken(
   }
 }
 
-/** What a token of ours says, whatever its age; undefined where its application's keys did not sign it. */
+/** The claims of a token, expired or not; undefined if none of its application's keys signed it. */
 export async function readToken(token: string, keys: SigningKeys): Promise<JWTPayload | undefined> {
   const named = namedKey(token)
   const key = named && (await keys.verifyingKey(named.applicationId, named.kid))
   if (!key) return undefined
-  // Looked at as of the epoch: an expired token is accepted, only who signed it for whom counts.
+  // An expired token is accepted, so it is verified as of 1970.
   const options = { algorithms: [algorithm], currentDate: new Date(0) }
   return jwtVerify(token, key, options).then(
     ({ payload }) => payload,

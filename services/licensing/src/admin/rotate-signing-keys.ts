@@ -16,7 +16,7 @@ const environment = z.object({
   ENCRYPTION_KEY: licensingConfig.shape.ENCRYPTION_KEY,
 })
 
-// Longer than caches hold the public keys (a minute), so that all know the next key before it signs.
+// Longer than caches keep public keys (a minute), so that every verifier has the next key before it signs.
 const usualLeadSeconds = 120
 
 const help = `rotate-signing-keys: rotates the keys that sign tokens and revocation lists. Run it with the environment of the licensing service.
@@ -32,7 +32,7 @@ Environment: DATABASE_URL, and ENCRYPTION_KEY as for the service (NEW,OLD during
 Prints one line of JSON.
 `
 
-/** The command was called wrongly: exit code 2. */
+/** Wrong arguments: exit code 2. */
 class UsageError extends Error {}
 
 type Job = (sql: Database) => Promise<Record<string, unknown>>
@@ -68,7 +68,7 @@ function jobOf(args: string[], encryptionKey: string): Job {
     throw new UsageError('give one of --app, --all and --re-encrypt')
   }
   if (reEncrypt) return async (sql) => ({ re_encrypted: await reEncryptAllPrivateKeys(sql, encryption) })
-  if (app !== undefined && !isId('app', app)) throw new UsageError(`${app} is no application's id`)
+  if (app !== undefined && !isId('app', app)) throw new UsageError(`--app: ${app} is not an application id`)
   if (lead !== undefined && !/^[0-9]{1,6}$/.test(lead)) {
     throw new UsageError('--lead-seconds must be a whole number of at most 6 digits')
   }

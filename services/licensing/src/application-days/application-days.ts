@@ -66,7 +66,8 @@ export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loo
     },
     everyMs,
     idleMs,
-    failed: (error) => log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
+    failed: (error) =>
+      log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
     isOutage: isDatabaseOutage,
   })
 }

@@ -1,10 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 
-/** How many of a licence's calls are kept: as many as its detail shows (decisions 4). */
+/** This many of a licence's latest calls are kept: its detail shows all of them (decisions 4). */
 export const latestCalls = 50
 
-/** A product that said where it runs, and as which version. */
+/** A call of a product that reports its host and version. */
 export interface CallHome {
   activationId: string
   licenceId: string
@@ -13,19 +13,19 @@ export interface CallHome {
   productVersion: string
   /** ISO 8601. */
   seenAt: string
-  /** When the token ends that the product gets for this call, ISO 8601; null where it gets none. */
+  /** The end of the token that the product gets with this call, ISO 8601; null if it gets none. */
   tokenEndsAt: string | null
 }
 
 /**
- * Records calls of many products in one statement. Rows are locked in the order of their keys, table by table, so
- * that two of these never wait for each other. A licence is locked at its first call alone, and left out where
- * another transaction holds it: an archive, which may take a while, delays no calls of other plans.
+ * Records calls of many products in one statement. It locks rows table by table and in the order of their keys, so that
+ * two such statements cannot deadlock. A licence is locked only at its first call, and skipped if another transaction holds
+ * its lock: a long archive does not delay calls of other plans.
  *
- * Of a licence the latest calls are kept alone, each in the place of one that is `latestCalls` older.
+ * A call replaces the call of the same licence that is `latestCalls` older.
  *
- * @returns the licences that are still to be marked as seen, the activations that have been freed, and the licences that
- * have a host which is new or was not seen for a day
+ * @returns the licences that still have to be marked as seen, the activations that do not exist any more, and the licences
+ * with a host that is new or was not seen for a day
  */
 export async function recordCallHomes(
   sql: Sql,
@@ -113,19 +113,19 @@ export async function recordCallHomes(
     select 'gone', id from (select activation_id as id from latest except select id from held) freed
     union all
     select 'new host', licence_id from (select licence_id from new_hosts union select licence_id from seen_again) seen`
-  const those = (what: string) => rows.flatMap((row) => (row.what === what ? [row.id] : []))
+  const idsOf = (what: string) => rows.flatMap((row) => (row.what === what ? [row.id] : []))
   return {
-    unmarked: new Set(those('unmarked')),
-    gone: new Set(those('gone')),
-    withNewHosts: those('new host'),
+    unmarked: new Set(idsOf('unmarked')),
+    gone: new Set(idsOf('gone')),
+    withNewHosts: idsOf('new host'),
   }
 }
 
 /**
- * Forgets the hosts on which licences were seen longest ago, where there are more than the account's quota allows. A host
- * that the licence is restricted to stays.
+ * Deletes the hosts that were seen longest ago, if a licence has more than the account's quota allows. Hosts that the
+ * licence is restricted to stay.
  */
-export async function forgetOldHosts(sql: Sql, licenceIds: string[]): Promise<void> {
+export async function deleteOldHosts(sql: Sql, licenceIds: string[]): Promise<void> {
   await sql`
     delete from licence_hosts where ctid = any(array(
       select old.ctid
@@ -139,7 +139,7 @@ export async function forgetOldHosts(sql: Sql, licenceIds: string[]): Promise<vo
     ))`
 }
 
-/** Marks licences that called home for the first time while others held them. */
+/** Marks licences as seen that were locked at their first call. */
 export async function markSeen(sql: Sql, licenceIds: string[]): Promise<void> {
   await sql`
     with held as materialized (

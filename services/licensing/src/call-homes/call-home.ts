@@ -3,21 +3,21 @@ import type { Patience } from '@licensing/database/patience'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying, transaction } from '@licensing/database/transaction'
 import { gather } from '../gather.ts'
-import { forgetOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
+import { deleteOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
-/** Records calls; those that come together share one statement and one commit. */
+/** Records calls. Calls that arrive together share one statement and one commit. */
 export function callHomeRecorder(sql: Database, patience: Patience): (call: CallHome) => Promise<boolean> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
   const record = gather<CallHome, { isMarked: boolean; isThere: boolean }>(async (calls) => {
     const { unmarked, gone, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
-    if (withNewHosts.length > 0) await retrying(() => forgetOldHosts(sql, withNewHosts))
+    if (withNewHosts.length > 0) await retrying(() => deleteOldHosts(sql, withNewHosts))
     return calls.map((call) => ({
       isMarked: !unmarked.has(call.licenceId),
       isThere: !gone.has(call.activationId),
     }))
   }, options)
-  // Each for itself: a licence that an archive holds delays no other.
+  // One transaction per licence: a licence that an archive has locked delays no others.
   const mark = gather<string, void>(
     async (licenceIds) => {
       await patience((hurry) =>

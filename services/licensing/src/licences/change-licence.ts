@@ -19,8 +19,8 @@ import type { Move } from '../lifecycle/licence.ts'
 import { changeLicences } from '../lifecycle/transition-queries.ts'
 
 /**
- * The answer that is kept with an idempotency key is the account's: an API key that is bound to one application is given
- * it only where the licence is that application's.
+ * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only
+ * if the licence belongs to that application.
  */
 export async function requireVisible(
   { sql }: Pick<LicensingDependencies, 'sql'>,
@@ -32,7 +32,7 @@ export async function requireVisible(
 
 const kept = { schema: LicenceSchema, answer: licenceMessage }
 
-/** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
+/** A verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a conflict. */
 export async function changeLicence(
   { outbox, patience }: LicensingDependencies,
   verb: LicenceVerb,
@@ -85,13 +85,11 @@ function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
   return conflictOf(found, found.plan_status, onlyFrom[verb])
 }
 
-/** The refusal of a change for the licence's status; `rule` says which statuses allow it. */
+/** The refusal of a change that the licence's status does not allow. `rule` explains which status would allow it. */
 export function conflictOf(found: LicenceRow, plan: PlanStatus, rule: string): ServiceError {
   const allowed = allowedVerbs(found.status, plan)
   const remedy =
-    allowed.length > 0
-      ? `what can be done with it now: ${allowed.join(', ')}`
-      : 'nothing changes it any more: issue a new licence'
+    allowed.length > 0 ? `possible now: ${allowed.join(', ')}` : 'no change is possible: issue a new licence'
   return new ServiceError('conflict', `licence ${found.id} is ${found.status}; ${rule}; ${remedy}`, {
     members: { current: found.status, allowed },
   })

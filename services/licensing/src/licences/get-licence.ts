@@ -17,7 +17,7 @@ type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 const mostTogether = 100
 const slots = 2
 
-/** The handler of GetLicence; requests that arrive together are read together. */
+/** The handler of GetLicence. Requests that arrive together share one statement. */
 export function licenceReader({
   sql,
   snapshots,
@@ -60,7 +60,7 @@ export function licenceReader({
   }
 }
 
-/** The entitlements whose value a licence would get differently from its plan now, sorted by key. */
+/** The entitlements whose value differs between a licence and its plan, sorted by key. */
 export function planDrift(
   captured: readonly SnapshotEntitlement[],
   granted: readonly SnapshotEntitlement[],

@@ -4,7 +4,7 @@ import { beginnings } from '../lifecycle/licence.ts'
 
 const { imported } = beginnings
 
-/** An item whose texts are in order, about to become a licence. */
+/** A valid item that becomes a licence. */
 export interface NewImport {
   id: string
   key: string
@@ -20,11 +20,10 @@ export interface ImportScope {
 }
 
 /**
- * Mints the licences of a batch, all in one statement: those whose legacy key is new and whose plan is active. Of a
- * legacy key that comes twice the first is minted. Keys are locked in order, so that two imports never wait for each
- * other.
+ * Inserts the licences of a batch in one statement, if the legacy key is new and the plan is active. If a legacy key occurs
+ * twice, the first item is used. It inserts in the order of keys, so that two imports cannot deadlock.
  *
- * @returns the ids of those minted
+ * @returns the ids of the inserted licences
  */
 export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
@@ -65,7 +64,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
   return new Set(rows.map((row) => row.id))
 }
 
-/** Ids of the application's licences by legacy key. */
+/** Licence ids by legacy key. */
 export async function findByLegacyKey(
   sql: Sql,
   { accountId, applicationId }: ImportScope,

@@ -7,7 +7,7 @@ import { beginnings } from '../lifecycle/licence.ts'
 
 const { issued } = beginnings
 
-/** A licence about to be issued. */
+/** A licence to issue. */
 export interface NewLicence {
   id: string
   key: string
@@ -26,12 +26,11 @@ export interface NewLicence {
 }
 
 /**
- * Mints licences, all in one statement: those whose idempotency key is new, whose plan is active and whose expiry is
- * ahead. Locks their plans shared, so that no archive passes in between, and takes keys in order, so that two of
- * these statements never wait for each other. What is on a plan that another transaction has locked for itself is
- * waited for or left out.
+ * Inserts licences in one statement, if the idempotency key is new, the plan is active and the expiry is in the future. It
+ * locks the plans shared, so that they cannot be archived meanwhile, and inserts in the order of keys, so that two such
+ * statements cannot deadlock. If another transaction has locked a plan exclusively, it waits, or skips that plan's licences.
  *
- * @returns when each was created, by id; those not in it were not minted
+ * @returns the creation times by licence id; a licence that was not inserted is not in the map
  */
 export async function mintLicences(
   sql: Sql,
@@ -86,12 +85,12 @@ export async function mintLicences(
   return new Map(rows.map((row) => [row.id, row.created_at]))
 }
 
-/** The state of things for a request that minted nothing. */
+/** Why a request inserted no licence. */
 export type NotMinted = { id: string; plan_status: PlanStatus | null; past: boolean } & (
   (LicenceRow & { same_body: boolean; found: true }) | { found: false }
 )
 
-/** What stands in the way of these requests: the licence that used their key before, or their plan. */
+/** Reads for each request the licence that has its idempotency key, and the status of its plan. */
 export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Map<string, NotMinted>> {
   const rows = await sql<(NotMinted & { request_id: string })[]>`
     select r.id as request_id, p.status as plan_status, r.expires_on <= now() as past,
@@ -113,7 +112,7 @@ export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Ma
   return new Map(rows.map((row) => [row.request_id, row]))
 }
 
-// The domains have been checked: none has a character that would need an escape.
+// No checked domain contains a character that would have to be escaped.
 function arrayLiteral(domains: string[]): string {
   return `{${domains.map((domain) => `"${domain}"`).join(',')}}`
 }

@@ -12,7 +12,7 @@ import type { Match } from './search-queries.ts'
 
 const mostFound = 20
 
-/** Licences by anything that a customer may have of them, best match first (decisions 9). */
+/** Finds licences by any identifier that a customer may know, best match first (decisions 9). */
 export async function searchLicences(
   { sql, lists }: LicensingDependencies,
   request: SearchLicencesRequest,
@@ -50,7 +50,7 @@ export async function searchLicences(
   return { found: found.slice(0, mostFound) }
 }
 
-/** Matches of each rank before those of the next; within one the newer licence first, by its first kind of match. */
+/** Sorts by rank, then by age of the licence, newest first. A licence with several matches is listed by the first kind. */
 function inOrder(ranks: Match[][]): Match[] {
   const seen = new Set<string>()
   return ranks.flatMap((rank) =>

@@ -18,7 +18,7 @@ type Fragment = ReturnType<typeof licenceColumns>
 const own = (sql: Sql, { accountId, applicationId }: SearchScope) =>
   sql`l.application_id = ${applicationId} and l.account_id = ${accountId}`
 
-/** What each may be found by; absent where the text cannot be one. */
+/** The search text as each kind of identifier; undefined if it cannot be one. */
 export interface ExactTerms {
   text: string
   licenceId?: string | undefined
@@ -28,7 +28,7 @@ export interface ExactTerms {
   host: string
 }
 
-/** Licences by whatever identifies one of them alone. */
+/** Licences by identifiers that are unique. */
 export async function findExactly(sql: Sql, scope: SearchScope, terms: ExactTerms): Promise<Match[]> {
   const by = (matched: SearchMatch, condition: Fragment) => sql`
     select l.id, ${matched}::text as matched from licences l where ${condition} and ${own(sql, scope)}`
@@ -44,8 +44,8 @@ export async function findExactly(sql: Sql, scope: SearchScope, terms: ExactTerm
 }
 
 /**
- * The newest licences with an activation on a host or restricted to it. Of activations each licence is looked up
- * once, however many it has there.
+ * The newest licences that have an activation on a host or are restricted to it. A licence with many activations on the
+ * host is read once.
  */
 export async function findByHost(
   sql: Sql,
@@ -74,7 +74,7 @@ export async function findByHost(
 
 const folded = (sql: Sql, text: Fragment) => sql`(upper(${text} collate "und-x-icu") collate "C")`
 
-/** The newest licences of a customer reference, letter case ignored. */
+/** The newest licences with a customer reference, ignoring letter case. */
 export async function findByReference(
   sql: Sql,
   scope: SearchScope,
@@ -87,16 +87,16 @@ export async function findByReference(
     order by l.id desc limit ${limit}`
 }
 
-// All that begin so are sorted where there are no more than this; of more the newest licences are looked through.
+// Up to this many matches are sorted by age. If there are more, the newest licences are searched first.
 const sortedAtOnce = 1_000
 const lookedThrough = 20_000
 
 /**
- * The newest licences whose customer reference begins with a text and goes on, letter case ignored.
+ * The newest licences whose customer reference begins with a text and is longer, ignoring letter case.
  *
- * References in order of text and licences in order of age are two orders: where few begin so, all of them are sorted;
- * where many do, some are among the newest licences; and where neither is so, as after an import years ago, all are
- * sorted after all.
+ * The index has references in alphabetical order, but the result is ordered by age. If few references match, all of them
+ * are sorted. If many match, some are usually among the newest licences. If not (all matches were imported years ago), all
+ * matches are sorted.
  */
 export async function findByBeginning(
   sql: Sql,
@@ -115,14 +115,14 @@ export async function findByBeginning(
     ) l
     where ${beginsWith(sql, scope, beginning)} order by l.id desc limit ${limit}`
   if (recent.length === limit) return newest(recent, limit)
-  // Materialized: asked for the newest, the planner may walk through all licences of the application instead.
+  // Materialized, because the planner could read all licences of the application in the order of age instead.
   const all = await sql<{ id: string }[]>`
     with beginning as materialized (select l.id from licences l where ${beginsWith(sql, scope, beginning)})
     select id from beginning order by id desc limit ${limit}`
   return newest(all, limit)
 }
 
-/** A range of the index in order of code points, up to more of the greatest one than a reference can go on with. */
+/** A range of the index: from the text to the text followed by the greatest code point, repeated. */
 const beginsWith = (sql: Sql, scope: SearchScope, beginning: string) => sql`
   ${own(sql, scope)}
   and ${folded(sql, sql`l.external_ref`)} > ${folded(sql, sql`${beginning}`)}

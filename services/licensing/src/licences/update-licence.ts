@@ -22,7 +22,7 @@ import { checkRestrictions } from './restrictions.ts'
 import { Moved, untilSettled } from '../lifecycle/until-settled.ts'
 import { writeTerms } from './update-queries.ts'
 
-/** The fields that a request gives. */
+/** The fields in a request. */
 type Asked = Partial<
   Pick<LicenceRow, 'external_ref' | 'domains' | 'max_activations' | 'max_seats' | 'expires_on'>
 >
@@ -63,7 +63,7 @@ function readFields(request: UpdateLicenceRequest): Asked {
 
 async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Asked): Promise<LicenceRow> {
   const { licenceId } = request
-  // Lock order: the plan before the licence. Only an end can make a licence active.
+  // Lock order: the plan before the licence. The plan matters only for a new end, which can make the licence active.
   const plans = 'expires_on' in asked ? await lockPlansOf(tx, [licenceId], []) : undefined
   const holding = (await lockHoldings(tx, [licenceId])).get(licenceId)
   if (!holding || !isInScope(holding.licence, request)) {
@@ -95,7 +95,7 @@ function isInScope(licence: HeldLicence, { accountId, onlyApplicationId }: Updat
 interface Change {
   asked: Asked
   differences: FieldChanges
-  /** It is expired, and is not from then on. */
+  /** The licence is expired, and the change ends that. */
   returns: boolean
   plan: PlanRow | undefined
   actor: string
@@ -138,7 +138,7 @@ async function change(
   await writeChanges(tx, changes)
 }
 
-/** The purchase that the licence rests on stands until that end, whatever its renewals and a cancellation had said. */
+/** The purchase that the licence rests on stands until the new end, in spite of its renewals and a cancellation. */
 async function moveEnd(tx: Transaction, changes: Changes, holding: Holding): Promise<void> {
   const purchase = restsOn(holding)
   if (!purchase) return
@@ -149,7 +149,7 @@ async function moveEnd(tx: Transaction, changes: Changes, holding: Holding): Pro
   await forgetRenewedEnds(tx, purchase)
 }
 
-/** What a request changes, as the history shows it. */
+/** The changes that a request makes, for the history. */
 function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
   const after = { ...licence, ...asked }
   const fields = {
@@ -167,7 +167,7 @@ const endsOf = (before: LicenceRow, after: LicenceRow) => ({
   to: after.expires_on?.toISOString() ?? null,
 })
 
-/** As REST has them. */
+/** In the form of REST. */
 function restrictionsOf({ domains, max_activations, max_seats }: LicenceRow) {
   if (domains.length === 0 && max_activations === null && max_seats === null) return null
   return {

@@ -9,33 +9,33 @@ import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
 interface Changes {
   move: Move
   by: By
-  /** Columns of `l` that the selection goes by. */
+  /** The columns of `l` by which the selection is ordered. */
   order: Selection
-  /** The next licences after one, as `changeLicences` wants them. */
+  /** The next licences after one; see `Selection`. */
   select: (after: ChangedUncounted | undefined, limit: number) => Selection
-  /** The most of them; all when absent. */
+  /** At most this many steps; by default until no licence is left. */
   steps?: number
-  /** Licences of a step: bounds memory, and how long this process answers no other request. */
+  /** Licences per step. It limits memory, and how long this process does nothing else. */
   atOnce: number
-  /** Most milliseconds that it pauses in all, before each step for as long as the one before took; 0 when absent. */
+  /** It pauses before each step for as long as the previous step took, in total at most this long; 0 by default. */
   mostPauseMs?: number
 }
 
-// A step that waited for a lock took longer than it worked.
+// A step may have taken long only because it waited for a lock.
 const longestPauseMs = 50
 
 /**
- * Changes a set of licences in one transaction and in steps, with their history and events. PostgreSQL is at the next
- * step while the events of one are made. The plans' counters are the caller's, and come last.
+ * Changes a set of licences in one transaction, in steps, with their history and events. PostgreSQL runs the next step while
+ * the events of a step are made. The caller adds the returned numbers to the plans' counters, as the last step.
  *
- * @returns how many it changed; the last of them where more may follow; by how much each plan's active licences changed
+ * @returns how many it changed; the last licence if more may follow; the change of the number of active licences by plan
  */
 export async function changeMany(
   tx: Transaction,
   { move, by, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
-  // After a failure nothing more may be sent: the connection is another transaction's then.
+  // After a failure no statement may be sent: the connection may already belong to another transaction.
   const ended = new AbortController()
   let [pauseLeftMs, tookMs] = [mostPauseMs, 0]
   const changeNext = async (after?: ChangedUncounted) => {
@@ -49,7 +49,7 @@ export async function changeMany(
   }
   const start = (after?: ChangedUncounted) => {
     const step = changeNext(after)
-    // Where the step before fails, nobody waits for this one.
+    // If the previous step fails, nothing awaits this one.
     step.catch(() => {})
     return step
   }

@@ -14,17 +14,17 @@ export interface HistoryRow {
   changes: Changes | null
 }
 
-/** What an entry of type `changed` changed: fields and values as REST has them. */
+/** The changes in an entry of type `changed`: fields and values as in REST. */
 export type Changes = Record<string, { from: unknown; to: unknown }>
 
-/** A page of a licence's history, newest first, or undefined where there is no such licence. */
+/** A page of a licence's history, newest first; undefined if there is no such licence. */
 export async function findHistory(
   sql: Sql,
   scope: LicenceScope,
   beforePosition: bigint,
   limit: number,
 ): Promise<HistoryRow[] | undefined> {
-  // A licence always has history, but a page after the last one is empty: hence the left join.
+  // A left join, so that an existing licence returns a row even if the page is empty.
   const rows = await sql<(HistoryRow | { position: null })[]>`
     select h.position, h.at, h.type, h.from_status, h.to_status, h.actor, h.cause, h.changes
     from licences l left join lateral (
@@ -46,7 +46,7 @@ export interface NewHistory {
   actor: string
   cause?: string | undefined
   changes?: Changes
-  /** Now, when absent. */
+  /** Now by default. */
   at?: Date
 }
 

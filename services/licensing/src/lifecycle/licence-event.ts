@@ -11,7 +11,7 @@ export interface ChangedLicence {
   status_reason: SuspensionReason | null
 }
 
-/** The event of a licence's change (interface 6.2); `formerPlan` is the plan that it was on. */
+/** The event of a licence's change (interface 6.2). `formerPlan` is the plan before the change. */
 export function licenceEvent(name: LicenceEvent, licence: ChangedLicence, formerPlan: string): NewEvent {
   return {
     accountId: licence.account_id,

@@ -16,10 +16,10 @@ export function newLicenceKey(): string {
 }
 
 /**
- * A key as a person typed it, in the form in which it is stored: case, hyphens and spaces do not count, and the
- * letters that Crockford's base 32 leaves out are read as the digits they look like.
+ * Converts a key that a person typed to the stored form: it ignores case, hyphens and spaces, and reads the letters that
+ * Crockford's base 32 does not use as the digits that they resemble.
  *
- * @returns undefined where the text cannot be a key
+ * @returns undefined if the text cannot be a key
  */
 export function readLicenceKey(text: string): string | undefined {
   if (text.length > 100) return undefined

@@ -23,10 +23,10 @@ const columnList = Object.keys(columns)
   .map((name) => `l.${name}`)
   .join(', ')
 
-/** The columns of a LicenceRow, of the table or query named `l`. */
+/** The columns of a LicenceRow, from the table or query named `l`. */
 export const licenceColumns = (sql: Sql) => sql`${sql.unsafe(columnList)}`
 
-/** A licence as its account, or a key bound to one application, sees it. */
+/** The id of a licence, with the account, and the application if the API key is bound to one. */
 export interface LicenceScope {
   accountId: string
   licenceId: string
@@ -38,13 +38,13 @@ export const inScope = (sql: Sql, { accountId, licenceId, onlyApplicationId }: L
   ${onlyApplicationId === undefined ? sql`` : sql`and l.application_id = ${onlyApplicationId}`}`
 
 /**
- * That the licence, or its row in `licence_statuses`, has one of these statuses. They are written into the statement,
- * as they are in the partial indexes: with parameters PostgreSQL could not know that an index has all such rows.
+ * The condition that a licence, or its row in `licence_statuses`, has one of these statuses. They are literals as in the
+ * partial indexes: with parameters PostgreSQL could not use those indexes.
  */
 export const statusIn = (sql: Sql, statuses: readonly LicenceStatus[]) => sql`
   status in (${sql.unsafe(statuses.map((status) => `'${status}'`).join(', '))})`
 
-/** A licence with all that a transition looks at. */
+/** A licence with the columns on which transitions depend. */
 export type StandingRow = LicenceRow & Standing
 
 export const standingColumns = (sql: Sql) =>
@@ -60,7 +60,7 @@ export async function findLicence(sql: Sql, scope: LicenceScope): Promise<FoundL
   return row
 }
 
-/** The licence where it has one of these statuses and, if one is given, is on this plan; for `changeLicences`. */
+/** Selects a licence if it has one of these statuses and, if `planId` is given, that plan. */
 export const licenceToChange = (
   sql: Sql,
   scope: LicenceScope,
@@ -71,7 +71,7 @@ export const licenceToChange = (
     ${planId === undefined ? sql`` : sql`and l.plan_id = ${planId}`}
   for update`
 
-/** Locks the plan that the licence is on, shared, so that no archive can pass. */
+/** Locks the licence's plan shared, so that it cannot be archived meanwhile. */
 export async function lockPlanOf(
   sql: Sql,
   scope: LicenceScope,

@@ -191,7 +191,7 @@ export const lifecycle = {
   ],
   inquiryClosed: [
     { ...reactivated, where: { ...inquired, plan: 'active' } },
-    // Nothing but the archive keeps it suspended: after a restore the vendor reactivates it with the others.
+    // Only the archive keeps it suspended: after a restore the vendor reactivates it like the other licences of the plan.
     { ...silentlyArchived, where: { ...inquired, plan: 'retired' } },
   ],
   refunded: [revoked],
@@ -308,7 +308,7 @@ function standingAfter({ to, reason, former }: Transition, licence: Standing): S
   }
 }
 
-/** A transition that a licence has made. */
+/** A transition that matched. */
 export interface Step {
   transition: Transition
   from: LicenceStatus

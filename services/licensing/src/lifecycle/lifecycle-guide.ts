@@ -4,7 +4,7 @@ import { webhookTypeOf } from '@licensing/proto/webhook-events'
 import { beginnings, lifecycle, statuses } from './licence.ts'
 import type { Cause, Transition } from './licence.ts'
 
-/** Where the guide is; `write-lifecycle-guide.ts` writes it. */
+/** `write-lifecycle-guide.ts` writes this file. */
 export const guideFile = new URL('../../../../docs/guides/lifecycle.md', import.meta.url)
 
 const causes: Readonly<Record<Cause, string>> = {
@@ -39,7 +39,7 @@ const meanings: Readonly<Record<LicenceStatus, string>> = {
   retired: 'permanently not valid; taken out of use',
 }
 
-/** The guide to the lifecycle, from the table that moves licences. */
+/** The guide to the lifecycle, generated from the table of transitions. */
 export function lifecycleGuide(): string {
   return `# The lifecycle of a licence
 

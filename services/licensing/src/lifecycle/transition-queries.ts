@@ -5,7 +5,7 @@ import type { LicenceRow } from './licence-row.ts'
 import type { ChangedLicence } from './licence-event.ts'
 import type { Move } from './licence.ts'
 
-/** Who did it and because of what, as the history shows it. */
+/** The actor and cause of a history entry. */
 export interface By {
   actor: string
   cause?: string | undefined
@@ -13,19 +13,19 @@ export interface By {
 
 export type Changed = LicenceRow & { former_status: LicenceStatus }
 
-/** What events and counters need, and where the next ones begin. */
+/** The columns for events, counters and the position of the next step. */
 export type ChangedUncounted = ChangedLicence &
   Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
 
 /**
- * A part of a statement that locks licences. Of many, the ids are put in order first (`offset 0`: whatever the planner
- * believes of the table) and locked one by one, so that none is locked that the limit leaves out.
+ * A subquery that locks licences `for update` and returns their id, status and status_reason. If it locks several, it sorts
+ * the ids first (`offset 0` forces this order) and locks one by one: two such statements cannot deadlock, and no licence
+ * beyond the limit is locked.
  */
 export type Selection = ReturnType<typeof licenceColumns>
 
 /**
- * Locks the licences that `selection` gives (id, status and status_reason, in lock order, `for update`), changes them
- * and writes their history.
+ * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
  */
 export async function changeLicences(sql: Sql, selection: Selection, move: Move, by: By): Promise<Changed[]> {
   return sql<Changed[]>`
@@ -33,7 +33,7 @@ export async function changeLicences(sql: Sql, selection: Selection, move: Move,
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
-/** The same in any number, without the plans' counters, for those who count once at the end. */
+/** The same without the plans' counters: the caller adds to them once, at the end. */
 export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
@@ -47,7 +47,7 @@ export async function changeLicencesUncounted(
     from changed l order by ${order}`
 }
 
-/** After all that is known of the licence's purchases, whose times are the processor's. */
+/** Now, or later than every known event of the licence's purchases, whose times come from the processor's clock. */
 const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
   select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
 
@@ -70,7 +70,7 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
     from changed order by id
   )`
 
-/** Carries the changes of a query (plan_id, former_status, status) over to the plans' counters. */
+/** Adds the changes in a query (plan_id, former_status, status) to the plans' counters. */
 const countChanges = (sql: Sql, from: Selection) => sql`
   insert into plan_counts (plan_id, shard, active)
   select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
@@ -80,7 +80,7 @@ const countChanges = (sql: Sql, from: Selection) => sql`
   order by plan_id
   on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
 
-/** Adds to the plans' counters. The last lock that a transaction takes, but for the outbox. */
+/** Adds to the plans' counters. In the lock order only revocation lists and the outbox come after them. */
 export async function addToCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
   const entries = [...changes].filter(([, active]) => active !== 0)
   if (entries.length === 0) return

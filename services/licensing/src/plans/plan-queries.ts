@@ -45,7 +45,7 @@ export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<s
   return new Set(rows.map((row) => row.id))
 }
 
-/** False where this archive has been applied before. */
+/** @returns false if this archive was applied before */
 export async function insertArchive(sql: Sql, planId: string, archiveVersion: bigint): Promise<boolean> {
   const inserted = await sql`
     insert into plan_archives (plan_id, archive_version, suspended) values (${planId}, ${archiveVersion}, 0)
@@ -53,7 +53,7 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
   return inserted.count === 1
 }
 
-/** A plan's licences that an archive suspends, at most `limit`, in the order of their ids and after one. */
+/** The next licences of a plan that an archive suspends, in the order of their ids. */
 export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, limit: number): Selection => {
   const { from } = lifecycle.planArchived[0]
   return sql`
@@ -68,7 +68,7 @@ export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, lim
     ) l limit ${limit}`
 }
 
-/** In this order an archive locks the licences. */
+/** The order in which an archive locks licences. */
 export const suspensionOrder = (sql: Sql): Selection => sql`l.id`
 
 export async function recordSuspended(
@@ -98,7 +98,7 @@ export async function findPlans(
     where id = any(${ids}::text[]) and application_id = ${applicationId} and account_id = ${accountId}`
 }
 
-/** Those of the plans of which there is a copy. */
+/** The plans in this list that have a copy. */
 export async function findKnownPlans(sql: Sql, ids: string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`select id from plans where id = any(${ids}::text[])`
   return new Set(rows.map((row) => row.id))

@@ -26,23 +26,22 @@ interface SignedList extends UnsignedList {
   signature: string
 }
 
-// A list is signed again after a quarter of its life, so that what a cache holds stays good for the rest of it.
+// A list is signed again after a quarter of its life, so that a cached list stays valid for most of its life.
 const periodMs = (listLifeSeconds / 4) * 1000
 const mostSignatures = 20_000
-// Signing takes a copy of the list in memory, of 44 bytes an entry, twice.
+// Signing needs two copies of the list in memory, with 44 bytes per entry.
 const usualMostEntries = 2 ** 20
 const longEntries = 4 * segmentEntries
 const mostWaiting = 64
 const mostWaitingOfApplication = 16
 
 /**
- * The signed lists of revoked licences. Entries are kept once (`revocationEntries`); of a list that was signed only the
- * signature is. So a poll costs one look-up of the version and the text of its answer, and a state of a list, however
- * many different `since` are asked for, some hundred signatures (`startOf`). Long lists are signed one at a time,
- * applications in turn; with too many waiting, more are `unavailable`.
+ * The signed lists of revoked licences. Entries are cached once (`revocationEntries`), and of each signed list only the
+ * signature. So a poll costs one look-up of the version and the text of the answer, and a version of a list needs at most
+ * some hundred signatures, however many values of `since` are requested (`startOf`). Long lists are signed one at a time,
+ * with applications in turn; if too many are waiting, further requests get `unavailable`.
  *
- * A list of more than `mostEntries` is answered from its beginning, as it was when it had so many: the next poll goes on
- * from there.
+ * If a list has more than `mostEntries`, the answer contains only the first of them. The next poll continues from there.
  */
 export function revocationLists(deps: ProductDependencies, mostEntries = usualMostEntries): RevocationLists {
   const entries = revocationEntries(deps.sql)
@@ -121,7 +120,7 @@ export function revocationLists(deps: ProductDependencies, mostEntries = usualMo
   }
 }
 
-/** Signs long lists one after the other: each application has one that takes its turn. */
+/** Signs long lists one after the other, with applications in turn. */
 function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<string>) {
   interface Job {
     list: UnsignedList
@@ -155,19 +154,19 @@ function createSigning(sign: (list: UnsignedList, key: KeyObject) => Promise<str
   }
 }
 
-/** The version that an answer ends at: the latest, unless what is signed would have more than `most` entries. */
+/** The last version in an answer: the latest, unless the signed list would have more than `most` entries. */
 function endOf(since: number | undefined, version: number, most: number): number {
   if (version <= most) return version
-  // `startOf` may go as far back again.
+  // `startOf` may add as many entries before `since`.
   return since === undefined ? most : Math.min(version, since + most / 2)
 }
 
 const mostExact = 256
 
 /**
- * The version that the signed list for `since` starts from: `since` itself where little has come after it, else one
- * that is as far back again at most. Each version has one licence, so a list is at most twice as long as asked for. What
- * it has from before `since` is not in the answer's `revoked`.
+ * The version from which the signed list for `since` starts: `since` itself if few versions follow it, otherwise an earlier
+ * round number. Each version has one licence, so a list is at most twice as long as requested. Entries before `since` are
+ * not in the answer's `revoked`.
  *
  * @example startOf(34_000, 100_000) // 0: the whole list
  */

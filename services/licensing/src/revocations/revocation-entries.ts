@@ -4,21 +4,21 @@ import { LRUCache } from 'lru-cache'
 import { gather } from '../gather.ts'
 import { findRevoked } from './revocation-queries.ts'
 
-/** A licence id in quotes and a comma. A multiple of three, so that the base64 of entries is that of each, joined. */
+/** A licence id in quotes and a comma. A multiple of three, so that the base64 texts of entries can be joined. */
 export const entryBytes = 33
-/** Entries are read and kept by so many: what begins at a multiple of it belongs together. */
+/** Entries are read and cached in segments of this size. A segment begins at a multiple of it. */
 export const segmentEntries = 4_096
 
-/** Versions after `from`, up to `to`: of one segment. */
+/** The versions after `from` and up to `to`, within one segment. */
 export interface Range {
   from: number
   to: number
 }
 
-/** The entries of an application's list as JSON text, of versions that it has; never changed by the caller. */
+/** Entries of an application's list as JSON text. The caller must not change the buffer. */
 export type RevocationEntries = (applicationId: string, range: Range) => Promise<Buffer>
 
-/** The versions after `from`, up to `to`, segment by segment. */
+/** The versions after `from` and up to `to`, by segment. */
 export function segmentsOf(from: number, to: number): Range[] {
   const ranges: Range[] = []
   for (let at = from; at < to;) {
@@ -29,7 +29,7 @@ export function segmentsOf(from: number, to: number): Range[] {
   return ranges
 }
 
-// Two million entries. Beyond that, segments are read again when they are asked for.
+// Two million entries. Segments beyond that are read again when they are needed.
 const mostBytes = 64 * 1024 * 1024
 
 interface Read {
@@ -38,8 +38,8 @@ interface Read {
 }
 
 /**
- * The entries of lists, each kept once for all versions of a list and all answers made of it: a list only grows, so the
- * entries that are kept of a segment are the beginning of it for good.
+ * The entries of lists, cached once for all versions of a list and all answers. A list only grows, so the cached entries of
+ * a segment never change.
  */
 export function revocationEntries(sql: Database): RevocationEntries {
   const kept = new LRUCache<string, Buffer>({

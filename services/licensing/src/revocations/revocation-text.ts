@@ -7,10 +7,10 @@ import { entryBytes, segmentsOf } from './revocation-entries.ts'
 import type { Range, RevocationEntries } from './revocation-entries.ts'
 import { listLifeSeconds } from '../signing-keys/signing-keys.ts'
 
-/** What is signed: the licences of the versions after `start`, up to `end`. */
+/** The signed part: the licences of the versions after `start` and up to `end`. */
 export interface UnsignedList {
   applicationId: string
-  /** What the list says of where it starts; null for the whole list. */
+  /** The start that the list states; null for the whole list. */
   since: number | null
   start: number
   end: number
@@ -21,15 +21,15 @@ export interface UnsignedList {
 
 type Piece = { text: string } | { range: Range; encoded: boolean }
 
-// A longer answer is sent in parts, which the gateway holds a few of for each caller.
+// A longer answer is sent in parts. The gateway holds only a few parts for each caller.
 const mostWholeBytes = 1024 * 1024
 const mostPartBytes = 256 * 1024
 
 const base64 = (text: string) => Buffer.from(text).toString('base64url')
 
 /**
- * The payload before and after its entries. What comes before is filled up with blanks to a multiple of three bytes, as
- * entries are: so the base64 of a list is made piece by piece, and no list is ever whole in memory but to be signed.
+ * The payload before and after its entries. The text before is padded with spaces to a multiple of three bytes, like the
+ * entries. So the base64 of a list is made piece by piece, and a whole list is in memory only to be signed.
  */
 function payloadAround({ applicationId, since, end, issuedAt }: UnsignedList) {
   const before = `{"app_id":"${applicationId}","version":${end},"since":${since},"revoked":[`
@@ -44,7 +44,7 @@ const headerOf = ({ kid }: UnsignedList) => base64(JSON.stringify({ alg: algorit
 const encodedRanges = ({ start, end }: UnsignedList): Piece[] =>
   segmentsOf(start, end).map((range) => ({ range, encoded: true }))
 
-/** The pieces of an answer, `{version, revoked, signature}`, in which `revoked` has the versions after `from`. */
+/** The pieces of an answer, `{version, revoked, signature}`. `revoked` contains the versions after `from`. */
 function piecesOf(list: UnsignedList, signature: string, from: number): Piece[] {
   const { before, after } = payloadAround(list)
   return [
@@ -61,7 +61,7 @@ const sizeOf = (piece: Piece) =>
     ? piece.text.length
     : (piece.range.to - piece.range.from) * (piece.encoded ? (entryBytes * 4) / 3 : entryBytes)
 
-/** An answer in parts of a bounded size, the same on every replica. */
+/** An answer in parts of limited size, the same on every replica. */
 export function partsOf(list: UnsignedList, signature: string, from: number): Piece[][] {
   const pieces = piecesOf(list, signature, from)
   if (pieces.reduce((sum, piece) => sum + sizeOf(piece), 0) <= mostWholeBytes) return [pieces]
@@ -90,7 +90,7 @@ export async function textOf(
       if ('text' in piece) return Buffer.from(piece.text)
       let json = await entries(applicationId, piece.range)
       if (piece.range.to === end) {
-        // A blank for the comma after the last entry.
+        // Replaces the comma after the last entry with a space.
         json = Buffer.from(json)
         json.write(' ', json.length - 1)
       }
@@ -118,11 +118,11 @@ export async function signatureOf(
   let at = 0
   for (const piece of pieces) {
     at += (await textOf(entries, list, [piece])).copy(message, at)
-    // Other calls take their turn between two segments.
+    // Lets other calls run between two segments.
     if (piece !== pieces.at(-1)) await setImmediate()
   }
   const signature = await signAsync(null, message, key)
-  // Frees it now: a collection would come after a few more of 46 MB.
+  // Frees the memory now: the garbage collector would run only after several more lists of 46 MB.
   message.buffer.transfer(0)
   return signature.toString('base64url')
 }

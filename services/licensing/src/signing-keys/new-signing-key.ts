@@ -6,14 +6,14 @@ import type { NewSigningKey, SigningKeyRow } from './signing-key-queries.ts'
 
 export const algorithm = 'EdDSA'
 
-/** A new Ed25519 key of an application, its private part encrypted. */
+/** A new Ed25519 key of an application. Its private key is encrypted. */
 export async function newSigningKey(
   applicationId: string,
   encryption: EncryptionKeys,
 ): Promise<NewSigningKey> {
   const { publicKey, privateKey } = await generateKeyPair(algorithm, { crv: 'Ed25519', extractable: true })
   const jwk = await exportJWK(publicKey)
-  // RFC 7638: the key's own hash, so that no two are mixed up.
+  // RFC 7638: a hash of the key, so that two keys never have the same id.
   const kid = await calculateJwkThumbprint(jwk)
   return {
     kid,

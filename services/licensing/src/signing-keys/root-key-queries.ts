@@ -8,7 +8,7 @@ export interface RootKeyRow {
   created_at: Date
 }
 
-/** The newest root key of each of these applications that has one, by application. */
+/** The newest root keys by application; applications without one are not in the map. */
 export async function findNewestRootKeys(sql: Sql, applicationIds: string[]): Promise<Map<string, string>> {
   const rows = await sql<{ application_id: string; kid: string }[]>`
     select distinct on (application_id) application_id, kid from root_keys
@@ -17,7 +17,7 @@ export async function findNewestRootKeys(sql: Sql, applicationIds: string[]): Pr
   return new Map(rows.map((row) => [row.application_id, row.kid]))
 }
 
-/** Stores first root keys; leaves out an application where another replica was quicker. */
+/** Stores first root keys. Skips applications for which another replica has stored one. */
 export async function insertFirstRootKeys(sql: Sql, keys: NewRootKey[]): Promise<void> {
   await sql`
     insert into root_keys (kid, application_id, generation, private_key)
@@ -35,7 +35,7 @@ export async function insertNextRootKey(sql: Sql, key: NewRootKey, generation: n
     values (${key.kid}, ${key.applicationId}, ${generation}, ${key.privateKey})`
 }
 
-/** The root keys of an application that sign, newest first. */
+/** The root keys of an application that are not retired, newest first. */
 export async function findCurrentRootKeys(sql: Sql, applicationId: string): Promise<RootKeyRow[]> {
   return sql<RootKeyRow[]>`
     select kid, generation, private_key, created_at from root_keys
@@ -43,12 +43,12 @@ export async function findCurrentRootKeys(sql: Sql, applicationId: string): Prom
     order by generation desc`
 }
 
-/** The lock under which an application's root keys change and its key sets are signed. */
+/** Changes of an application's root keys and the signing of its key sets hold this lock. */
 export async function lockRootKeys(sql: Sql, applicationId: string): Promise<void> {
   await sql`select kid from root_keys where application_id = ${applicationId} order by kid for update`
 }
 
-/** Ends the root keys older than this generation. @returns their kids */
+/** Retires the root keys older than this generation. @returns their kids */
 export async function retireRootKeysBefore(
   sql: Sql,
   applicationId: string,
@@ -61,7 +61,7 @@ export async function retireRootKeysBefore(
   return rows.map((row) => row.kid)
 }
 
-/** Private root keys after this kid, for encrypting them again. */
+/** The next private root keys, to encrypt them again. */
 export async function findPrivateRootKeys(
   sql: Sql,
   afterKid: string,
@@ -71,7 +71,7 @@ export async function findPrivateRootKeys(
     select kid, private_key from root_keys where kid > ${afterKid} order by kid limit ${limit}`
 }
 
-/** @returns false where it was changed meanwhile */
+/** @returns false if it has been changed since it was read */
 export async function replacePrivateRootKey(
   sql: Sql,
   kid: string,
@@ -85,14 +85,14 @@ export async function replacePrivateRootKey(
 
 export interface SignedKeySetRow {
   root_kid: string
-  /** Of the root key, for signing again. */
+  /** The root key's, to sign again. */
   private_key: Buffer
   digest: Buffer | null
   issued_at: Date | null
   jws: string | null
 }
 
-/** What each root key of an application that signs has signed last, newest root key first. */
+/** The latest key set of each root key that is not retired, newest root key first. */
 export async function findSignedKeySets(sql: Sql, applicationId: string): Promise<SignedKeySetRow[]> {
   return sql<SignedKeySetRow[]>`
     select r.kid as root_kid, r.private_key, s.digest, s.issued_at, s.jws

@@ -5,13 +5,13 @@ import type { JWK } from 'jose'
 import { generateKeyPairSync } from 'node:crypto'
 
 export interface NewRootKey {
-  /** `lrk_` and the public key in base64url: what products are given. */
+  /** `lrk_` and the public key in base64url. Products have it compiled in. */
   kid: string
   applicationId: string
   privateKey: Buffer
 }
 
-/** A new root key of an application, its private part encrypted. */
+/** A new root key of an application. Its private key is encrypted. */
 export function newRootKey(applicationId: string, encryption: EncryptionKeys): NewRootKey {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const kid = `lrk_${publicKey.export({ format: 'jwk' }).x}`
@@ -19,7 +19,7 @@ export function newRootKey(applicationId: string, encryption: EncryptionKeys): N
   return { kid, applicationId, privateKey: encrypt(pem, kid, encryption) }
 }
 
-/** What a root key says of an application's signing keys. Times in seconds since the epoch. */
+/** The content of a signed key set. Times are in seconds since the epoch. */
 export interface KeySetClaims {
   app_id: string
   keys: JWK[]
@@ -27,7 +27,7 @@ export interface KeySetClaims {
   exp: number
 }
 
-/** The claims as a compact JWS that a product verifies with the root key compiled into it. */
+/** The claims as a compact JWS. A product verifies it with its compiled-in root key. */
 export async function signKeySet(
   root: { kid: string; private_key: Buffer },
   claims: KeySetClaims,

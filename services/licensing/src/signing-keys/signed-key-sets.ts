@@ -12,7 +12,7 @@ import { findSignedKeySets, lockRootKeys, writeSignedKeySet } from './root-key-q
 import type { SignedKeySetRow } from './root-key-queries.ts'
 import { signKeySet } from './root-key.ts'
 
-/** An application's public signing keys, and the same signed by each of its current root keys. */
+/** An application's public signing keys, and the same keys signed by each of its current root keys. */
 export interface PublishedKeys {
   keys: JWK[]
   signed: string[]
@@ -20,23 +20,23 @@ export interface PublishedKeys {
 
 interface Options extends RootKeyDependencies {
   signingKeys: SigningKeys
-  /** For how long a retired signing key verifies. */
+  /** How long a retired signing key verifies. */
   keptSeconds: number
   now: () => Date
 }
 
-/** How long a signed key set is good for. */
+/** How long a signed key set is valid. */
 const lifeSeconds = 30 * 86_400
-// Signed again so often, so that what a product gets is good for nearly all of that.
+// A set is signed again after this time, so that a product gets one that is valid for nearly the whole life.
 const signedEveryMs = 86_400_000
 
-// A change is known to every replica within this time.
+// Every replica learns of a change within this time.
 const cachedMs = 1_000
 const mostApplications = 10_000
 
 /**
- * What `jwks.json` answers. A set is signed when its keys have changed or it is a day old, under a lock of all replicas,
- * and kept in the database: a flood of questions signs nothing, and a later set never says less than an earlier one.
+ * The content of `jwks.json`. A set is signed if its keys have changed or it is a day old, under a lock for all replicas,
+ * and stored in the database. So many requests cause no signatures, and a set never has fewer keys than an earlier one.
  */
 export function publishedKeys(options: Options): (applicationId: string) => Promise<PublishedKeys> {
   const cached = new LRUCache<string, Promise<PublishedKeys>>({ max: mostApplications, ttl: cachedMs })
@@ -52,7 +52,7 @@ export function publishedKeys(options: Options): (applicationId: string) => Prom
 
 async function read(options: Options, applicationId: string): Promise<PublishedKeys> {
   const { sql, encryption, now } = options
-  // An application that has none gets its first of each.
+  // Makes the first signing key and root key if the application has none.
   await options.signingKeys.of(applicationId)
   await ensureRootKeys(sql, encryption, [applicationId])
   const { keys, sets } = await stored(sql, options, applicationId)
@@ -60,7 +60,7 @@ async function read(options: Options, applicationId: string): Promise<PublishedK
   if (sets.every((set) => isCurrent(set, digest, now()))) return { keys, signed: sets.map(({ jws }) => jws!) }
   return transaction(sql, async (tx) => {
     await lockRootKeys(tx, applicationId)
-    // Under the lock all is read again: what another replica signed meanwhile may rest on newer keys.
+    // Everything is read again under the lock: another replica may have signed newer keys in between.
     const latest = await stored(tx, options, applicationId)
     const signed: string[] = []
     for (const set of latest.sets) {
@@ -76,7 +76,7 @@ async function stored(sql: Sql, { keptSeconds }: Options, applicationId: string)
   return { keys: rows.map((row) => row.public_jwk), sets }
 }
 
-/** The set as it is where it is current, else signed again, later than before. */
+/** The stored set if it is current; otherwise it is signed again with a later time. */
 async function renewed(
   tx: Sql,
   { encryption, now }: { encryption: EncryptionKeys; now: Date },

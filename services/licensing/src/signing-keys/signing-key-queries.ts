@@ -5,7 +5,7 @@ export interface SigningKeyRow {
   kid: string
   public_jwk: JWK
   private_key: Buffer
-  /** Whether its time to sign has come; the latest of those is in use. */
+  /** Whether `signs_from` has passed. The latest such key signs. */
   signs: boolean
 }
 
@@ -17,8 +17,8 @@ export interface NewSigningKey {
 }
 
 /**
- * An application's keys, latest first: the next, the one in use, those retired less than `keptSeconds` ago, and those
- * whose offline tokens have not all ended.
+ * An application's keys, latest first: the next key, the current key, keys retired less than `keptSeconds` ago, and keys
+ * with offline tokens that have not ended.
  */
 export async function findSigningKeys(
   sql: Sql,
@@ -35,7 +35,7 @@ export async function findSigningKeys(
     order by signs_from desc, created_at desc`
 }
 
-/** Stores an application's first key; does nothing where another replica was quicker. */
+/** Stores an application's first key, unless another replica has stored one. */
 export async function insertFirstSigningKey(sql: Sql, key: NewSigningKey): Promise<void> {
   await sql`
     insert into signing_keys (kid, application_id, public_jwk, private_key)
@@ -43,7 +43,7 @@ export async function insertFirstSigningKey(sql: Sql, key: NewSigningKey): Promi
     on conflict (application_id) where retired_at is null do nothing`
 }
 
-/** Publishes new keys, which take over from their applications' present ones in `leadSeconds`. */
+/** Publishes new keys. In `leadSeconds` they replace the current keys of their applications. */
 export async function insertNextSigningKeys(
   sql: Sql,
   keys: NewSigningKey[],
@@ -64,19 +64,19 @@ export async function insertNextSigningKeys(
     ) as next (kid, application_id, public_jwk, private_key)`
 }
 
-/** What these keys signed counts for nothing from now on. */
+/** Makes everything that these keys signed invalid. */
 export async function deleteSigningKeysOf(sql: Sql, applicationIds: string[]): Promise<void> {
   await sql`delete from signing_keys where application_id = any(${applicationIds}::text[])`
 }
 
-/** The key verifies until then at least. @returns false where there is no such key any more */
+/** Keeps a key verifying at least until then. @returns false if the key does not exist any more */
 export async function keepSigningKeyUntil(sql: Sql, kid: string, until: Date): Promise<boolean> {
   const { count } = await sql`
     update signing_keys set offline_until = greatest(offline_until, ${until}) where kid = ${kid}`
   return count === 1
 }
 
-/** Applications that have keys; `applicationId` alone where it is given. */
+/** Applications that have keys; only `applicationId` if it is given. */
 export async function findApplicationsWithKeys(
   sql: Sql,
   applicationId: string | undefined,
@@ -88,7 +88,7 @@ export async function findApplicationsWithKeys(
   return rows.map((row) => row.application_id)
 }
 
-/** Two rotations at once would give an application two next keys. */
+/** Only one rotation at a time: two would give an application two next keys. */
 export async function lockSigningKeys(sql: Sql): Promise<void> {
   await sql`lock table signing_keys in share row exclusive mode`
 }
@@ -102,7 +102,7 @@ export async function findPrivateKeys(
     select kid, private_key from signing_keys where kid > ${afterKid} order by kid limit ${limit}`
 }
 
-/** @returns false where it was changed meanwhile */
+/** @returns false if it has been changed since it was read */
 export async function replacePrivateKey(
   sql: Sql,
   kid: string,
@@ -114,7 +114,7 @@ export async function replacePrivateKey(
   return replaced.count > 0
 }
 
-/** Forgets keys that have verified nothing for long. */
+/** Deletes keys that no longer verify anything. */
 export async function deleteOldSigningKeys(sql: Sql, keptSeconds: number): Promise<void> {
   await sql`
     delete from signing_keys

@@ -11,7 +11,7 @@ import type { ImportedKey } from './new-signing-key.ts'
 import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
 import type { SigningKeyRow } from './signing-key-queries.ts'
 
-/** An application's keys: one signs, every one verifies. */
+/** An application's keys: one signs, all verify. */
 export interface KeySet {
   kid: string
   signingKey: CryptoKey
@@ -20,32 +20,32 @@ export interface KeySet {
 }
 
 export interface SigningKeys {
-  /** The keys of an application, which gets its first where it has none. */
+  /** The keys of an application. If it has none, its first key is made. */
   of(applicationId: string): Promise<KeySet>
-  /** The same, as the database has them now. */
+  /** The same, read from the database instead of the cache. */
   latest(applicationId: string): Promise<KeySet>
-  /** The key with this id, where the application has it. */
+  /** The key with this id, if the application has it. */
   verifyingKey(applicationId: string, kid: string): Promise<CryptoKey | undefined>
 }
 
-/** How long a signed revocation list is good for. */
+/** How long a signed revocation list is valid. */
 export const listLifeSeconds = 86_400
 
-// A rotation is known to every replica within this time.
+// Every replica learns of a rotation within this time.
 const cachedMs = 1_000
 const mostApplications = 10_000
-// A replica may sign with a retired key for as long as it has not heard of the rotation; clocks differ a little.
+// A replica that has not learnt of a rotation still signs with the retired key, and clocks differ a little.
 const marginSeconds = 60
 
-/** For how long a retired key verifies: until the last token, and the last list, that it signed have expired. */
+/** How long a retired key verifies: until the last token and the last list that it signed have expired. */
 export function keptSeconds(tokenLifeSeconds: number): number {
   return Math.max(tokenLifeSeconds, listLifeSeconds) + marginSeconds
 }
 
 /**
- * The keys of applications (Ed25519), made when they are first needed. Private parts are encrypted at rest.
+ * The keys of applications (Ed25519), made when they are first needed. Private keys are stored encrypted.
  *
- * @param keptSeconds for how long a retired key verifies
+ * @param keptSeconds how long a retired key verifies
  */
 export function createSigningKeys(
   { sql, lookups }: { sql: Sql; lookups: Sql },
@@ -53,7 +53,7 @@ export function createSigningKeys(
   keptSeconds: number,
 ): SigningKeys {
   const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
-  /** Applications that have keys, so that a token of theirs may be genuine. */
+  /** Applications that are known to have keys: their tokens may be genuine. */
   const withKeys = new LRUCache<string, true>({ max: mostApplications })
   const imported = new LRUCache<string, Promise<ImportedKey>>({ max: mostApplications })
 
@@ -68,7 +68,7 @@ export function createSigningKeys(
 
   const read = async (applicationId: string, from = sql): Promise<KeySet | undefined> => {
     const rows = await findSigningKeys(from, applicationId, keptSeconds)
-    // Where none signs yet, the clock was read just before the first key was stored.
+    // If no key signs yet, the first one was stored just after this query read the clock.
     const inUse = rows.find((row) => row.signs) ?? rows.at(-1)
     if (!inUse) return undefined
     withKeys.set(applicationId, true)
@@ -88,7 +88,7 @@ export function createSigningKeys(
     return keys
   }
 
-  // A key that no application is known to have: most such tokens are forged, so they are looked up one after the other.
+  // Most tokens with an unknown key are forged, so their applications are looked up one after the other.
   const lookUp = gather<string, KeySet | undefined>(
     async (applicationIds) => {
       const found = new Map<string, KeySet | undefined>()
@@ -113,7 +113,7 @@ export function createSigningKeys(
       const held =
         cached.get(applicationId) ?? (withKeys.has(applicationId) ? readOnce(applicationId) : undefined)
       const known = (await held)?.verifyingKeys.get(kid)
-      // Another replica may sign with a newer one already.
+      // Another replica may already sign with a newer key.
       return known ?? (await lookUp(applicationId))?.verifyingKeys.get(kid)
     },
   }

@@ -22,9 +22,9 @@ interface SweepOptions extends Databases {
   log: Logger
 }
 
-// One is at work while another commits.
+// One works while the other commits.
 const sweepers = 2
-// In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
+// Steps per transaction. A verb on one of its licences may wait for all of them, up to 100 ms each.
 const stepsAtOnce = 2
 const expiredAtOnce = 500
 const takenOverAtOnce = 100
@@ -32,8 +32,8 @@ const takenOverAtOnce = 100
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
 
 /**
- * Expires licences past `expires_on`, every `intervalMs` milliseconds and until none is left, so that it catches up
- * after a downtime. Replicas share the work: each takes what no other holds.
+ * Expires licences whose end has passed, every `intervalMs` milliseconds and until none is left, so that it catches up
+ * after a downtime. Replicas share the work: each skips licences that another one has locked.
  */
 export function startSweep({ sql, outbox, intervalMs, log }: SweepOptions): Loop {
   return startLoop({
@@ -51,7 +51,7 @@ export async function sweepExpiries({ sql, outbox }: Databases, signal?: AbortSi
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
-/** Licences whose purchase has ended while another stands rest on that one from now on. */
+/** If the purchase of a licence has ended and another one stands, the licence rests on that one. */
 async function takeOverInTurn(sql: Database, outbox: Outbox, signal: AbortSignal | undefined): Promise<void> {
   let last: Due | undefined
   do {

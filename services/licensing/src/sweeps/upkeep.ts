@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
-import { forgetFreedPlaces } from '../activations/activation-queries.ts'
+import { deleteFreedPlaces } from '../activations/activation-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
 
@@ -18,13 +18,13 @@ interface UpkeepOptions {
 const placesAtOnce = 1_000
 const usualIntervalMs = 60_000
 
-/** Forgets signing keys that verify nothing any more, and freed places that no longer count. */
+/** Deletes signing keys that no longer verify anything, and freed places that no longer count. */
 export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-      while (!signal.aborted && (await forgetFreedPlaces(sql, placesAtOnce)) >= placesAtOnce) {
-        // The next ones follow at once.
+      while (!signal.aborted && (await deleteFreedPlaces(sql, placesAtOnce)) >= placesAtOnce) {
+        // Until fewer than a full batch are left.
       }
     },
     everyMs: intervalMs ?? usualIntervalMs,

@@ -23,14 +23,7 @@ import {
   verbOn,
 } from '../makers.ts'
 import { bought, happen, provision, unique } from '../purchases.ts'
-import {
-  codes,
-  expectNoDeadlock,
-  raceLimit,
-  rounds,
-  startReplicas,
-  waitingForLocks,
-} from '../races.ts'
+import { codes, expectNoDeadlock, raceLimit, rounds, startReplicas, waitingForLocks } from '../races.ts'
 import type { Replicas } from '../races.ts'
 
 vi.setConfig(raceLimit)

@@ -12,6 +12,7 @@ import {
   history,
   issue,
   restore,
+  snapshotsAstray,
   statusesAstray,
   statusOf,
   verbOn,
@@ -95,6 +96,7 @@ test('whatever storms one application, the counts are exact, no retired plan has
     expect(await activeOn(harness, plans[0]!)).toBe(0n)
     for (const licence of licences) await expectOneStory(licence)
     expect(await statusesAstray(harness)).toEqual([])
+    expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
   }
   await expectNoDeadlock(harness)
 })
