@@ -10,9 +10,9 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-const atInsert = { created_at: 'the moment of the insert', updated_at: 'the moment of the insert' }
+const atInsert = { created_at: 'the time of the insert', updated_at: 'the time of the insert' }
 const always = {
-  status_reason: 'it begins active',
+  status_reason: 'a new licence is active',
   expired_from: 'it has not expired',
   expired_from_reason: 'it has not expired',
   seen: 'no product has called yet',
@@ -21,7 +21,7 @@ const always = {
 }
 const noPurchase = { rests_on: 'no purchase has landed on it yet' }
 
-/** Columns that a way in which licences begin leaves to their defaults, each with the reason. */
+/** The columns that an insert into licences leaves to their defaults, each with the reason. */
 const leftOut: Record<string, Record<string, string>> = {
   'licences/issue-queries.ts': { ...always, ...atInsert, ...noPurchase, legacy_key: 'it was not imported' },
   'licences/import-queries.ts': {
@@ -46,7 +46,7 @@ const leftOut: Record<string, Record<string, string>> = {
   },
 }
 
-/** The columns that each statement writes that inserts into a table, by file. */
+/** The columns of each insert into a table, by file. */
 function inserted(table: string): Record<string, string[]> {
   const cwd = new URL('../src', import.meta.url).pathname
   const statement = new RegExp(`insert into ${table}(?: as l)? \\(([^)]+)\\)`)
@@ -65,7 +65,7 @@ async function columnsOf(table: string): Promise<string[]> {
   return rows.map((row) => row.name).toSorted()
 }
 
-test('each way in which a licence begins gives every column of its table, or says why not', async () => {
+test('each insert into licences writes every column, or gives the reason why not', async () => {
   const columns = await columnsOf('licences')
   const accounted = Object.entries(inserted('licences')).map(([file, names]) => [
     file,
@@ -76,23 +76,24 @@ test('each way in which a licence begins gives every column of its table, or say
   )
 })
 
-/** Where licensing keeps each field of a plan's copy. */
+/** The column that stores each field of a plan copy. */
 const kept: Record<Exclude<keyof PlanCopy, '$typeName' | '$unknown'>, string> = {
   id: 'plans.id',
   accountId: 'plans.account_id',
   applicationId: 'plans.application_id',
   status: 'plans.status',
   version: 'plans.version',
-  entitlements: 'plans.snapshot_id',
+  entitlements: 'plans.entitlements',
   archivedBy: 'licence_history.actor',
   archiveVersion: 'plan_archives.archive_version',
 }
 
-test('each field of a plan’s copy is kept, and taken over again from a newer copy', async () => {
-  const ofPlans = Object.values(kept)
+test('each field of a plan copy is stored, and updated from a newer copy', async () => {
+  const ofFields = Object.values(kept)
     .filter((place) => place.startsWith('plans.'))
     .map((place) => place.slice('plans.'.length))
-    .toSorted()
+  // A hash of the entitlements.
+  const ofPlans = [...ofFields, 'snapshot_id'].toSorted()
   expect(await columnsOf('plans')).toEqual(ofPlans)
   const [[file, written] = []] = Object.entries(inserted('plans'))
   expect(written!.toSorted()).toEqual(ofPlans)

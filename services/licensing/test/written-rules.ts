@@ -1,19 +1,21 @@
-// Interface 3 and decisions 4 and 7, written a second time and by hand, to compare the service with. It shares no code
-// with the service on purpose.
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
 
-/** Where a licence stands. */
+// Interface 3 and decisions 4 and 7, written a second time by hand, as an oracle. It deliberately shares no code with the
+// service.
+
+/** The status of a licence, and what it depends on. */
 export interface Position {
   status: string
   /** Why it is suspended. */
   reason?: string | undefined
-  /** What the sweep found it to be. */
+  /** The position before it expired. */
   sweptFrom?: Position | undefined
 }
 
 export type Result =
   | { refused: string }
   | { nothing: true }
-  // A payment finds no licence of the customer's.
+  // The customer has no licence on which the payment can land.
   | { newLicence: true }
   | {
       to: string
@@ -38,7 +40,7 @@ const takesThePlan = (to: string, reason?: string): Result => {
 }
 /** A change by the vendor that sends no event. */
 const changed = (to: string, reason?: string): Result => ({ to, reason, history: [['changed', to]] })
-/** A renewal that sends no event, and where it leads. */
+/** A renewal that sends no event. */
 const renewed = (to: string, reason?: string): Result => ({ to, reason, history: [['renewed', to]] })
 
 /** A renewal after which the licence is active again. */
@@ -49,7 +51,7 @@ const madeGood = (from: string): Result => ({
     ['reactivated', 'active'],
   ],
 })
-// No licence is active there, and the vendor has been sent its suspension before.
+// No licence is active on a retired plan. The vendor has already been notified of the suspension.
 const madeGoodOnRetiredPlan: Result = {
   to: 'suspended',
   reason: 'plan_archived',
@@ -70,13 +72,21 @@ const returnsToRetiredPlan: Result = {
 }
 
 /**
- * What a cause makes of a licence. A situation is a status, with more said where it matters; the one that says most
- * counts, and `else` where none is named.
+ * The result of a cause for each status. A key with more words than a status is a special case of it; the most special
+ * one that matches applies.
  */
-type Rule = Record<'else', Result> & Record<string, Result>
+type Rule = Record<LicenceStatus, Result> & Record<string, Result>
 
-const worksOn = { active: becomes('expired'), suspended: becomes('expired'), downgraded: becomes('expired') }
-const ends = {
+const conflict = refused('conflict')
+const becomesExpired = {
+  active: becomes('expired'),
+  suspended: becomes('expired'),
+  downgraded: becomes('expired'),
+  expired: nothing,
+  revoked: nothing,
+  retired: nothing,
+}
+const becomesRevoked = {
   active: becomes('revoked'),
   suspended: becomes('revoked'),
   downgraded: becomes('revoked'),
@@ -84,14 +94,32 @@ const ends = {
 }
 
 export const rules = {
-  suspend: { active: becomes('suspended', 'manual'), else: refused('conflict') },
+  suspend: {
+    active: becomes('suspended', 'manual'),
+    suspended: conflict,
+    expired: conflict,
+    downgraded: conflict,
+    revoked: conflict,
+    retired: conflict,
+  },
   reactivate: {
     suspended: reactivated,
     'suspended on a retired plan': refused('plan_archived'),
-    else: refused('conflict'),
+    active: conflict,
+    expired: conflict,
+    downgraded: conflict,
+    revoked: conflict,
+    retired: conflict,
   },
-  revoke: { ...ends, revoked: nothing, else: refused('conflict') },
-  retire: { retired: nothing, else: becomes('retired') },
+  revoke: { ...becomesRevoked, revoked: nothing, retired: conflict },
+  retire: {
+    retired: nothing,
+    active: becomes('retired'),
+    suspended: becomes('retired'),
+    expired: becomes('retired'),
+    downgraded: becomes('retired'),
+    revoked: becomes('retired'),
+  },
 
   'an end moved ahead': {
     active: changed('active'),
@@ -100,7 +128,7 @@ export const rules = {
     'suspended for plan_archived': changed('suspended', 'plan_archived'),
     'suspended for payment_failed': changed('suspended', 'payment_failed'),
     'suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
-    // Whatever had expired it.
+    // Whether the sweep or a cancellation expired it.
     expired: {
       ...reactivated,
       history: [
@@ -114,14 +142,37 @@ export const rules = {
     'expired, before that suspended for plan_archived': changed('suspended', 'plan_archived'),
     'expired, before that suspended for payment_failed': changed('suspended', 'payment_failed'),
     'expired, before that suspended for dispute_inquiry': changed('suspended', 'dispute_inquiry'),
-    else: refused('conflict'),
+    suspended: conflict,
+    revoked: conflict,
+    retired: conflict,
   },
 
-  archive: { active: becomes('suspended', 'plan_archived'), else: nothing },
-  sweep: { ...worksOn, else: nothing },
+  archive: {
+    active: becomes('suspended', 'plan_archived'),
+    suspended: nothing,
+    expired: nothing,
+    downgraded: nothing,
+    revoked: nothing,
+    retired: nothing,
+  },
+  sweep: becomesExpired,
 
-  'failed payments': { active: becomes('suspended', 'payment_failed'), else: nothing },
-  'an inquiry': { active: becomes('suspended', 'dispute_inquiry'), else: nothing },
+  'failed payments': {
+    active: becomes('suspended', 'payment_failed'),
+    suspended: nothing,
+    expired: nothing,
+    downgraded: nothing,
+    revoked: nothing,
+    retired: nothing,
+  },
+  'an inquiry': {
+    active: becomes('suspended', 'dispute_inquiry'),
+    suspended: nothing,
+    expired: nothing,
+    downgraded: nothing,
+    revoked: nothing,
+    retired: nothing,
+  },
   'an inquiry that closes': {
     'suspended for dispute_inquiry': reactivated,
     'suspended for dispute_inquiry on a retired plan': {
@@ -129,16 +180,23 @@ export const rules = {
       reason: 'plan_archived',
       history: [['suspended', 'suspended']],
     },
-    else: nothing,
+    active: nothing,
+    suspended: nothing,
+    expired: nothing,
+    downgraded: nothing,
+    revoked: nothing,
+    retired: nothing,
   },
-  'a full refund': { ...ends, else: nothing },
+  'a full refund': { ...becomesRevoked, revoked: nothing, retired: nothing },
   'a partial refund': {
     active: becomes('downgraded'),
     suspended: becomes('downgraded'),
     expired: becomes('downgraded'),
-    else: nothing,
+    downgraded: nothing,
+    revoked: nothing,
+    retired: nothing,
   },
-  'a cancelled subscription': { ...worksOn, else: nothing },
+  'a cancelled subscription': becomesExpired,
 
   'a payment': {
     active: takesThePlan('active'),
@@ -151,7 +209,7 @@ export const rules = {
     revoked: { newLicence: true },
     retired: { newLicence: true },
     'on a retired plan': refused('plan_archived'),
-    else: nothing,
+    suspended: nothing,
   },
 
   'a renewal': {
@@ -163,7 +221,7 @@ export const rules = {
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
     'suspended for payment_failed': madeGood('suspended'),
     'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    // An invoice is paid after its period's end, when the sweep may have passed: the expiry is taken back.
+    // An invoice may be paid after its period's end and after the sweep: the renewal undoes the expiry.
     'expired, before that active': madeGood('expired'),
     'expired, before that active on a retired plan': returnsToRetiredPlan,
     'expired, before that downgraded': madeGood('expired'),
@@ -173,8 +231,11 @@ export const rules = {
     'expired, before that suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
     'expired, before that suspended for payment_failed': madeGood('expired'),
     'expired, before that suspended for payment_failed on a retired plan': returnsToRetiredPlan,
-    // A cancellation is final for its purchase.
-    else: nothing,
+    // A cancelled purchase is not renewed.
+    suspended: nothing,
+    expired: nothing,
+    revoked: nothing,
+    retired: nothing,
   },
   'a renewal of a period that is over': {
     'expired, before that active': renewed('expired'),
@@ -190,9 +251,12 @@ export const rules = {
     'suspended for dispute_inquiry': renewed('suspended', 'dispute_inquiry'),
     'suspended for payment_failed': madeGood('suspended'),
     'suspended for payment_failed on a retired plan': madeGoodOnRetiredPlan,
-    else: nothing,
+    suspended: nothing,
+    expired: nothing,
+    revoked: nothing,
+    retired: nothing,
   },
-  // Invoices may come in any order, and none moves the end back.
+  // Invoices may arrive in any order, and none moves the end back.
   'a renewal that moves no end': {
     'suspended for payment_failed': reactivated,
     'suspended for payment_failed on a retired plan': {
@@ -202,13 +266,17 @@ export const rules = {
     },
     downgraded: reactivated,
     'downgraded on a retired plan': nothing,
-    else: nothing,
+    active: nothing,
+    suspended: nothing,
+    expired: nothing,
+    revoked: nothing,
+    retired: nothing,
   },
 } satisfies Record<string, Rule>
 
 export type Cause = keyof typeof rules
 
-/** What a cause makes of a licence that stands so, on a plan that is active or retired. */
+/** The result of a cause for a licence in this position, on an active or retired plan. */
 export function resultOf(cause: Cause, position: Position, plan: string): Result {
   const rule: Rule = rules[cause]
   const onPlan = plan === 'retired' ? ' on a retired plan' : ''
@@ -217,16 +285,16 @@ export function resultOf(cause: Cause, position: Position, plan: string): Result
     const result = rule[situation]
     if (result) return result
   }
-  return rule.else
+  throw new Error(`there is no rule for ${cause} and ${position.status}`)
 }
 
-/** A position in words: what the rules name. */
+/** The name of a position in the rules. */
 export function describe({ status, reason, sweptFrom }: Position): string {
   if (sweptFrom) return `${status}, before that ${describe(sweptFrom)}`
   return reason === undefined ? status : `${status} for ${reason}`
 }
 
-/** The verbs that a refusal names: those that would change the licence now. */
+/** The verbs that a refusal lists: those that would change the licence now. */
 export function allowedIn({ status }: Position, plan: string): string[] {
   const allowed: Record<string, string[]> = {
     active: ['suspend', 'revoke', 'retire'],

@@ -1,8 +1,8 @@
 import type { Sql } from '@licensing/database/connect'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
-import { beginnings } from '../lifecycle/licence.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 
-const { imported } = beginnings
+const { imported } = initialStatus
 
 /** A valid item that becomes a licence. */
 export interface NewImport {
@@ -43,7 +43,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
         legacy_key)
-      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.to}, i.external_ref,
+      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.status}, i.external_ref,
         p.snapshot_id, i.legacy_key
       from item i join plan p on p.id = i.plan_id and p.status = 'active'
       order by i.legacy_key, i.place
@@ -53,7 +53,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select id, created_at, ${imported.history}, ${imported.to}, ${scope.actor} from minted
+      select id, created_at, ${imported.history}, ${imported.status}, ${scope.actor} from minted
     ),
     counted as (
       insert into plan_counts (plan_id, shard, active)

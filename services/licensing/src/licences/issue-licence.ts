@@ -12,7 +12,7 @@ import { gather } from '../gather.ts'
 import { fetchPlan, planUnknown } from '../plans/ask-catalog.ts'
 import { mintLicences, whyNotMinted } from './issue-queries.ts'
 import type { NewLicence, NotMinted } from './issue-queries.ts'
-import { beginnings } from '../lifecycle/licence.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
@@ -140,7 +140,7 @@ function mintedRow(licence: NewLicence, createdAt: Date): LicenceRow {
     account_id: licence.accountId,
     application_id: licence.applicationId,
     plan_id: licence.planId,
-    status: beginnings.issued.to,
+    status: initialStatus.issued.status,
     status_reason: null,
     external_ref: licence.externalRef,
     domains: licence.domains,

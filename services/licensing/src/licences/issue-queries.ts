@@ -3,9 +3,9 @@ import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
-import { beginnings } from '../lifecycle/licence.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 
-const { issued } = beginnings
+const { issued } = initialStatus
 
 /** A licence to issue. */
 export interface NewLicence {
@@ -57,7 +57,7 @@ export async function mintLicences(
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
         max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash)
-      select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.to}, r.external_ref, r.domains::text[],
+      select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.status}, r.external_ref, r.domains::text[],
         r.max_activations, r.max_seats, r.expires_on, p.snapshot_id, r.idempotency_key,
         decode(r.idempotency_hash, 'hex')
       from request r
@@ -70,7 +70,7 @@ export async function mintLicences(
     captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select m.id, m.created_at, ${issued.history}, ${issued.to}, r.actor from minted m join request r on r.id = m.id
+      select m.id, m.created_at, ${issued.history}, ${issued.status}, r.actor from minted m join request r on r.id = m.id
     ),
     found_by as (
       insert into licence_hosts (application_id, host, licence_id)

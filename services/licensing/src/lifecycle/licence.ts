@@ -82,7 +82,7 @@ export interface Transition {
   /** Stores the current status as `expired_from`. Other transitions to a new status clear that column. */
   former?: 'remembered'
   /** Payment problems of its purchases before this transition no longer count. */
-  pardons?: true
+  ignoresEarlierPaymentProblems?: true
   emits?: LicenceEvent
   /** The type of the history entry. A transition without one is not visible to the vendor. */
   history?: HistoryType
@@ -161,15 +161,25 @@ const inquired = { suspendedFor: 'dispute_inquiry' } as const
 export const lifecycle = {
   // The vendor's verbs.
   suspend: [{ ...suspended, reason: 'manual' }],
-  reactivate: [{ ...reactivated, where: { plan: 'active' }, pardons: true }],
+  reactivate: [{ ...reactivated, where: { plan: 'active' }, ignoresEarlierPaymentProblems: true }],
   // Interface 3.1: there is no un-revoke.
   revoke: [revoked, { from: ['revoked'], to: 'same' }],
   retire: [retired, { from: ['retired'], to: 'same' }],
 
   // The vendor sets a later end of an expired licence: the status before it expired returns.
   extended: [
-    { ...reactivated, from: ['expired'], where: { was: null, plan: 'active' }, pardons: true },
-    { ...reactivated, from: ['expired'], where: { was: 'active', plan: 'active' }, pardons: true },
+    {
+      ...reactivated,
+      from: ['expired'],
+      where: { was: null, plan: 'active' },
+      ignoresEarlierPaymentProblems: true,
+    },
+    {
+      ...reactivated,
+      from: ['expired'],
+      where: { was: 'active', plan: 'active' },
+      ignoresEarlierPaymentProblems: true,
+    },
     { from: ['expired'], where: { was: 'downgraded' }, to: 'former' },
     { from: ['expired'], where: { was: 'suspended' }, to: 'former' },
   ],
@@ -252,11 +262,11 @@ export const lifecycle = {
 export type Cause = keyof typeof lifecycle
 
 /** The status of a new licence, and its first history entry, by the way in which it is made. */
-export const beginnings = {
-  issued: { to: 'active', history: 'issued' },
-  imported: { to: 'active', history: 'imported' },
-  bought: { to: 'active', history: 'created' },
-} as const satisfies Record<string, { to: LicenceStatus; history: HistoryType }>
+export const initialStatus = {
+  issued: { status: 'active', history: 'issued' },
+  imported: { status: 'active', history: 'imported' },
+  bought: { status: 'active', history: 'created' },
+} as const satisfies Record<string, { status: LicenceStatus; history: HistoryType }>
 
 /** The verbs that would change a licence now. */
 export function allowedVerbs(status: LicenceStatus, plan: PlanStatus): LicenceVerb[] {

@@ -1,7 +1,7 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { webhookTypeOf } from '@licensing/proto/webhook-events'
-import { beginnings, lifecycle, statuses } from './licence.ts'
+import { initialStatus, lifecycle, statuses } from './licence.ts'
 import type { Cause, Transition } from './licence.ts'
 
 /** `write-lifecycle-guide.ts` writes this file. */
@@ -51,7 +51,7 @@ Every status of a licence, every change of status, and the event that is sent.
 | --- | --- | --- |
 ${closedSets.licenceStatus.map((status) => `| \`${status}\` | ${meanings[status]} | ${statuses[status].grants} |`).join('\n')}
 
-A new licence is \`active\` (${Object.keys(beginnings).join(', ')}).
+A new licence is \`active\` (${Object.keys(initialStatus).join(', ')}).
 
 ## Diagram
 

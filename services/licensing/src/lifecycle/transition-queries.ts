@@ -59,7 +59,7 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
       status_reason = ${move.reason ?? null},
       expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
       expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
-      ${move.pardons ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
+      ${move.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
     returning ${licenceColumns(sql)}, former.status as former_status

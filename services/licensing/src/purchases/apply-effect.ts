@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
-import { beginnings } from '../lifecycle/licence.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { count, touch } from './changes.ts'
@@ -46,7 +46,7 @@ export function mintFor(place: Workplace, effect: Effect, landed: Landed): Holdi
   changes.minted.push({ ...licence })
   touch(changes, purchase)
   provisioned(changes, effect, licence, true)
-  const { history: type, to } = beginnings.bought
+  const { history: type, status: to } = initialStatus.bought
   changes.history.push({ licenceId: licence.id, type, to, ...byProcessor(effect), at: changes.now })
   count(changes, plan.id, 1)
   const value = { licenceId: licence.id, planId: plan.id, status: licence.status }
@@ -157,7 +157,7 @@ function newLicence(effect: Effect, landed: Landed, plan: PlanRow, now: Date): H
     account_id: effect.accountId,
     application_id: effect.applicationId,
     plan_id: plan.id,
-    status: beginnings.bought.to,
+    status: initialStatus.bought.status,
     status_reason: null,
     external_ref: landed.externalRef,
     domains: [],

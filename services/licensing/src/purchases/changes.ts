@@ -58,8 +58,8 @@ export function bring(changes: Changes, holding: Holding, turn: Turn): void {
   Object.assign(licence, standing, given, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
-    const { history, emits, pardons } = transition
-    if (pardons) licence.reactivated_at = afterAll(holding, changes.now)
+    const { history, emits, ignoresEarlierPaymentProblems } = transition
+    if (ignoresEarlierPaymentProblems) licence.reactivated_at = afterAll(holding, changes.now)
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
