@@ -29,7 +29,7 @@ import { licensingMigrations } from '../src/migrations.ts'
 import { connectPools } from '../src/pools.ts'
 import type { TokenSettings } from '../src/activations/token.ts'
 
-/** What an operator sets, and the clock. */
+/** The settings of an operator, and the clock. */
 export interface Settings {
   encryptionKey: string
   tokens: TokenSettings
@@ -55,7 +55,7 @@ export interface Harness extends Service {
   replica: (changes?: Partial<Settings>) => Promise<Service>
 }
 
-/** What catalog answers to licensing; `unavailable` makes it refuse with unavailable. */
+/** The answers of catalog; with `unavailable` it refuses every call. */
 export interface CatalogStandIn {
   copies: Map<string, PlanCopy>
   unavailable: boolean
@@ -107,7 +107,7 @@ async function startReplica(databaseUrl: string, catalogPort: number, settings: 
     isCatalogDown: () => catalog.isDown(1_000),
     encryptionKeys: parseEncryptionKeys(settings.encryptionKey),
     tokens: settings.tokens,
-    // After the round at their start they leave the tables to the test.
+    // Background work runs once at the start, then leaves the tables to the test.
     sweepIntervalMs: dayMs,
     upkeepIntervalMs: dayMs,
     streamReplicas: 1,
@@ -146,7 +146,7 @@ function serveOn() {
   return { address, log: createLogger('licensing', 'error'), health: new Health() }
 }
 
-/** Serves what licensing asks of catalog. */
+/** Serves the calls that licensing makes to catalog. */
 export async function startCatalogStandIn() {
   const state: CatalogStandIn = { copies: new Map(), unavailable: false }
   const server = await serve({ ...serveOn(), services: [catalogStandIn(state)] })

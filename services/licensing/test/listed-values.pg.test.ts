@@ -16,7 +16,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
 
-test('the values that the database’s definitions list are those of the closed sets and of the lifecycle', async () => {
+test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
   expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
     licences_status_check: closedSets.licenceStatus.toSorted(),
     plans_status_check: closedSets.planStatus.toSorted(),

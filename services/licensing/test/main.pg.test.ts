@@ -80,7 +80,7 @@ const readiness = async (operationsUrl: string) => {
   return { status: answer.status, body: await answer.text() }
 }
 
-test('it takes over all of catalog’s plans before it is ready, however many pages they are', async () => {
+test('it copies all pages of catalog’s plans before it is ready', async () => {
   await using around = await givenSurroundings()
   const plans = Array.from({ length: 450 }, () => planCopy(vendor))
   for (const plan of plans) around.catalog.state.copies.set(plan.id, plan)
@@ -92,7 +92,7 @@ test('it takes over all of catalog’s plans before it is ready, however many pa
   expect(await service.stop()).toBe('exit code 0')
 })
 
-test('with catalog unavailable it is ready once it has consumed what catalog had published', async () => {
+test('if catalog is unavailable, it is ready when it has consumed all events of catalog', async () => {
   await using around = await givenSurroundings()
   around.catalog.state.unavailable = true
   const plans = Array.from({ length: 20 }, () => planCopy(vendor))
@@ -103,7 +103,7 @@ test('with catalog unavailable it is ready once it has consumed what catalog had
   await expect(around.issueOn(plans[3]!)).rejects.toMatchObject({ code: 'plan_archived' })
 })
 
-test('with catalog and NATS unavailable it is not ready, and says what is missing; it is when NATS is there', async () => {
+test('if catalog and NATS are unavailable, it is not ready and reports why; with NATS it is ready', async () => {
   await using around = await givenSurroundings()
   around.catalog.state.unavailable = true
   await around.nats.stop()
@@ -117,7 +117,7 @@ test('with catalog and NATS unavailable it is not ready, and says what is missin
   await service.untilReady()
 })
 
-test('an archive that comes by event alone suspends, and its events are published', async () => {
+test('an archive that arrives only by event suspends licences, and their events are published', async () => {
   await using around = await givenSurroundings()
   const plan = planCopy(vendor)
   around.catalog.state.copies.set(plan.id, plan)
@@ -142,7 +142,7 @@ test('an archive that comes by event alone suspends, and its events are publishe
   })
 })
 
-test('it sweeps by itself', async () => {
+test('it sweeps in the background', async () => {
   await using around = await givenSurroundings()
   const plan = planCopy(vendor)
   around.catalog.state.copies.set(plan.id, plan)
@@ -155,7 +155,7 @@ test('it sweeps by itself', async () => {
   })
 })
 
-test('it recovers by itself when PostgreSQL comes back, and what was answered is kept', async () => {
+test('it recovers when PostgreSQL is available again, and every answered change is stored', async () => {
   await using postgres = await startOwnPostgres()
   await using around = await givenSurroundings(postgres.url())
   const plan = planCopy(vendor)

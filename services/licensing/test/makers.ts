@@ -28,7 +28,7 @@ export async function givenPlan(harness: Harness, fields: PlanFields = {}): Prom
 export interface IssueFields {
   planId: string
   idempotencyKey?: string
-  /** What the body hash is made of. */
+  /** The text for the body hash. */
   body?: string
   externalRef?: string
   expiresOn?: Date
@@ -66,18 +66,18 @@ export async function givenLicence(harness: Harness, fields: IssueFields): Promi
   return (await issue(harness, fields)).licence!
 }
 
-/** What every verb's request needs. */
+/** The request of a verb. */
 export function verbOn(harness: Harness, licence: { id: string }) {
   return { accountId: harness.accountId, licenceId: licence.id, actor }
 }
 
-/** A licence brought into a state by the calls that lead there. */
+/** A licence in a status, reached by real calls. */
 export async function givenLicenceIn(
   harness: Harness,
   status: LicenceStatus,
   planId: string,
 ): Promise<Licence> {
-  // What was issued stands until its end, whatever payments do.
+  // Payments do not end an issued licence, so these statuses need a purchase.
   const isPaid = status === 'expired' || status === 'downgraded'
   const licence = isPaid ? await bought(harness, planId) : await givenLicence(harness, { planId })
   const verb = verbOn(harness, licence)
@@ -94,7 +94,7 @@ export async function givenLicenceIn(
   return licence
 }
 
-/** Retires a plan as catalog does it: a higher version that was archived. */
+/** Retires a plan like catalog: an archived copy with a higher version. */
 export function archive(harness: Harness, plan: PlanCopy): Promise<{ suspendedLicences: bigint }> {
   plan.version += 1n
   plan.archiveVersion = plan.version
@@ -115,7 +115,7 @@ export interface SentEvent {
   previous: Record<string, unknown> | null
 }
 
-/** The webhook events appended so far, in order; of one licence where it is given. */
+/** The webhook events so far, in order, optionally of one licence. */
 export async function events(harness: Harness, licence?: { id: string }): Promise<SentEvent[]> {
   const rows = await harness.sql<{ payload: Buffer }[]>`select payload from outbox order by position`
   return rows
@@ -150,14 +150,14 @@ export async function activeOn(harness: Harness, plan: { id: string }): Promise<
   return counts[0]!
 }
 
-/** What the licences say themselves, for comparison with the counters. */
+/** The number of active licences by the table of licences, to compare with the counters. */
 export async function countedOn(harness: Harness, plan: { id: string }): Promise<bigint> {
   const [row] = await harness.sql<{ active: bigint }[]>`
     select count(*) as active from licences where plan_id = ${plan.id} and status = 'active'`
   return row!.active
 }
 
-/** Licences whose row in `licence_statuses` is missing, says something else, or outlived them. */
+/** Licences whose row in `licence_statuses` is missing or different, and rows without a licence. */
 export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select coalesce(l.id, s.licence_id) as id
@@ -197,7 +197,7 @@ export async function deadlocks({ sql }: Harness): Promise<number> {
   return row!.deadlocks
 }
 
-/** The refusal that a call ends with. */
+/** The error with which a call is refused. */
 export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
   const outcome = await call.then(
     () => undefined,
@@ -207,5 +207,5 @@ export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
   throw new Error('the call was not refused', { cause: outcome })
 }
 
-/** How many times a race is run. */
+/** How often a race is run. */
 export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 20)

@@ -1,11 +1,11 @@
 import { array, boolean, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
 import type { Arbitrary } from 'fast-check'
 
-// Few names of each kind, so that calls meet.
+// Few names of each kind, so that calls concern the same things.
 const few = nat({ max: 3 })
 const plan = nat({ max: 1 })
 const days = constantFrom(-1, 10, 20)
-// Any that has landed; or the one that its licence rests on.
+// Any purchase that has landed, or the one that its licence rests on.
 const purchase = { purchase: nat(), current: boolean() }
 export const calls = array(
   oneof(

@@ -24,20 +24,20 @@ import type { ModelLicence, Outcome, Paid } from './model.ts'
 import { apply, buy, kindOf, renewal, tick } from './purchases.ts'
 import type { Bought } from './purchases.ts'
 
-// Equal numbers of days are one time.
+// Equal numbers of days are the same time.
 const startedMs = Date.now()
 const modelDay = (days: number) => new Date(startedMs + days * 86_400_000)
 
-// A few, so that payments meet licences.
+// Few customers, so that payments land on licences.
 const customerOf = (place: number) => `customer ${place % 2}`
 
-/** One sequence, in an application of its own, beside its model. */
+/** Runs one sequence in an application of its own, and the same in the model. */
 export async function startRun(harness: Harness) {
   const within: Harness = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
   const model = new Model()
   const plans: PlanCopy[] = [await givenPlan(within), await givenPlan(within)]
   for (const one of plans) model.plans.set(one.id, 'active')
-  // The ids that the service gave to the model's licences.
+  // Licence ids of the service by the names of the model.
   const ids = new Map<string, string>()
   await within.sql`truncate outbox`
 
@@ -81,7 +81,7 @@ export async function startRun(harness: Harness) {
     const licence = model.licences[place % model.licences.length]
     return licence && { licence, real: { id: ids.get(licence.name)! } }
   }
-  // What the service was sent of each purchase that has landed.
+  // The landed purchases as they were sent to the service.
   const landed = new Map<string, Bought>()
   const pickPaid = (place: number, current: boolean): { paid: Paid; real: Bought } | undefined => {
     const drawn = model.landed[place % model.landed.length]
@@ -116,7 +116,7 @@ export async function startRun(harness: Harness) {
           )
         case 'pay': {
           const externalRef = customerOf(one.customer)
-          // A payment is one customer's, on one plan.
+          // The reference includes the customer: a payment belongs to one.
           const purchaseRef = `payment ${one.payment} ${externalRef}`
           const expected = model.pay(purchaseRef, externalRef, planId, one.days ?? undefined)
           const orderedAt = landed.get(purchaseRef)?.bought.orderedAt ?? tick()
@@ -189,7 +189,7 @@ export async function startRun(harness: Harness) {
       }
       expect(await statusesAstray(within)).toEqual([])
       expect(await snapshotsAstray(within)).toEqual({ missing: [], unused: [] })
-      // What is still due must not meet the next run.
+      // Licences that are still due must not affect the next run.
       await sweepExpiries(within.deps)
     },
   }

@@ -5,9 +5,9 @@ import type { Harness } from './harness.ts'
 import { calls } from './model-calls.ts'
 import { startRun } from './model-run.ts'
 
-// How many sequences are tried; each is some fifty calls.
+// The number of sequences; each has about fifty calls.
 const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
-// On a busy machine it tries fewer. With MODEL_SHRINK it looks for the shortest sequence that fails.
+// A busy machine runs fewer sequences. With MODEL_SHRINK it searches for the shortest failing sequence.
 const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
 
 let harness: Harness
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => harness[Symbol.asyncDispose]())
 
 test(
-  'any sequence of calls ends as the written rules have it: answers, states, counts and events',
+  'after any sequence of calls, answers, states, counts and events follow the written rules',
   { timeout: (mostSeconds + 60) * 1_000 },
   async () => {
     const property = asyncProperty(calls, async (sequence) => {

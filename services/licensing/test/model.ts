@@ -3,11 +3,10 @@ import type { Call } from './model-calls.ts'
 import { resultOf } from './written-rules.ts'
 import type { Cause, Position } from './written-rules.ts'
 
-// The written rules carried out in plain TypeScript and without a database, to compare the service with. It shares no
-// code with the service on purpose.
+// A model of the service in plain TypeScript without a database. It deliberately shares no code with the service.
 
 export interface ModelPurchase {
-  /** What payments know it by; undefined: what a licence was issued or imported with. */
+  /** Undefined for the purchase with which a licence was issued or imported. */
   ref?: string
   plan: string
   /** Days from now; undefined: it never ends. */
@@ -22,7 +21,7 @@ export interface ModelLicence extends Position {
   /** In their order. */
   purchases: ModelPurchase[]
   restsOn: ModelPurchase
-  /** Whose inquiry it is suspended for. */
+  /** The purchase whose inquiry suspended it. */
   inquired?: ModelPurchase | undefined
 }
 
@@ -77,7 +76,7 @@ export class Model {
     return outcome
   }
 
-  /** The vendor moves the end, ahead of now. */
+  /** The vendor sets an end in the future. */
   update(licence: ModelLicence, endsIn: number | undefined): Outcome {
     const purchase = licence.restsOn
     const stays = purchase.endsIn === endsIn && licence.status !== 'expired'
@@ -103,7 +102,7 @@ export class Model {
     this.plans.set(plan, 'active')
   }
 
-  /** @returns what it did, licence by licence */
+  /** @returns the changed licences with their events */
   sweep(): { licence: ModelLicence; events: SentEvent[] }[] {
     const past = this.licences.filter(({ restsOn }) => hasEnded(restsOn))
     return past.flatMap((licence) => {
@@ -128,7 +127,7 @@ export class Model {
       licence.restsOn = purchase
       return this.#bring('a payment', licence, former)
     }
-    // It has ended before it landed: for a while the licence rested on it.
+    // It ended before it landed: the licence rested on it for a while.
     const earlier = licence.purchases.findLast(stands)
     licence.restsOn = earlier ?? purchase
     licence.inquired = undefined
@@ -140,7 +139,7 @@ export class Model {
     return { licence, events }
   }
 
-  /** Whether an inquiry of another purchase may count again where this one had ended, and a renewal shows that it had not. */
+  /** Whether a renewal of this ended purchase may make an earlier inquiry of another purchase count again. */
   mayBringBack({ licence, purchase }: Paid): boolean {
     return hasEnded(purchase) && licence.purchases.some((one) => one !== purchase && one.wasInquired)
   }
@@ -150,7 +149,7 @@ export class Model {
     const before = purchase.endsIn
     if (before !== undefined) purchase.endsIn = Math.max(before, endsIn)
     const latest = licence.purchases.findLast(stands)
-    // What had ended may stand again.
+    // A purchase that had ended may stand again.
     if (latest && latest !== licence.restsOn) return this.#rest(licence)
     if (purchase !== licence.restsOn) return { licence }
     if (!stands(purchase)) {
@@ -181,14 +180,14 @@ export class Model {
     return outcome
   }
 
-  /** Lifts what the inquiry of that purchase had called for, whichever purchase the licence rests on now. */
+  /** Ends a suspension for this purchase's inquiry, whichever purchase the licence rests on now. */
   #closeInquiry(licence: ModelLicence, purchase: ModelPurchase): Outcome {
     if ((licence.inquired ?? licence.restsOn) !== purchase) return { licence }
     licence.inquired = undefined
     return this.#bring('an inquiry that closes', licence)
   }
 
-  /** The licence comes to rest on its latest purchase that stands. */
+  /** Lets the licence rest on its latest standing purchase. */
   #rest(licence: ModelLicence): Outcome {
     const before = planOf(licence)
     licence.restsOn = licence.purchases.findLast(stands)!
@@ -204,7 +203,7 @@ export class Model {
     return { licence, events }
   }
 
-  /** What former purchases had called for is over. */
+  /** Removes statuses that earlier purchases required. */
   #clear(licence: ModelLicence): string | undefined {
     const { status, reason } = licence
     const cleared = status === 'expired' || status === 'downgraded' || status === 'suspended'

@@ -8,7 +8,7 @@ import type { Harness, Settings } from './harness.ts'
 
 export type Products = Harness['products']
 
-/** The service, whose clock for tokens can be moved ahead. */
+/** The service with a token clock that can be moved forward. */
 export interface ProductsHarness extends Harness {
   clock: { aheadMs: number }
   /** The products' service of another replica. */
@@ -47,7 +47,7 @@ export async function givenActivation(
   return (await activate(products, licence, installed)).grant!
 }
 
-/** What an activation's own calls carry. */
+/** The request of an activation's own calls. */
 export function callOf({ activationId, token }: TokenGrant, installed: Installed = {}) {
   const { host = 'machine.example.com', productVersion = '1.0' } = installed
   return { activationId, token, host, productVersion }
@@ -58,7 +58,7 @@ export async function keysOf(products: Products, applicationId: string): Promise
   return JSON.parse(jwksJson) as JSONWebKeySet
 }
 
-/** A whole answer with revoked licences, of all its parts. */
+/** The whole revocation list, read in parts. */
 export async function revocationsOf(
   products: Products,
   request: Parameters<Products['getRevocations']>[0],
@@ -83,7 +83,7 @@ interface RevocationsAnswer {
   signature: string
 }
 
-/** A token's claims, verified as a product does it. */
+/** The claims of a token, verified like in a product. */
 export async function verified(
   { products, applicationId, clock }: ProductsHarness,
   token: string,
@@ -94,7 +94,7 @@ export async function verified(
   return payload
 }
 
-/** The span of a token's life, in seconds since the epoch. */
+/** The times of a token, in seconds since the epoch. */
 export function lifeOf({ token, expiresAt, refreshAfter }: TokenGrant) {
   const { iat, exp } = decodeJwt(token)
   return {

@@ -7,14 +7,14 @@ import { deadlocks, raceRounds } from './makers.ts'
 
 export const rounds = Array.from({ length: raceRounds }, (_, round) => round)
 
-/** Hundreds of calls each, on a machine that may be busy. */
+/** Each test makes hundreds of calls, on a machine that may be busy. */
 export const raceLimit = { testTimeout: 300_000 }
 
 /** Two replicas of the service on one database. */
 export interface Replicas extends AsyncDisposable {
   harness: Harness
   other: Harness
-  /** One or the other, in turn. */
+  /** Alternates between the replicas. */
   either: (place: number) => Harness
 }
 
@@ -32,7 +32,7 @@ export async function startReplicas(): Promise<Replicas> {
   }
 }
 
-/** As a caller makes it: on a busy machine a lock may be held for longer than a call waits for it. */
+/** Repeats a call that is unavailable: on a busy machine a lock may be held longer than a call waits. */
 export async function untilAvailable<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -43,7 +43,7 @@ export async function untilAvailable<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** `ok`, or the code of the refusal, of each. */
+/** `ok` or the error code of each outcome. */
 export const codes = (outcomes: PromiseSettledResult<unknown>[]) =>
   outcomes.map((outcome) =>
     outcome.status === 'fulfilled' ? 'ok' : String((outcome.reason as { code?: unknown }).code),
@@ -54,7 +54,7 @@ export const fulfilled = <T>(outcomes: PromiseSettledResult<T>[]): T[] =>
 
 export const waitingForLocks = ({ sql }: Harness) => lockWaits(sql)
 
-/** That the lock order has held: no transaction was undone and tried again. */
+/** Checks the lock order: PostgreSQL has ended no transaction because of a deadlock. */
 export async function expectNoDeadlock(harness: Harness): Promise<void> {
   expect(await deadlocks(harness)).toBe(0)
 }

@@ -64,7 +64,7 @@ function bigint(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value
 }
 
-test('a verb is answered as the first time, though the licence has changed since, and changes nothing then', async () => {
+test('a repeated verb gets the first answer and changes nothing, even if the licence has changed since', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const suspend = () =>
@@ -76,7 +76,7 @@ test('a verb is answered as the first time, though the licence has changed since
   expect(await history(harness, licence)).toHaveLength(3)
 })
 
-test('a verb that is refused keeps nothing, and is done with the same key once it can be', async () => {
+test('a refused verb stores no answer, and succeeds with the same key when it is allowed', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const reactivate = () =>
@@ -86,7 +86,7 @@ test('a verb that is refused keeps nothing, and is done with the same key once i
   expect(await reactivate()).toMatchObject({ replayed: false, value: { status: 'active' } })
 })
 
-test('a key bound to one application is answered nothing of a licence of another, also where its key was used before', async () => {
+test('an API key of one application gets no answer about another’s licence, even if the idempotency key was used before', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const suspend = (onlyApplicationId?: string, body = '') =>
@@ -118,7 +118,7 @@ const importing = (
     { key: items[0]![0], body },
   )
 
-test('a batch imported again with its key is answered as created, once of 20 at once', async () => {
+test('a repeated import with its idempotency key is answered as created, also in 20 calls at once', async () => {
   const plan = await givenPlan(harness)
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, at) =>
@@ -139,7 +139,7 @@ test('a batch imported again with its key is answered as created, once of 20 at 
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('a dry run keeps no record', async () => {
+test('a dry run stores no answer', async () => {
   const plan = await givenPlan(harness)
   await importing([['dry-1', plan.id]], { dryRun: true, body: 'dry' })
   const real = await importing([['dry-1', plan.id]])
@@ -148,7 +148,7 @@ test('a dry run keeps no record', async () => {
   expect(await refusal(another)).toMatchObject({ code: 'idempotency_mismatch' })
 })
 
-test('a batch whose call ended after it had been saved is answered as created by its repetition', async () => {
+test('if a call ended after its batch was stored, the repetition is answered as created', async () => {
   const plan = await givenPlan(harness)
   const retired = await givenPlan(harness)
   await archive(harness, retired)
@@ -178,7 +178,7 @@ test('a batch whose call ended after it had been saved is answered as created by
   expect(await activeOn(harness, plan)).toBe(2n)
 })
 
-test('an offline activation of 20 calls at once with one key takes one place, and all get the same file', async () => {
+test('20 offline activations at once with one idempotency key occupy one place and get the same file', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const activate = (at: number) =>

@@ -19,7 +19,7 @@ test('every RPC refuses a request without its account or application, and change
   expect(await contentsOf(harness.sql)).toEqual(before)
 })
 
-test('the same requests with all ids are refused for other reasons or answered', async () => {
+test('the same requests with all ids are answered, or refused for other reasons', async () => {
   await using harness = await startProducts()
   const answers = {
     ...(await callWithIds(LicensingService, harness.licensing)),

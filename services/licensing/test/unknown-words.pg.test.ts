@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => harness[Symbol.asyncDispose]())
 
-test('a suspension whose reason is unknown is an internal error to the reader of the licence', async () => {
+test('reading a licence with an unknown suspension reason is an internal error', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`update licences set status = 'suspended', status_reason = 'whim' where id = ${licence.id}`
@@ -28,7 +28,7 @@ test('a suspension whose reason is unknown is an internal error to the reader of
   for (const { code } of await Promise.all(reads.map(refusal))) expect(code).toBe('internal')
 })
 
-test('a history entry of an unknown type is an internal error to the reader of the history', async () => {
+test('reading a history entry of an unknown type is an internal error', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await harness.sql`
@@ -46,13 +46,13 @@ test('a history entry of an unknown type is an internal error to the reader of t
 test.each([
   ['status', { status: 'frozen' }],
   ['kind of entitlement', { entitlements: [{ key: 'seats', kind: 'colour', value: '1', default: '1' }] }],
-])('a plan’s copy with an unknown %s is refused, and leaves no trace', async (_, fields) => {
+])('a plan copy with an unknown %s is refused, and nothing is stored', async (_, fields) => {
   const plan = planCopy(harness, fields)
   expect((await refusal(harness.licensing.syncPlans({ plans: [plan] }))).code).toBe('internal')
   expect(await harness.sql`select id from plans where id = ${plan.id}`).toHaveLength(0)
 })
 
-test('an archive that comes as a copy of unknown status suspends nothing', async () => {
+test('an archived copy with an unknown status suspends nothing', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const frozen = { ...plan, status: 'frozen', version: plan.version + 1n, archiveVersion: plan.version + 1n }

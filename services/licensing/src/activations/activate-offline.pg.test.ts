@@ -61,7 +61,7 @@ async function opened({ rootKeys, applicationId }: ProductsHarness, file: string
   return { token: token!, claims: verified.payload, set, signed }
 }
 
-test('the file has a token of as many days as asked, and what verifies it with the root key alone', async () => {
+test('the file has a token for the requested number of days, and can be verified with only the root key', async () => {
   const { own, licence } = await given({ maxSeats: 4 })
   const answer = await activateOffline(own, licence, { fingerprint: 'machine-1', days: 366 })
   expect(answer).toMatchObject({ licenceId: licence.id, created: true })
@@ -91,14 +91,14 @@ test('a token of an offline activation ends with the licence', async () => {
   expect(set['exp']).toBe(claims.exp)
 })
 
-test('every current root key vouches for the file', async () => {
+test('every current root key signs the file', async () => {
   const { own, licence } = await given()
   const { current } = await own.rootKeys.rotateRootKey({ applicationId: own.applicationId })
   const { signed } = await opened(own, (await activateOffline(own, licence)).file)
   expect(signed.map((jws) => decodeProtectedHeader(jws).kid)).toEqual(current)
 })
 
-test('it takes a place as any activation does, and the same fingerprint renews it', async () => {
+test('an offline activation occupies a place like any other, and the same fingerprint renews it', async () => {
   const { own, licence } = await given({ maxActivations: 2 })
   const first = await activateOffline(own, licence, { fingerprint: 'a' })
   const again = await activateOffline(own, licence, { fingerprint: 'a', days: 200 })
@@ -118,7 +118,7 @@ test('it takes a place as any activation does, and the same fingerprint renews i
   expect((await activateOffline(own, licence)).created).toBe(true)
 })
 
-test('of offline and online installations at once exactly as many get a place as there are', async () => {
+test('if offline and online installations activate at once, exactly max_activations succeed', async () => {
   const { own, licence } = await given({ maxActivations: 3 })
   const tries = Array.from({ length: 20 }, (_, at) =>
     (at % 2 ? activateOffline(own, licence) : activate(own.products, licence)).then(
@@ -131,7 +131,7 @@ test('of offline and online installations at once exactly as many get a place as
   expect(new Set(outcomes)).toEqual(new Set(['placed', 'limit_reached']))
 })
 
-test('it is refused for the reasons for which an activation is', async () => {
+test('an offline activation is refused for the same reasons as an activation', async () => {
   const { own, licence } = await given({ domains: ['allowed.example.com'] })
   const elsewhere = await refusal(activateOffline(own, licence))
   expect(elsewhere).toMatchObject({ code: 'licence_refused', members: { reason: 'domain_not_allowed' } })
@@ -147,7 +147,7 @@ test('it is refused for the reasons for which an activation is', async () => {
   }
 })
 
-test('a key of another application or account is an unknown one, and takes no place', async () => {
+test('a key of another application or account is not found, and occupies no place', async () => {
   const { own, licence } = await given({ maxActivations: 1 })
   for (const foreign of [{ applicationId: newId('app') }, { accountId: newId('acct') }]) {
     expect((await refusal(activateOffline(own, licence, foreign))).code).toBe('not_found')
@@ -155,7 +155,7 @@ test('a key of another application or account is an unknown one, and takes no pl
   expect((await activateOffline(own, licence)).created).toBe(true)
 })
 
-test('a retired signing key is published until its last offline token has ended, and is then forgotten', async () => {
+test('a retired signing key is published until its last offline token has ended, and then deleted', async () => {
   const { own, licence } = await given()
   const { applicationId, sql } = own
   const { activationId, file } = await activateOffline(own, licence, { days: 90 })
@@ -177,7 +177,7 @@ test('a retired signing key is published until its last offline token has ended,
   expect(await sql`select kid from signing_keys where kid = ${kid}`).toHaveLength(0)
 })
 
-test('a shorter file does not cut the time for which the key of a longer one is kept', async () => {
+test('a shorter file does not shorten how long the key of a longer file is kept', async () => {
   const { own, licence } = await given()
   const long = await activateOffline(own, licence, { days: 300 })
   await activateOffline(own, licence, { days: 3 })
@@ -186,7 +186,7 @@ test('a shorter file does not cut the time for which the key of a longer one is 
   expect(row!.offline_until).toEqual(timestampDate(long.expiresAt!))
 })
 
-test('a file is never signed with a key that was taken out of use meanwhile', async () => {
+test('a file is never signed with a key that was deleted meanwhile', async () => {
   const { own, licence } = await given()
   const { applicationId, sql } = own
   await activateOffline(own, licence)

@@ -43,7 +43,7 @@ test('a first activation is created, and the same fingerprint again finds it', a
   expect(other.grant!.activationId).not.toBe(first.grant!.activationId)
 })
 
-test('the token says exactly what the decisions list', async () => {
+test('the token has exactly the claims that the decisions list', async () => {
   const licence = await givenKey({ maxSeats: 5 })
   const grant = await givenActivation(harness.products, licence)
   const claims = await verified(harness, grant.token)
@@ -84,7 +84,7 @@ test('two tokens never have the same id, and without max_seats there are none', 
   expect(claims[0]!['seats']).toBe(null)
 })
 
-test('nothing that an activation answers holds anything of the vendor’s', async () => {
+test('no answer of an activation contains data of the vendor', async () => {
   const licence = await givenKey({ externalRef: 'customer-of-the-vendor', domains: ['*.example.com'] })
   const { grant } = await activate(harness.products, licence)
   expect(Object.keys(grant!).sort()).toEqual([
@@ -179,7 +179,7 @@ test('a downgraded licence works on the defaults, and its snapshot stays', async
   ])
 })
 
-test('a token ends with the licence, and from that instant the licence is refused, swept or not', async () => {
+test('a token ends with the licence; after that the licence is refused, even before the sweep', async () => {
   const expiresOn = new Date(Date.now() + hour)
   const licence = await givenKey({ expiresOn })
   const grant = await givenActivation(harness.products, licence, { fingerprint: 'one' })
@@ -201,7 +201,7 @@ test('a token ends with the licence, and from that instant the licence is refuse
   expect(detail.licence!.status).toBe('active')
 })
 
-test('only allowed hosts are let in, whatever their case', async () => {
+test('only allowed hosts can activate, in any letter case', async () => {
   const licence = await givenKey({ domains: ['App.Example.com', '*.Dev.example.com'] })
   const { products } = harness
   for (const host of ['APP.example.com', 'a.dev.example.com', 'x.Y.DEV.Example.com']) {
@@ -215,7 +215,7 @@ test('only allowed hosts are let in, whatever their case', async () => {
   }
 })
 
-test('a place that was freed is free, and one fingerprint never takes two', async () => {
+test('a freed place can be used again, and one fingerprint never occupies two', async () => {
   const licence = await givenKey({ maxActivations: 2 })
   const { products } = harness
   const first = await givenActivation(products, licence, { fingerprint: 'a' })

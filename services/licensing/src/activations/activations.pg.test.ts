@@ -27,7 +27,7 @@ function freeing(licence: { id: string }, activationId: string, more: { onlyAppl
   return { accountId: harness.accountId, licenceId: licence.id, activationId, actor, ...more }
 }
 
-test('the detail has the newest 100 activations and says how many there are; the list has all, page by page', async () => {
+test('the detail has the newest 100 activations and their total number; the list has all in pages', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const ids: string[] = []
@@ -50,7 +50,7 @@ test('the detail has the newest 100 activations and says how many there are; the
   expect(page.activations[0]).toEqual(detail.activations[80])
 })
 
-test('a licence without activations has an empty page; one that is not there, not found', async () => {
+test('a licence without activations has an empty page; an unknown licence is not found', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const list = (more: object) =>
@@ -70,7 +70,7 @@ test('a licence without activations has an empty page; one that is not there, no
   }
 })
 
-test('a freed place is free: the next refresh is not found, another may have it, and the history says who freed it', async () => {
+test('a freed activation is gone: its refresh is not found, another machine can activate, and the history names the actor', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id, maxActivations: 1 })
   const grant = await givenActivation(harness.products, licence)
@@ -88,7 +88,7 @@ test('a freed place is free: the next refresh is not found, another may have it,
   ])
 })
 
-test('a place is freed whatever the licence’s status, and through its own licence, application and account alone', async () => {
+test('an activation can be freed in every status, but only with its own licence, application and account', async () => {
   const plan = await givenPlan(harness)
   const [licence, other] = [
     await givenLicence(harness, { planId: plan.id }),
@@ -110,7 +110,7 @@ test('a place is freed whatever the licence’s status, and through its own lice
   expect((await history(harness, licence)).at(-1)).toMatchObject({ from: 'retired', to: 'retired' })
 })
 
-test('of those who free one place at once one does, and the history has it once', async () => {
+test('if one activation is freed several times at once, one call succeeds and the history has one entry', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const grant = await givenActivation(harness.products, licence)
@@ -125,7 +125,7 @@ test('of those who free one place at once one does, and the history has it once'
   expect(types).toEqual(['issued', 'activation_freed'])
 })
 
-test('the history of a place freed while the licence changes follows the order of the changes', async () => {
+test('if an activation is freed while the licence changes, the history has the order of the commits', async () => {
   const plan = await givenPlan(harness)
   for (let round = 0; round < 10; round += 1) {
     const licence = await givenLicence(harness, { planId: plan.id })
@@ -166,7 +166,7 @@ test.each(closedSets.licenceStatus)(
   },
 )
 
-test('the detail says where the licence’s snapshot differs from what its plan grants now', async () => {
+test('the detail lists the differences between the licence’s snapshot and its plan', async () => {
   const seats = (value: string) => ({ key: 'seats', kind: 'limit', value, default: '0' })
   const sso = { key: 'sso', kind: 'feature', value: 'true', default: 'false' }
   const plan = await givenPlan(harness, { entitlements: [seats('5'), sso] })

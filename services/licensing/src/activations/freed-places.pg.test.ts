@@ -52,7 +52,7 @@ const freedRows = async (licence: Licence) => {
   return row!
 }
 
-test('one licence does not run on one machine after the other: the eleventh that leaves on a day keeps its place', async () => {
+test('one licence cannot run on many machines in turn: from the eleventh deactivation of a day, the place stays occupied', async () => {
   const licence = await givenKey(1)
   await passThrough(licence, 10)
   const last = await givenActivation(harness.products, licence, { fingerprint: 'last' })
@@ -65,7 +65,7 @@ test('one licence does not run on one machine after the other: the eleventh that
   expect(await activate(other, licence, { fingerprint: 'next' })).toMatchObject({ created: true })
 })
 
-test('the machine that keeps a place may come back to it, and leaves it as before', async () => {
+test('a machine that still occupies a place can activate again, and occupies it again when it deactivates', async () => {
   const licence = await givenKey(1)
   await passThrough(licence, 11)
   const again = await activate(harness.products, licence, { fingerprint: 'passing-10' })
@@ -80,7 +80,7 @@ test('the machine that keeps a place may come back to it, and leaves it as befor
   })
 })
 
-test('what the vendor frees never keeps a place, and does not count among the ten', async () => {
+test('an activation that the vendor frees occupies no place, and does not count among the ten', async () => {
   const licence = await givenKey(1)
   for (let machine = 0; machine < 15; machine += 1) {
     const { activationId } = await givenActivation(harness.products, licence, { fingerprint: `m-${machine}` })
@@ -91,7 +91,7 @@ test('what the vendor frees never keeps a place, and does not count among the te
   expect(await activate(harness.products, licence)).toMatchObject({ created: true })
 })
 
-test('an offline file counts until it ends, also after the machine got a token of a day', async () => {
+test('an offline file occupies its place until it ends, even if the machine got a shorter token later', async () => {
   const licence = await givenKey(1)
   await passThrough(licence, 10)
   const offline = await activateOffline(licence, 'offline', 300)
@@ -105,7 +105,7 @@ test('an offline file counts until it ends, also after the machine got a token o
   expect((await refusal(activate(harness.products, licence))).message).toContain(message)
 })
 
-test('a refresh makes the place count until the new token ends', async () => {
+test('after a refresh the place is occupied until the new token ends', async () => {
   const licence = await givenKey(1)
   await passThrough(licence, 10)
   const grant = await givenActivation(harness.products, licence)
@@ -118,7 +118,7 @@ test('a refresh makes the place count until the new token ends', async () => {
   )
 })
 
-test('the next day has ten of its own, and yesterday’s are forgotten once they no longer count', async () => {
+test('each day has its own ten, and earlier freed places are deleted when they no longer count', async () => {
   const licence = await givenKey(2)
   await passThrough(licence, 11)
   await harness.sql`
@@ -133,13 +133,13 @@ test('the next day has ten of its own, and yesterday’s are forgotten once they
   expect(await freedRows(licence)).toEqual({ rows: 10, held: 0 })
 })
 
-test('a licence without a limit keeps no freed places', async () => {
+test('a licence without a limit has no freed places', async () => {
   const licence = await givenKey()
   await passThrough(licence, 12)
   expect(await freedRows(licence)).toEqual({ rows: 0, held: 0 })
 })
 
-test('of 30 machines that leave at once, through two replicas, exactly ten give their place back', async () => {
+test('if 30 machines deactivate at once through two replicas, exactly ten places are free', async () => {
   for (let round = 0; round < Math.ceil(raceRounds / 4); round += 1) {
     const licence = await givenKey(30)
     const grants = await Promise.all(
@@ -154,7 +154,7 @@ test('of 30 machines that leave at once, through two replicas, exactly ten give 
   }
 }, 300_000)
 
-test('a token that is granted while the product deactivates never outlives the place it counts for', async () => {
+test('a token that is granted during a deactivation does not outlast the occupied place', async () => {
   const licence = await givenKey(1_000)
   await passThrough(licence, 10)
   for (let round = 0; round < raceRounds * 2; round += 1) {

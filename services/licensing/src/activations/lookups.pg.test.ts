@@ -25,7 +25,7 @@ const forged = (applicationId: string, activationId: string) =>
     .setExpirationTime('1h')
     .sign(privateKey)
 
-test('wrong licence keys, legacy keys and tokens are refused while every connection of known ones is held', async () => {
+test('unknown licence keys, legacy keys and tokens are refused even while all connections for known ones are busy', async () => {
   const { applicationId, products, sql } = harness
   const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
   await activate(products, licence)
@@ -50,7 +50,7 @@ test('wrong licence keys, legacy keys and tokens are refused while every connect
   }
 })
 
-test('while look-ups of wrong keys wait, an activation is refreshed and its key looked up after them', async () => {
+test('while look-ups of unknown keys wait, an activation is refreshed; a look-up of its key comes after them', async () => {
   const { products } = harness
   const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
   const grant = await givenActivation(products, licence)

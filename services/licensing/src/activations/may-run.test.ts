@@ -32,7 +32,7 @@ test.each([
   expect(reasonFor(status, now)).toBe(reason)
 })
 
-test('the host counts where the licence names domains, and only for one that may run', () => {
+test('the host is checked if the licence names domains and may run', () => {
   expect(reasonFor('active', null, ['other.example.com'])).toBe('domain_not_allowed')
   expect(reasonFor('active', null, ['other.example.com', '*.example.com'])).toBe(undefined)
   expect(reasonFor('suspended', null, ['other.example.com'])).toBe('suspended')

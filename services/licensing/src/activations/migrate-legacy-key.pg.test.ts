@@ -27,7 +27,7 @@ async function givenImported(): Promise<{ id: string; legacyKey: string }> {
 const migrate = (legacyKey: string, applicationId = harness.applicationId) =>
   harness.products.migrateLegacyKey({ applicationId, legacyKey })
 
-test('a legacy key is exchanged for its licence and a key that activates, as often as asked', async () => {
+test('a legacy key can be exchanged any number of times for its licence and a key that activates', async () => {
   const { id, legacyKey } = await givenImported()
   const answer = await migrate(legacyKey)
   const { licenceId, key } = answer
@@ -37,7 +37,7 @@ test('a legacy key is exchanged for its licence and a key that activates, as oft
   expect((await givenActivation(harness.products, { key })).licenceId).toBe(id)
 })
 
-test('the first exchange is in the history, the later ones are not', async () => {
+test('only the first exchange is in the history', async () => {
   const { id, legacyKey } = await givenImported()
   await migrate(legacyKey)
   await migrate(legacyKey)
@@ -47,7 +47,7 @@ test('the first exchange is in the history, the later ones are not', async () =>
   ])
 })
 
-test('of many first exchanges at once one is in the history', async () => {
+test('if many first exchanges race, one is in the history', async () => {
   const replicas = [harness.products, await harness.otherProducts()]
   for (let round = 0; round < raceRounds; round += 1) {
     const { id, legacyKey } = await givenImported()

@@ -29,7 +29,7 @@ async function placesTaken(licence: { id: string }): Promise<number> {
   return detail.activations.length
 }
 
-test(`of ${rivals} installations that ask at once exactly max_activations get a place`, async () => {
+test(`if ${rivals} installations activate at once, exactly max_activations succeed`, async () => {
   const plan = await givenPlan(harness)
   for (let round = 0; round < raceRounds; round += 1) {
     const maxActivations = 1 + (round % 7)
@@ -44,7 +44,7 @@ test(`of ${rivals} installations that ask at once exactly max_activations get a 
   }
 }, 600_000)
 
-test(`${rivals} tries of one fingerprint at once make one activation, created once`, async () => {
+test(`${rivals} concurrent requests with one fingerprint create one activation`, async () => {
   const plan = await givenPlan(harness)
   for (let round = 0; round < raceRounds; round += 1) {
     const licence = await givenLicence(harness, { planId: plan.id, maxActivations: 1 })
@@ -59,7 +59,7 @@ test(`${rivals} tries of one fingerprint at once make one activation, created on
   }
 }, 600_000)
 
-test('while places are freed and taken, never more than max_activations are held', async () => {
+test('while activations are made and freed, there are never more than max_activations', async () => {
   const plan = await givenPlan(harness)
   const maxActivations = 3
   const licence = await givenLicence(harness, { planId: plan.id, maxActivations })
@@ -86,7 +86,7 @@ test('while places are freed and taken, never more than max_activations are held
   expect(await placesTaken(licence)).toBe(0)
 }, 600_000)
 
-test('of 50 installations, online and offline, that race for the quota’s last 3 places of a licence 3 get one', async () => {
+test('if 50 installations, online and offline, compete for the last 3 activations of the quota, 3 succeed', async () => {
   const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
   const { accountId, applicationId } = own
   const plan = await givenPlan(own)
@@ -116,7 +116,7 @@ test('of 50 installations, online and offline, that race for the quota’s last 
   expect(await ask(rivals)).toMatchObject({ created: true })
 })
 
-test('a licence has 10,000 activations at most, whatever it allows; its own limit is named first', async () => {
+test('a licence has at most 10,000 activations, even if it allows more; a refusal names its own limit first', async () => {
   const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
   const plan = await givenPlan(own)
   const full = async (maxActivations?: number) => {

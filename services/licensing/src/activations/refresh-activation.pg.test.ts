@@ -54,7 +54,7 @@ test('a refresh answers in the shape of the activation, with a new token', async
   expect(refreshAfter).toBe((iat + exp) / 2)
 })
 
-test('a token carries the nonce of the request that it answers, and none of another', async () => {
+test('a token contains the nonce of its own request', async () => {
   const { grant } = await givenInstalled()
   const claimsFor = async (nonce?: string) => {
     const asked = { ...callOf(grant), ...(nonce !== undefined && { nonce }) }
@@ -78,7 +78,7 @@ test('a token that expired long ago still refreshes its own activation', async (
   expect(lifeOf(refreshed).exp * 1000).toBeGreaterThan(Date.now() + 30 * day)
 })
 
-test('any earlier token of the activation will do', async () => {
+test('any earlier token of the activation is accepted', async () => {
   const { grant } = await givenInstalled()
   const { token } = await harness.products.refreshActivation(callOf(grant))
   await harness.products.refreshActivation(callOf(grant))
@@ -128,7 +128,7 @@ function signedFor(grant: TokenGrant, applicationId: string): string {
   return `${header}.${payload.toString('base64url')}.${signature}`
 }
 
-test.each(tokenCalls)('%s takes no forged token, and none of another activation', async (_name, call) => {
+test.each(tokenCalls)('%s refuses a forged token and a token of another activation', async (_name, call) => {
   const { licence, grant } = await givenInstalled()
   for (const [what, token] of await forgeries(grant)) {
     const { code } = await refusal(call(callOf({ ...grant, token })))
@@ -146,7 +146,7 @@ test.each(tokenCalls)('%s takes no forged token, and none of another activation'
   await harness.products.refreshActivation(callOf(grant))
 })
 
-test('a token of an application that has no keys makes none', async () => {
+test('a token of an application without keys does not create keys', async () => {
   const { grant } = await givenInstalled()
   const applicationId = newId('app')
   const call = callOf({ ...grant, token: signedFor(grant, applicationId) })
@@ -193,7 +193,7 @@ test.each(refusals)(
   },
 )
 
-test('a suspended licence that is reactivated refreshes again, a downgraded one goes on with its defaults', async () => {
+test('a reactivated licence refreshes again, and a downgraded one refreshes with the defaults', async () => {
   const { licence, grant } = await givenPaidFor()
   await harness.licensing.suspendLicence(verbOf(licence))
   await refusal(harness.products.refreshActivation(callOf(grant)))
@@ -208,7 +208,7 @@ test('a suspended licence that is reactivated refreshes again, a downgraded one 
   })
 })
 
-test('a payment that takes the licence to another plan shows in the next token', async () => {
+test('the next token contains the plan to which a payment moved the licence', async () => {
   const { licence, grant } = await givenInstalled({ externalRef: 'customer-of-two-plans' })
   const plan = await givenPlan(harness, { entitlements: [{ ...entitlements[0]!, value: 'false' }] })
   await provision(harness, { planId: plan.id, externalRef: 'customer-of-two-plans' })
@@ -220,7 +220,7 @@ test('a payment that takes the licence to another plan shows in the next token',
   })
 })
 
-test('the host of the refresh counts, not that of the activation', async () => {
+test('the refresh checks its own host, not that of the activation', async () => {
   const { grant } = await givenInstalled({ domains: ['*.example.com'] })
   await harness.products.refreshActivation(callOf(grant, { host: 'Other.Example.com' }))
   const elsewhere = callOf(grant, { host: 'machine.example.org' })
@@ -231,7 +231,7 @@ test('the host of the refresh counts, not that of the activation', async () => {
   await harness.products.recordCallHome(elsewhere)
 })
 
-test('what would not fit the tables is refused, though not before the token is', async () => {
+test('invalid values are refused, after the token has been checked', async () => {
   const { grant } = await givenInstalled()
   const { products } = harness
   for (const [pointer, installed] of [
@@ -249,7 +249,7 @@ test('what would not fit the tables is refused, though not before the token is',
   }
 })
 
-test('another replica takes the token, also with another issuer and life', async () => {
+test('another replica accepts the token, even with another issuer and token life', async () => {
   const { grant } = await givenInstalled()
   const other = await harness.otherProducts({
     tokens: { ...harness.settings.tokens, issuer: 'elsewhere', lifeSeconds: 60 },
@@ -261,7 +261,7 @@ test('another replica takes the token, also with another issuer and life', async
   await harness.products.refreshActivation(callOf(refreshed))
 })
 
-test('whether a token is its activation’s own can be asked without a call-home', async () => {
+test('a token can be checked without a call-home', async () => {
   const [one, other] = [await givenInstalled(), await givenInstalled()]
   const check = (activationId: string, token: string) =>
     harness.products.checkActivation({ activationId, token })

@@ -56,7 +56,7 @@ async function addUpAll(): Promise<void> {
   }
 }
 
-test('each change of a licence and of a place is counted once, on its day, and stays so when it is added up', async () => {
+test('each change of a licence or activation is counted once, on its day, before and after it is added up', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const { licensing, products } = own
@@ -107,7 +107,7 @@ test('each change of a licence and of a place is counted once, on its day, and s
   expect(await counted({ ...own, accountId: newId('acct') })).toEqual({})
 })
 
-test('an archive counts each licence that it suspends, and writes nothing for that', async () => {
+test('each licence that an archive suspends is counted, without a row in application_day_changes', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const items = Array.from({ length: 500 }, (_, at) => ({
@@ -126,7 +126,7 @@ test('an archive counts each licence that it suspends, and writes nothing for th
   expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
 })
 
-test('what a transaction changes is counted once when it commits, however much is added up before', async () => {
+test('a long transaction is counted once when it commits, even if other changes are added up before', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
@@ -148,7 +148,7 @@ test('what a transaction changes is counted once when it commits, however much i
   expect(await counted(own)).toEqual(after)
 })
 
-test('what happens at the last instant of a day of UTC counts on it, and at the first of the next on that', async () => {
+test('changes in the last millisecond of a UTC day and the first of the next count on their own days', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
@@ -191,7 +191,7 @@ test('an activation is seen once on each day on which it calls home', async () =
   expect(seen).toEqual([0, 1, 3].map((ahead) => [dayOf(startedAt + ahead * dayMs), 1n]))
 })
 
-test('while replicas add up what happens and are cut off, every reader sees all that was acknowledged, once', async () => {
+test('while replicas add up changes and lose their connections, a reader sees each acknowledged change once', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   let acknowledged = 0n
@@ -234,7 +234,7 @@ test('while replicas add up what happens and are cut off, every reader sees all 
   expect(await counted(own)).toEqual({ issued: 480n, activeChange: 480n })
 })
 
-test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is no day', async (day) => {
+test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is not a valid day', async (day) => {
   await expect(days(harness, day)).rejects.toMatchObject({ code: 'validation_failed' })
   await expect(days(harness, '2026-01-01', day)).rejects.toMatchObject({ code: 'validation_failed' })
 })

@@ -45,7 +45,7 @@ async function foundBy(own: ProductsHarness, domain: string): Promise<string[]> 
   return page.licences.map(({ id }) => id)
 }
 
-test('a product that calls home 3,000 times, through two replicas at once, leaves 50 calls: the latest', async () => {
+test('after 3,000 call-homes through two replicas at once, the latest 50 are stored', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own)
   const grants = await Promise.all(Array.from({ length: 3 }, () => givenActivation(own.products, licence)))
@@ -64,7 +64,7 @@ test('a product that calls home 3,000 times, through two replicas at once, leave
   expect(callHome.map(({ productVersion }) => productVersion)).toEqual(Array(50).fill('14'))
 })
 
-test('a host that a product makes up for each call replaces the one that was seen longest ago', async () => {
+test('if a product reports a new host with each call, each replaces the host that was seen longest ago', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own, ['allowed.example.com', '*.seen.example.com'])
   await setQuota(own.sql, own.accountId, 'hosts', 20)
@@ -82,7 +82,7 @@ test('a host that a product makes up for each call replaces the one that was see
   expect(await foundBy(own, '*.seen.example.com')).toEqual([licence.id])
 })
 
-test('a host that is seen each day stays while others come and go', async () => {
+test('a host that is seen every day stays while other hosts are replaced', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own)
   await setQuota(own.sql, own.accountId, 'hosts', 5)
@@ -97,7 +97,7 @@ test('a host that is seen each day stays while others come and go', async () => 
   expect(await foundBy(own, 'daily')).toEqual([licence.id])
 })
 
-test('a domain that was seen still finds the licence when it is no longer allowed, one that was not does not', async () => {
+test('a removed domain still finds the licence if it was seen as a host, otherwise not', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own, ['seen.example.com', 'unseen.example.com'])
   await givenActivation(own.products, licence, { host: 'seen.example.com' })
@@ -110,7 +110,7 @@ test('a domain that was seen still finds the licence when it is no longer allowe
   expect(await foundBy(own, 'unseen.example.com')).toEqual([])
 })
 
-test('a product that activates and frees in a loop keeps the newest of its entries, and every one of the vendor’s', async () => {
+test('if a product activates and frees in a loop, the history keeps its newest entries and all entries of the vendor', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own)
   await setQuota(own.sql, own.accountId, 'deactivations', 10)
@@ -148,7 +148,7 @@ test('a product that activates and frees in a loop keeps the newest of its entri
   expect(days.at(-1)).toMatchObject({ activationsFreed: 44n })
 })
 
-test('entries that are not counted by day yet stay until they are', async () => {
+test('an entry is not deleted before it has been counted by day', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own)
   await setQuota(own.sql, own.accountId, 'deactivations', 2)

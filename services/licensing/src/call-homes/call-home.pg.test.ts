@@ -35,7 +35,7 @@ async function listed(filter: Filter): Promise<string[]> {
   return page.licences.map((licence) => licence.id)
 }
 
-test('an activation, a refresh and a call-home each show who runs where, newest first', async () => {
+test('an activation, a refresh and a call-home each add an entry with host and version, newest first', async () => {
   const licence = await givenKey()
   const { products } = harness
   const at = { fingerprint: 'machine', host: 'A.example.com', productVersion: '1.0' }
@@ -62,7 +62,7 @@ test('an activation, a refresh and a call-home each show who runs where, newest 
   expect(Math.abs(timestampDate(latest!.seenAt!).getTime() - Date.now())).toBeLessThan(60_000)
 })
 
-test('the latest 50 call-homes are shown, in the order in which they came', async () => {
+test('the detail shows the latest 50 call-homes in their order', async () => {
   const licence = await givenKey()
   const grant = await givenActivation(harness.products, licence, { productVersion: 'first' })
   for (let call = 1; call <= 60; call += 1) {
@@ -74,7 +74,7 @@ test('the latest 50 call-homes are shown, in the order in which they came', asyn
   )
 })
 
-test('calls that come together are all recorded, whichever replica takes them', async () => {
+test('calls that arrive together on two replicas are all recorded', async () => {
   const replicas = [harness.products, await harness.otherProducts()]
   const licences = await Promise.all(Array.from({ length: 5 }, givenKey))
   const grants = await Promise.all(
@@ -107,7 +107,7 @@ test('licences are found by the hosts that they were seen on', async () => {
   expect(await listed({ domain: 'moved.example.com' })).toEqual([here.id])
 })
 
-test('licences are found by when they last called home, and by never having done so', async () => {
+test('licences are found by the time of their last call-home, and by never having called', async () => {
   const [seen, unseen] = [await givenKey(), await givenKey()]
   expect(await listed({ neverSeen: true })).toEqual(expect.arrayContaining([seen.id, unseen.id]))
   const before = new Date()
@@ -128,7 +128,7 @@ test('licences are found by when they last called home, and by never having done
   expect(await listed({ seenSince: after })).not.toContain(unseen.id)
 })
 
-test('what holds a licence for long delays its own first call-home alone, and that is marked in the end', async () => {
+test('a long lock on a licence delays only its own first call-home, which is recorded in the end', async () => {
   const plan = await givenPlan(harness)
   const [held, free] = [await givenKey(), await givenLicence(harness, { planId: plan.id })]
   const grants = await Promise.all([held, free].map((licence) => givenActivation(harness.products, licence)))
@@ -151,7 +151,7 @@ test('what holds a licence for long delays its own first call-home alone, and th
   expect(await listed({ neverSeen: true })).not.toContain(held.id)
 })
 
-test('an archive that suspends many licences lets others call home meanwhile, and all are recorded', async () => {
+test('while an archive suspends many licences, other licences call home, and all calls are recorded', async () => {
   const plan = await givenPlan(harness)
   const licences = await Promise.all(
     Array.from({ length: 200 }, () => givenLicence(harness, { planId: plan.id })),

@@ -10,7 +10,7 @@ const of = (values: Record<string, string>, usual = '0') =>
     default: usual,
   }))
 
-test('the drift names each key whose value differs, sorted, and leaves out the side without it', () => {
+test('the drift lists each key whose value differs, sorted; a missing value is absent', () => {
   expect(
     planDrift(of({ seats: '5', exports: '1', same: '2' }), of({ seats: '9', api_calls: '7', same: '2' })),
   ).toEqual([
@@ -20,6 +20,6 @@ test('the drift names each key whose value differs, sorted, and leaves out the s
   ])
 })
 
-test('equal values are no drift, whatever the defaults and the order', () => {
+test('equal values are no drift, even with other defaults or another order', () => {
   expect(planDrift(of({ a: '1', b: '2' }), of({ b: '2', a: '1' }, '1'))).toEqual([])
 })

@@ -35,7 +35,7 @@ async function imported(legacyKey: string, externalRef: string): Promise<string>
   return items[0]!.licenceId!
 }
 
-test('a licence is found by its id, its key however typed, its legacy key and an activation, each exactly', async () => {
+test('a licence is found by its exact id, key in any spelling, legacy key and activation', async () => {
   const licence = await given('exact')
   const legacy = await imported('OLD-17', 'from before')
   const { activationId } = await givenActivation(harness.products, licence)
@@ -50,7 +50,7 @@ test('a licence is found by its id, its key however typed, its legacy key and an
   }
 })
 
-test('a host finds the licences that run on it now or are restricted to it, whole and in any case', async () => {
+test('a host finds the licences that run on it now or are restricted to it, by its full name in any letter case', async () => {
   const running = await given('runs')
   const restricted = await given('restricted', { domains: ['build.acme.example', '*.lab.example'] })
   const grant = await givenActivation(harness.products, running, { host: 'Build.acme.example' })
@@ -163,6 +163,6 @@ test('what another account, or another application, has is not found', async () 
   }
 })
 
-test.each(['', 'x', '🦊', 'x'.repeat(256), 'nul\0'])('%j is nothing to search for', async (query) => {
+test.each(['', 'x', '🦊', 'x'.repeat(256), 'nul\0'])('%j is refused as a search text', async (query) => {
   await expect(search(query)).rejects.toMatchObject({ code: 'validation_failed' })
 })

@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { licenceEvent } from './licence-event.ts'
+import { licenceEvent } from './licence-row.ts'
 import type { Move } from './licence.ts'
 import { changeLicencesUncounted } from './transition-queries.ts'
 import type { By, ChangedUncounted, Selection } from './transition-queries.ts'

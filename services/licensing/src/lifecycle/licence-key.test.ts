@@ -7,7 +7,7 @@ test('a key is five groups of five characters of Crockford’s base 32', () => {
   }
 })
 
-test('all 32 characters come up at every place, so that a key has 125 random bits', () => {
+test('all 32 characters occur at every place, so that a key has 125 random bits', () => {
   const seen = Array.from({ length: 29 }, () => new Set<string>())
   for (let round = 0; round < 2_000; round += 1) {
     newLicenceKey()
@@ -17,7 +17,7 @@ test('all 32 characters come up at every place, so that a key has 125 random bit
   expect(seen.map((characters) => characters.size)).toEqual(seen.map((_, at) => (at % 6 === 5 ? 1 : 32)))
 })
 
-test('a key is read without regard to case, hyphens, blanks and look-alikes', () => {
+test('a key is read ignoring case, hyphens, blanks and look-alikes', () => {
   const key = '0A1BC-DEFGH-JKMNP-QRSTV-WXYZ9'
   for (const typed of [
     key,

@@ -1,9 +1,11 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { NewEvent } from '@licensing/events/outbox'
 import { complete } from '@licensing/grpc/complete'
 import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-sets'
 import { readMember } from '@licensing/proto/closed-sets'
 import { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
 import type { Licence, Restrictions } from '@licensing/proto/licensing'
+import type { LicenceEvent } from './licence.ts'
 
 export interface LicenceRow {
   id: string
@@ -46,4 +48,34 @@ function restrictionsMessage(row: LicenceRow): Restrictions | undefined {
     maxActivations: max_activations ?? undefined,
     maxSeats: max_seats ?? undefined,
   })
+}
+
+/** The columns that events contain. */
+export type ChangedLicence = Pick<
+  LicenceRow,
+  'id' | 'account_id' | 'application_id' | 'plan_id' | 'status' | 'status_reason'
+>
+
+/** The event of a licence's change (interface 6.2). `formerPlan` is the plan before the change. */
+export function licenceEvent(name: LicenceEvent, licence: ChangedLicence, formerPlan: string): NewEvent {
+  return {
+    accountId: licence.account_id,
+    applicationId: licence.application_id,
+    payload: payloadOf(name, licence, formerPlan),
+  }
+}
+
+function payloadOf(
+  name: LicenceEvent,
+  { id: licenceId, plan_id: planId, status, status_reason: reason }: ChangedLicence,
+  formerPlan: string,
+): NewEvent['payload'] {
+  switch (name) {
+    case 'licencePlanChanged':
+      return { case: name, value: { licenceId, planId, status, previous: { planId: formerPlan } } }
+    case 'licenceSuspended':
+      return { case: name, value: { licenceId, status, ...(reason && { reason }) } }
+    default:
+      return { case: name, value: { licenceId, status } }
+  }
 }

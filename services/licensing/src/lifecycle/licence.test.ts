@@ -28,7 +28,7 @@ test('nothing leads out of retired, and only retire out of revoked', () => {
   expect(leaving('revoked')).toEqual(['retire'])
 })
 
-test('every status is reached, and what is suspended says why', () => {
+test('every status can be reached, and each suspension has a reason', () => {
   const reached = new Set(transitions.map(({ transition }) => transition.to))
   expect(closedSets.licenceStatus.filter((status) => !reached.has(status))).toEqual([])
   for (const { transition } of transitions) {

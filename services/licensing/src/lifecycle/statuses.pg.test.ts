@@ -26,7 +26,7 @@ test('licence_statuses follows each insert, update and delete of licences', asyn
   expect(await statusesAstray({ sql })).toEqual([])
 })
 
-test('a change of one licence reads that one alone, whatever the session has changed before', async () => {
+test('a change of one licence reads only its row, even if the session has changed many before', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   await insertLicences(sql, 1, 5_000)
@@ -42,7 +42,7 @@ test('a change of one licence reads that one alone, whatever the session has cha
   expect(read).toBe(1)
 })
 
-test('an archive and a sweep lock the licences of their step and no others, whatever the planner believes', async () => {
+test('an archive and a sweep lock only the licences of their step, whatever the planner’s estimates are', async () => {
   await using given = await givenDatabase(2)
   const { sql } = given
   await insertLicences(sql, -10_000, -1)
@@ -59,7 +59,7 @@ test('an archive and a sweep lock the licences of their step and no others, what
   expect(await lockedBy((tx) => licencesToSuspend(tx, 'plan_0', '', 100))).toBe(100)
 })
 
-test('a sweep finds what is due, and an archive what it suspends, in their indexes, planned once for all values', async () => {
+test('a sweep and an archive find their licences in the right index, with a generic plan', async () => {
   await using given = await givenDatabase()
   const { sql } = given
   await insertLicences(sql, 1, 5_000)

@@ -1,8 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
-import type { ChangedLicence } from './licence-event.ts'
+import type { LicenceRow, ChangedLicence } from './licence-row.ts'
 import type { Move } from './licence.ts'
 
 /** The actor and cause of a history entry. */

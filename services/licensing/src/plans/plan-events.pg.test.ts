@@ -50,7 +50,7 @@ const seatsOf = async (plan: PlanCopy) => {
   return entitlements.find(({ key }) => key === 'seats')?.value
 }
 
-test('a plan that an event names is asked of catalog: what is issued then follows it, and an archive suspends', async () => {
+test('if an event names a new version of a plan, licensing reads it from catalog: issues use it, and an archive suspends', async () => {
   const changed = await givenPlan(harness, { entitlements: seats('1') })
   const archived = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: archived.id })
@@ -68,7 +68,7 @@ test('a plan that an event names is asked of catalog: what is issued then follow
   expect(await harness.sql`select 1 from plans where id = ${unknown.id}`).toHaveLength(1)
 })
 
-test('while catalog is unavailable other events go on; the plan is asked for when catalog is back', async () => {
+test('while catalog is unavailable other events are consumed; the plan is read when catalog is available again', async () => {
   const plan = await givenPlan(harness, { entitlements: seats('1') })
   harness.catalog.unavailable = true
   await consume(named(saved(plan, {}, '3')))
@@ -84,7 +84,7 @@ test('while catalog is unavailable other events go on; the plan is asked for whe
   expect(await seatsOf(plan)).toBe('3')
 })
 
-test('catalog is not asked for a plan whose push has come, nor for an older version', async () => {
+test('catalog is not asked for a plan whose push has arrived, or for an older version', async () => {
   const plan = await givenPlan(harness, { version: 5n })
   await consume(named(plan), named(planCopy(harness, { id: plan.id, version: 4n })))
   expect(await awaited()).toBe(0)

@@ -1,6 +1,6 @@
 import type { NewEvent } from '@licensing/events/outbox'
 import type { NewHistory } from '../lifecycle/history-queries.ts'
-import { licenceEvent } from '../lifecycle/licence-event.ts'
+import { licenceEvent } from '../lifecycle/licence-row.ts'
 import { follow } from '../lifecycle/licence.ts'
 import type { Cause, Circumstances } from '../lifecycle/licence.ts'
 import type { By } from '../lifecycle/transition-queries.ts'

@@ -87,7 +87,7 @@ test('lists of 160,000 and one of 1,000,000, polled from everywhere, are each si
   }
 }, 900_000)
 
-test('a further poll of a list of 600,000 costs its text, not another list', async () => {
+test('another poll of a list of 600,000 needs memory for its text, not for another list', async () => {
   const applicationId = await givenList(600_000)
   const ask = () => harness.products.getRevocations({ applicationId })
   const first = await cpuMsOf(ask)
@@ -96,7 +96,7 @@ test('a further poll of a list of 600,000 costs its text, not another list', asy
   expect(Math.min(...further)).toBeLessThan(first / 10)
 }, 300_000)
 
-test('a part is the same whichever replica sends it, and one that there is not is refused', async () => {
+test('every replica sends the same part, and an unknown part is refused', async () => {
   const other = await harness.otherProducts()
   const applicationId = await givenList(20_000)
   const { list, parts } = await harness.products.getRevocations({ applicationId })
@@ -112,7 +112,7 @@ test('a part is the same whichever replica sends it, and one that there is not i
   ).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test('a list that grows while it is followed loses and repeats nothing', async () => {
+test('a client that follows a growing list misses and repeats nothing', async () => {
   const applicationId = await givenList(4_090)
   let since = 0
   for (const size of [4_090, 4_096, 4_097, 8_192, 8_200, 20_000]) {
@@ -125,7 +125,7 @@ test('a list that grows while it is followed loses and repeats nothing', async (
   }
 })
 
-test('a list that is too long for one answer is followed answer by answer to its end', async () => {
+test('a list that is too long for one answer can be read to its end in several', async () => {
   const mostEntries = 512
   const lists = revocationLists(harness.productDeps, mostEntries)
   const applicationId = await givenList(2_000)
@@ -152,7 +152,7 @@ test('a list that is too long for one answer is followed answer by answer to its
   expect(await ask(2_000)).toEqual({ version: 2_000, revoked: [] })
 })
 
-test('too many long lists of one application that wait to be signed are unavailable; another’s is signed meanwhile', async () => {
+test('if too many long lists of one application wait to be signed, more get unavailable; another application’s list is signed', async () => {
   const [flooded, quiet] = [await givenList(200_000), await givenList(100_000)]
   const lists = revocationLists(harness.productDeps)
   const ask = (applicationId: string, since: number) =>

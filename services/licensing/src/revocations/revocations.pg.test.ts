@@ -45,7 +45,7 @@ test('an application without revocations has version 0 and an empty, signed list
   expect(await listOf(own, 0n)).toMatchObject({ version: 0n, revoked: [] })
 })
 
-test('each revocation is in the list at once, one version each, and stays when the licence is retired', async () => {
+test('each revocation is in the list immediately, with its own version, and stays when the licence is retired', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const first = await givenRevoked(own, plan.id)
@@ -57,7 +57,7 @@ test('each revocation is in the list at once, one version each, and stays when t
   expect(await listOf(own)).toMatchObject({ version: 2n, revoked: [first.id, second.id] })
 })
 
-test('a refund revokes as a verb does; what is suspended, retired or expired is not in the list', async () => {
+test('a refund revokes like the verb; suspended, retired and expired licences are not in the list', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const [refunded, suspended, retired, expired, downgraded] = await Promise.all(
@@ -94,7 +94,7 @@ test('a revocation that is rolled back takes no version', async () => {
   expect(await listOf(own)).toMatchObject({ version: 1n, revoked: [next.id] })
 })
 
-test('many that are revoked in one statement get a version each', async () => {
+test('licences that are revoked in one statement get a version each', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const licences = await Promise.all(Array.from({ length: 20 }, () => givenLicence(own, { planId: plan.id })))
@@ -104,7 +104,7 @@ test('many that are revoked in one statement get a version each', async () => {
   expect(revoked.toSorted()).toEqual(licences.map((licence) => licence.id).toSorted())
 })
 
-test('with since only what came after that version is listed, and the signed part says the same', async () => {
+test('with `since` only later revocations are listed, in the answer and in the signed part', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const ids: string[] = []
@@ -128,7 +128,7 @@ test('with since only what came after that version is listed, and the signed par
   }
 })
 
-test('a flood of different versions to start from signs some hundred lists, and each answer is exact', async () => {
+test('requests with many different values of `since` cause some hundred signatures, and each answer is exact', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const count = 2_000
@@ -162,15 +162,18 @@ test('a flood of different versions to start from signs some hundred lists, and 
   }
 })
 
-test.each([5n, 1_000_000n, -1n])('since %s, which the list has not had, is refused', async (since) => {
-  const own = withOwnApplication()
-  const plan = await givenPlan(own)
-  await givenRevoked(own, plan.id)
-  expect(await refusal(listOf(own, since))).toMatchObject({
-    code: 'validation_failed',
-    errors: [{ pointer: '/since' }],
-  })
-})
+test.each([5n, 1_000_000n, -1n])(
+  'since %s, a version that the list does not have, is refused',
+  async (since) => {
+    const own = withOwnApplication()
+    const plan = await givenPlan(own)
+    await givenRevoked(own, plan.id)
+    expect(await refusal(listOf(own, since))).toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/since' }],
+    })
+  },
+)
 
 test('the signature names its key, and each application has its own', async () => {
   const [own, other] = [withOwnApplication(), withOwnApplication()]
@@ -182,7 +185,7 @@ test('the signature names its key, and each application has its own', async () =
   await expect(signedPart(other, list.signature)).rejects.toThrow('no applicable key')
 })
 
-test('what a caller holds is confirmed until a licence is revoked', async () => {
+test('a matching ETag gets 304 until a licence is revoked', async () => {
   const own = withOwnApplication()
   const plan = await givenPlan(own)
   const { etag } = await listOf(own)
@@ -197,7 +200,7 @@ test('what a caller holds is confirmed until a licence is revoked', async () => 
   expect(next.etag).not.toBe(etag)
 })
 
-test('a list that nothing is added to is signed again long before it ends', async () => {
+test('an unchanged list is signed again long before it expires', async () => {
   const own = withOwnApplication()
   const { etag, signature } = await listOf(own)
   expect((await listOf(own)).signature).toBe(signature)
@@ -208,7 +211,7 @@ test('a list that nothing is added to is signed again long before it ends', asyn
   expect(Number(after['iat']) - Number(before['iat'])).toBeGreaterThan(11 * 3_600)
 })
 
-test('both replicas tag the same list the same', async () => {
+test('both replicas give the same list the same ETag', async () => {
   const own = withOwnApplication()
   const other = await harness.otherProducts()
   const plan = await givenPlan(own)
@@ -256,7 +259,7 @@ test('while 50 licences are revoked at once, a client that follows version by ve
   await replica[Symbol.asyncDispose]()
 }, 900_000)
 
-test('what is no application’s id has no list and no keys', async () => {
+test('an invalid application id has no list and no keys', async () => {
   const { products } = harness
   for (const applicationId of ['app_nonsense', newId('lic')]) {
     expect(await refusal(products.getRevocations({ applicationId }))).toMatchObject({ code: 'not_found' })

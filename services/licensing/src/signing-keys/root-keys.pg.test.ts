@@ -61,7 +61,7 @@ test('a root key is `lrk_` and the 32 bytes of a public key, and its private par
   expect(row!.private_key.toString('latin1')).not.toContain('PRIVATE KEY')
 })
 
-test('several applications are answered at once, in the order asked, and one asked for twice has one key', async () => {
+test('several applications get their root keys in the order of the request; a repeated one has one key', async () => {
   const [a, b] = [newId('app'), newId('app')]
   const known = await rootKeyOf(b)
   const { rootKeys } = await harness.rootKeys.getRootKeys({ applicationIds: [a, b, a] })
@@ -71,7 +71,7 @@ test('several applications are answered at once, in the order asked, and one ask
   expect(refused.code).toBe('not_found')
 })
 
-test('of replicas that make an application’s first root key at once all answer the same', async () => {
+test('replicas that make an application’s first root key at once answer the same key', async () => {
   const replicas = [harness, await harness.replica(), await harness.replica()]
   for (let round = 0; round < raceRounds; round += 1) {
     const applicationIds = [newId('app'), newId('app')]
@@ -87,7 +87,7 @@ test('of replicas that make an application’s first root key at once all answer
   }
 })
 
-test('the published set is signed by the root key for 30 days, and says what stands beside it', async () => {
+test('the published set is signed by the root key for 30 days, and contains the same keys', async () => {
   const applicationId = newId('app')
   const rootKey = await rootKeyOf(applicationId)
   const { keys, signed } = await published(applicationId)
@@ -97,7 +97,7 @@ test('the published set is signed by the root key for 30 days, and says what sta
   expect(Math.abs(claims.iat - Date.now() / 1000)).toBeLessThan(60)
 })
 
-test('a flood of questions on all replicas is answered with one signature', async () => {
+test('many requests on all replicas cause one signature', async () => {
   const applicationId = newId('app')
   const replicas = [harness.products, await harness.otherProducts(), await harness.otherProducts()]
   const answers = await Promise.all(
@@ -108,7 +108,7 @@ test('a flood of questions on all replicas is answered with one signature', asyn
   expect((await published(applicationId, fresh)).signed).toEqual(answers[0]!.signed)
 })
 
-test('a set is signed again after a day, later than before, also where a clock is behind', async () => {
+test('a set is signed again after a day, with a later time even if a clock is behind', async () => {
   const applicationId = newId('app')
   const rootKey = await rootKeyOf(applicationId)
   const first = await opened((await published(applicationId)).signed[0]!, rootKey)
@@ -171,7 +171,7 @@ test('while signing keys change on busy replicas, a later set never lacks a key 
   expect(new Set(seen.map(({ iat }) => iat)).size).toBeGreaterThan(2)
 })
 
-test('what a leaked signing key signed is in no later set', async () => {
+test('a leaked signing key is in no later set', async () => {
   const applicationId = newId('app')
   const rootKey = await rootKeyOf(applicationId)
   const [leaked] = (await published(applicationId)).keys
@@ -199,7 +199,7 @@ test('after a rotation the root key is the newest, and each current one signs th
   })
 })
 
-test('older root keys are not retired within 180 days of the rotation, unless forced; then they sign no more', async () => {
+test('older root keys are retired 180 days after the rotation or if forced; then they no longer sign', async () => {
   const applicationId = newId('app')
   const first = await rootKeyOf(applicationId)
   const { rootKeys } = harness
@@ -229,7 +229,7 @@ test('older root keys are not retired within 180 days of the rotation, unless fo
   expect(forced).toMatchObject({ rootKey: next.rootKey, retired: [rootKey] })
 })
 
-test('rotations at once add one root key each', async () => {
+test('concurrent rotations add one root key each', async () => {
   const applicationId = newId('app')
   await Promise.all(Array.from({ length: 5 }, () => harness.rootKeys.rotateRootKey({ applicationId })))
   const { current } = await harness.rootKeys.retireRootKeys({ applicationId, force: true })
@@ -238,7 +238,7 @@ test('rotations at once add one root key each', async () => {
   expect(rows).toHaveLength(6)
 })
 
-test('under a new encryption key root keys go on signing without the old one', async () => {
+test('root keys sign with a new encryption key, without the old one', async () => {
   await using own = await startProducts()
   const applicationId = newId('app')
   const { rootKeys } = await own.rootKeys.getRootKeys({ applicationIds: [applicationId] })

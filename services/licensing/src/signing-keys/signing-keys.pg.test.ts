@@ -48,7 +48,7 @@ async function kidsOf(own: ProductsHarness): Promise<string[]> {
   return (await keysOf(own.products, own.applicationId)).keys.map((key) => key.kid!)
 }
 
-test('public keys are published as RFC 7517 and RFC 8037 have them, and nothing private', async () => {
+test('public keys are published in the form of RFC 7517 and RFC 8037, without private parts', async () => {
   const { own, grant } = await givenInstalled()
   const { keys } = await keysOf(own.products, own.applicationId)
   expect(keys).toEqual([
@@ -70,7 +70,7 @@ test('a private key is not readable in the database', async () => {
   expect(row!.private_key.toString('latin1')).not.toContain('PRIVATE KEY')
 })
 
-test('of replicas that make an application’s first key at once all use the same', async () => {
+test('replicas that make an application’s first key at once use the same key', async () => {
   const replicas = [harness.products, await harness.otherProducts(), await harness.otherProducts()]
   for (let round = 0; round < raceRounds; round += 1) {
     const own = { ...harness, applicationId: newId('app') }
@@ -84,7 +84,7 @@ test('of replicas that make an application’s first key at once all use the sam
   }
 })
 
-test('the next key is published before it signs, then signs, and tokens of the former stay good', async () => {
+test('the next key is published before it signs, and tokens of the previous key stay valid', async () => {
   const { own, grant } = await givenInstalled()
   const other = await own.otherProducts()
   const former = kidOf(grant.token)
@@ -105,7 +105,7 @@ test('the next key is published before it signs, then signs, and tokens of the f
   await own.products.recordCallHome(callOf(grant))
 })
 
-test('a replica that has not heard of a new key takes its tokens all the same', async () => {
+test('a replica that does not know a new key yet accepts its tokens', async () => {
   const { own, grant } = await givenInstalled()
   const fresh = await own.otherProducts()
   for (let round = 0; round < raceRounds; round += 1) {
@@ -120,7 +120,7 @@ test('a replica that has not heard of a new key takes its tokens all the same', 
   }
 })
 
-test('a retired key is published until all that it signed has expired, and then forgotten', async () => {
+test('a retired key is published until everything that it signed has expired, and then deleted', async () => {
   const { own, grant } = await givenInstalled()
   await rotate(own)
   const former = kidOf(grant.token)
@@ -141,7 +141,7 @@ test('a retired key is published until all that it signed has expired, and then 
   expect(rows).toHaveLength(0)
 })
 
-test('what a leaked key signed counts for nothing, and the licence key gives a new token', async () => {
+test('everything that a leaked key signed is invalid, and the licence key gets a new token', async () => {
   const { own, licence, grant } = await givenInstalled()
   await rotate(own, { leadSeconds: 60 })
   await rotate(own, { leaked: true })
@@ -155,7 +155,7 @@ test('what a leaked key signed counts for nothing, and the licence key gives a n
   await verified(own, token)
 })
 
-test('a rotation while the next key waits for its time ends with one key that signs', async () => {
+test('a rotation before the next key signs ends with one key that signs', async () => {
   const { own, grant } = await givenInstalled()
   await rotate(own, { leadSeconds: 60 })
   await rotate(own)
@@ -169,7 +169,7 @@ test('a rotation while the next key waits for its time ends with one key that si
   expect(rows).toHaveLength(1)
 })
 
-test('rotations at once leave one latest key each, of the application named or of all', async () => {
+test('concurrent rotations, of one application or of all, leave one latest key each', async () => {
   const [first, second] = [await givenInstalled(), await givenInstalled()]
   await Promise.all(Array.from({ length: 5 }, () => rotate(first.own)))
   const all = await rotateSigningKeys(harness.sql, encryption(), { leadSeconds: 0, leaked: false })
@@ -183,7 +183,7 @@ test('rotations at once leave one latest key each, of the application named or o
   }
 })
 
-test('a rotation changes the list’s tag, and a list signed before still verifies', async () => {
+test('a rotation changes the ETag of the list, and a list signed before still verifies', async () => {
   const { own } = await givenInstalled()
   const { applicationId } = own
   const before = await revocationsOf(own.products, { applicationId })
@@ -197,7 +197,7 @@ test('a rotation changes the list’s tag, and a list signed before still verifi
   await compactVerify(before.signature, keys)
 })
 
-test('under a new encryption key the private keys go on signing without the old one', async () => {
+test('private keys sign with a new encryption key, without the old one', async () => {
   await using own = await startProducts()
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })

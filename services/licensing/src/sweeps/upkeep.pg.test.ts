@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { startHarness } from '../../test/harness.ts'
 import { startUpkeep } from './upkeep.ts'
 
-test('freed places that no longer count are forgotten in the background, by whichever replica', async () => {
+test('freed places that no longer count are deleted in the background, by any replica', async () => {
   await using harness = await startHarness()
   const { sql } = harness
   await sql`

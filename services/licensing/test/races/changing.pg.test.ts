@@ -59,7 +59,7 @@ test('a reactivate that races an archive never leaves an active licence on the r
   }
 })
 
-test('of two verbs that race one wins, and the other finds what it left', async () => {
+test('if two verbs race, one wins, and the other sees its result', async () => {
   for (const round of rounds) {
     const plan = await givenPlan(harness)
     const licence = await givenLicence(harness, { planId: plan.id })
@@ -86,7 +86,7 @@ test('of two verbs that race one wins, and the other finds what it left', async 
   }
 })
 
-test('of many equal verbs at once one changes the licence, and one event tells of it', async () => {
+test('if one verb is called many times at once, one call changes the licence and sends one event', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     const licence = await givenLicence(harness, { planId: plan.id })
@@ -105,7 +105,7 @@ test('of many equal verbs at once one changes the licence, and one event tells o
   }
 })
 
-test('an archive asked for several times at once suspends once, and every answer has the same count', async () => {
+test('concurrent calls of one archive suspend once, and every answer has the same count', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     await Promise.all([1, 2, 3].map(() => issue(harness, { planId: plan.id })))
@@ -126,7 +126,7 @@ test('an archive asked for several times at once suspends once, and every answer
   }
 })
 
-test('a payment that races an archive of the plan left, or a verb, ends in one of the orders', async () => {
+test('a payment that races an archive of the earlier plan, or a verb, has the result of one of the orders', async () => {
   for (const round of rounds) {
     const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
     const externalRef = unique('buyer')
@@ -144,7 +144,7 @@ test('a payment that races an archive of the plan left, or a verb, ends in one o
   }
 })
 
-test('one consequence of a payment that arrives several times at once is drawn once', async () => {
+test('an event of a purchase that arrives several times at once is applied once', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     const licence = await bought(harness, plan.id)
@@ -156,7 +156,7 @@ test('one consequence of a payment that arrives several times at once is drawn o
   }
 })
 
-test('a consequence that waited while a payment took the licence to a retired plan looks at that plan', async () => {
+test('an event that waited while a payment moved the licence to a retired plan respects that plan', async () => {
   const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
   const licence = await bought(harness, plan.id)
   await happen(harness, licence, 'an inquiry')
@@ -172,7 +172,7 @@ test('a consequence that waited while a payment took the licence to a retired pl
   expect(await countedOn(harness, next)).toBe(0n)
 })
 
-test('changes of a due licence that race verbs, an archive, the sweep, a payment and a refund lose nothing', async () => {
+test('updates of a due licence that race verbs, an archive, the sweep, a payment and a refund are not lost', async () => {
   for (const round of rounds) {
     const [plan, next] = [await givenPlan(harness), await givenPlan(harness)]
     const externalRef = unique('buyer')
@@ -214,6 +214,6 @@ test('changes of a due licence that race verbs, an archive, the sweep, a payment
   }
 })
 
-test('through all of it the lock order has held', async () => {
+test('no transaction of these tests was in a deadlock', async () => {
   await expect(expectNoDeadlock(harness)).resolves.toBeUndefined()
 })

@@ -30,7 +30,7 @@ async function heldByArchive(planId: string) {
 /** Connections of the service that wait for a lock. */
 const waiting = () => lockWaits(harness.deps.lists)
 
-test('verbs, activations and issues that wait for an archive leave the connections to other accounts, and go on after it', async () => {
+test('verbs, activations and issues that wait for an archive occupy no connections, and finish after it', async () => {
   const { licensing, products, accountId, applicationId } = harness
   const plan = await givenPlan(harness)
   const licences = await Promise.all(
@@ -76,7 +76,7 @@ test('verbs, activations and issues that wait for an archive leave the connectio
   expect(await statusOf(harness, licences[0]!)).toBe('revoked')
 })
 
-test('what waits longer than four seconds is unavailable, and nothing was changed', async () => {
+test('a call that waits longer than four seconds gets unavailable, and changes nothing', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const held = await heldByArchive(plan.id)
@@ -90,7 +90,7 @@ test('what waits longer than four seconds is unavailable, and nothing was change
   expect(await statusOf(harness, licence)).toBe('active')
 })
 
-test('an archive pauses between two steps for as long as the first took, so that others are served meanwhile', async () => {
+test('an archive pauses between two steps for as long as the first took', async () => {
   const plan = await givenPlan(harness)
   // One more than a step changes.
   const licences = await Promise.all(

@@ -37,7 +37,7 @@ beforeAll(async () => {
 })
 afterAll(() => replicas[Symbol.asyncDispose]())
 
-test('of 50 first tries with one idempotency key exactly one mints, and all answer with its licence', async () => {
+test('if 50 requests with a new idempotency key race, one makes the licence, and all answer with it', async () => {
   const plan = await givenPlan(harness)
   for (const round of rounds) {
     const idempotencyKey = `race-${round}`
@@ -50,7 +50,7 @@ test('of 50 first tries with one idempotency key exactly one mints, and all answ
   expect(await activeOn(harness, plan)).toBe(BigInt(rounds.length))
 })
 
-test('keys that race in opposite orders neither block each other nor mint twice', async () => {
+test('keys that race in opposite orders cause no deadlock and no second licence', async () => {
   const plan = await givenPlan(harness)
   for (const round of rounds) {
     const keys = Array.from({ length: 20 }, (_, at) => `order-${round}-${at}`)
@@ -79,7 +79,7 @@ test('two imports of the same legacy keys create each once', async () => {
   }
 })
 
-test('an issue, import or payment that races an archive is refused, or its licence is among those suspended', async () => {
+test('an issue, import or payment that races an archive is refused, or the archive suspends its licence', async () => {
   for (const round of rounds) {
     const plan = await givenPlan(harness)
     const { accountId, applicationId } = harness
@@ -114,7 +114,7 @@ test('an issue, import or payment that races an archive is refused, or its licen
   }
 })
 
-test('payments of one new customer that race mint one licence; the others find it', async () => {
+test('racing payments of a new customer make one licence and land on it', async () => {
   for (const _ of rounds) {
     const plan = await givenPlan(harness)
     const externalRef = unique('buyer')
@@ -136,7 +136,7 @@ test('payments of one new customer that race mint one licence; the others find i
   }
 })
 
-test('an archive gets through while others keep issuing on the plan', async () => {
+test('an archive succeeds while others keep issuing on the plan', async () => {
   const plan = await givenPlan(harness)
   const archived = new AbortController()
   const issueOn = async (replica: Harness) => {
@@ -151,7 +151,7 @@ test('an archive gets through while others keep issuing on the plan', async () =
   await restore(harness, plan)
 })
 
-test('who mints or reactivates on a plan that is just being archived waits for the outcome, and is refused', async () => {
+test('an issue or reactivation on a plan that is being archived waits, and is then refused', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicenceIn(harness, 'suspended', plan.id)
   const { accountId, applicationId } = harness
@@ -173,7 +173,7 @@ test('who mints or reactivates on a plan that is just being archived waits for t
   expect(await Promise.all(calls)).toEqual(Array(4).fill('plan_archived'))
 })
 
-test('an archive that takes its time does not delay issues on another plan', async () => {
+test('a long archive does not delay issues on another plan', async () => {
   const [plan, another] = [await givenPlan(harness), await givenPlan(harness)]
   const { waiting } = await harness.sql.begin(async (tx) => {
     await tx`select id from plans where id = ${plan.id} for update`
@@ -185,6 +185,6 @@ test('an archive that takes its time does not delay issues on another plan', asy
   expect(codes(await waiting)).toEqual(Array(3).fill('plan_archived'))
 })
 
-test('through all of it the lock order has held', async () => {
+test('no transaction of these tests was in a deadlock', async () => {
   await expect(expectNoDeadlock(harness)).resolves.toBeUndefined()
 })

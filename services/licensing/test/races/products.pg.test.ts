@@ -69,7 +69,7 @@ const vendorCalls: ((at: Place) => Promise<unknown>)[] = [
 
 const expected = new Set(['conflict', 'plan_archived', 'licence_refused', 'limit_reached', 'not_found'])
 
-test('products, vendor, payments, archive and sweep at once: no deadlock, and the list has every revocation', async () => {
+test('calls of products and the vendor, payments, an archive and sweeps at once: no deadlock, and every revocation is listed', async () => {
   for (let round = 0; round < raceRounds; round += 1) {
     const plan = await givenPlan(harness)
     const licences = await Promise.all(

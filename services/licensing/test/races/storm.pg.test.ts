@@ -66,7 +66,7 @@ const emitting = new Set([
   'downgraded',
 ])
 
-test('whatever storms one application, the counts are exact, no retired plan has an active licence, each history is a chain, and the events tell the same story', async () => {
+test('after any concurrent calls the counts are exact, no retired plan has an active licence, each history is a chain, and events match it', async () => {
   for (const _ of rounds) {
     const plans = [await givenPlan(harness), await givenPlan(harness)]
     const customers = [1, 2, 3].map(() => unique('buyer'))
