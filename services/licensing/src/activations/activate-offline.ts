@@ -11,10 +11,9 @@ import { recordedPlace } from './activate.ts'
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import type { GivePlace } from './give-place.ts'
-import { tokenSubject } from './grant-message.ts'
+import { tokenSubject, grantToken } from './token.ts'
 import { keepSigningKeyUntil } from '../signing-keys/signing-key-queries.ts'
 import type { KeySet } from '../signing-keys/signing-keys.ts'
-import { grantToken } from './token.ts'
 import type { Grant } from './token.ts'
 
 const mostDays = 366

@@ -3,8 +3,7 @@ import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/p
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import type { GivePlace, Place } from './give-place.ts'
-import { grantMessage } from './grant-message.ts'
-import { tokenEnd } from './token.ts'
+import { grantMessage, tokenEnd } from './token.ts'
 
 /** Activates an installation, or finds its activation, and grants it a token. */
 export async function activate(

@@ -1,9 +1,14 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { isId } from '@licensing/database/ids'
+import type { TokenGrantSchema } from '@licensing/proto/products'
 import { decodeJwt, decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
 import type { JWTPayload } from 'jose'
 import { randomUUID } from 'node:crypto'
 import { algorithm } from '../signing-keys/new-signing-key.ts'
 import type { KeySet, SigningKeys } from '../signing-keys/signing-keys.ts'
+import type { Snapshots } from '../plans/snapshots.ts'
+import type { ProductLicence } from './activation-queries.ts'
 
 export interface TokenSettings {
   issuer: string
@@ -32,6 +37,45 @@ export interface Grant {
   token: string
   expiresAt: Date
   refreshAfter: Date
+}
+
+/** A new token for an activation of a licence that may run. */
+export async function grantMessage(
+  deps: { keys: SigningKeys; snapshots: Snapshots; tokens: TokenSettings },
+  activationId: string,
+  licence: ProductLicence,
+  now: Date,
+  nonce?: string,
+): Promise<MessageInitShape<typeof TokenGrantSchema>> {
+  const { keys, tokens } = deps
+  const subject = { ...(await tokenSubject(deps, activationId, licence)), nonce }
+  const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
+  return {
+    activationId,
+    licenceId: licence.id,
+    token: grant.token,
+    expiresAt: timestampFromDate(grant.expiresAt),
+    refreshAfter: timestampFromDate(grant.refreshAfter),
+    checkIntervalSeconds: tokens.checkIntervalSeconds,
+  }
+}
+
+/** The content of a token of this activation. */
+export async function tokenSubject(
+  { snapshots }: { snapshots: Snapshots },
+  activationId: string,
+  licence: ProductLicence,
+): Promise<TokenSubject> {
+  return {
+    activationId,
+    licenceId: licence.id,
+    applicationId: licence.application_id,
+    planId: licence.plan_id,
+    status: licence.status,
+    entitlements: await snapshots.valuesOf(licence),
+    seats: licence.max_seats,
+    expiresOn: licence.expires_on,
+  }
 }
 
 /** The end of a token that is granted now: not later than the licence's end (decisions 4), and a whole second. */
