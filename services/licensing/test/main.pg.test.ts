@@ -24,10 +24,12 @@ const vendor = { accountId: newId('acct'), applicationId: newId('app') }
 const archived = (plan: PlanCopy) =>
   planCopy(vendor, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n, archivedBy: actor })
 
-const changed = (plans: PlanCopy[]) =>
-  create(EventSchema, { id: newId('evt'), ...vendor, payload: { case: 'planCopyChanged', value: { plans } } })
+const changed = (plans: PlanCopy[]) => {
+  const value = { changed: plans.map(({ id: planId, version }) => ({ planId, version })) }
+  return create(EventSchema, { id: newId('evt'), ...vendor, payload: { case: 'planCopyChanged', value } })
+}
 
-/** All that the process needs around it. */
+/** The servers that the process needs. */
 async function givenSurroundings(postgresUrl?: string) {
   await using starting = new AsyncDisposableStack()
   const database = starting.use(await createTestDatabase(postgresUrl))
@@ -69,7 +71,7 @@ async function givenSurroundings(postgresUrl?: string) {
         externalRef: 'customer',
         planId: plan.id,
       }),
-    /** Catalog's log, which goes on while its RPCs are unavailable. */
+    /** Publishes events of catalog, also while its RPCs are unavailable. */
     publish: (plans: PlanCopy[]) => producer.publish([changed(plans)]),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
@@ -99,6 +101,11 @@ test('if catalog is unavailable, it is ready when it has consumed all events of 
   for (const plan of plans) await around.publish([plan])
   await around.publish([archived(plans[3]!)])
   await using _ = await around.start()
+  await expect(around.issueOn(plans[19]!)).rejects.toMatchObject({ code: 'unavailable' })
+  const { state } = around.catalog
+  for (const plan of plans) state.copies.set(plan.id, plan)
+  state.copies.set(plans[3]!.id, archived(plans[3]!))
+  state.unavailable = false
   expect(await around.issueOn(plans[19]!)).toMatchObject({ replayed: false })
   await expect(around.issueOn(plans[3]!)).rejects.toMatchObject({ code: 'plan_archived' })
 })
@@ -123,6 +130,7 @@ test('an archive that arrives only by event suspends licences, and their events 
   around.catalog.state.copies.set(plan.id, plan)
   await using _ = await around.start()
   const { licence } = await around.issueOn(plan)
+  around.catalog.state.copies.set(plan.id, archived(plan))
   await around.publish([archived(plan)])
   const scope = { accountId: vendor.accountId, licenceId: licence!.id }
   await eventually(async () => {

@@ -301,39 +301,6 @@ test('an unknown status is refused', async () => {
   expect({ code, pointer: errors[0]!.pointer }).toEqual({ code: 'validation_failed', pointer: '/status' })
 })
 
-test('the detail has activations and the latest 50 call-homes, newest first', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
-  const at = (second: number) => new Date(Date.UTC(2030, 0, 1, 0, 0, second, 123))
-  const { sql } = harness
-  await sql`
-    insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version, created_at,
-      last_seen_at)
-    values ('act_1', ${harness.accountId}, ${harness.applicationId}, ${licence.id}, 'fp', 'a.example.com', '1.0',
-      ${at(1)}, ${at(59)})`
-  for (let second = 0; second < 60; second += 1) {
-    await sql`
-      insert into call_homes (licence_id, slot, number, host, product_version, seen_at)
-      values (${licence.id}, ${second}, ${second}, ${`h${second}.example.com`}, '1.0', ${at(second)})`
-  }
-  const { activations, callHome } = await harness.licensing.getLicence(verbOn(harness, licence))
-  expect(activations).toMatchObject([
-    {
-      id: 'act_1',
-      fingerprint: 'fp',
-      host: 'a.example.com',
-      productVersion: '1.0',
-      createdAt: timestampFromDate(at(1)),
-      lastSeenAt: timestampFromDate(at(59)),
-    },
-  ])
-  expect(callHome).toHaveLength(50)
-  expect(callHome.map((call) => call.host)).toEqual(
-    Array.from({ length: 50 }, (_, place) => `h${59 - place}.example.com`),
-  )
-  expect(callHome[0]!.seenAt).toEqual(timestampFromDate(at(59)))
-})
-
 test('a licence of another account is not found, like one that does not exist', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })

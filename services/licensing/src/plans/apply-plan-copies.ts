@@ -51,20 +51,15 @@ export async function archivePlan(
 }
 
 /**
- * Consumes catalog's events, which repair what a push missed, archives included. An event contains the copies, or names
- * the plans that have a new version. If no push brings the named version, catalog is asked for it (`awaited-plans.ts`).
+ * Consumes catalog's events, which name the plans that have a new version. If no push brings that version, catalog is asked
+ * for it (`awaited-plans.ts`): so a failed push is repaired, also that of an archive.
  */
 export async function consumePlanEvents(tx: Transaction, events: Pick<Received, 'event'>[]): Promise<void> {
-  const changes = events.flatMap(({ event: { accountId, applicationId, payload } }) =>
-    payload.case === 'planCopyChanged' ? [{ accountId, applicationId, ...payload.value }] : [],
-  )
-  await applyPlanCopies(
-    tx,
-    changes.flatMap(({ plans }) => plans),
-  )
   const latest = new Map<string, PlanVersion>()
-  for (const { changed, accountId, applicationId } of changes) {
-    for (const { planId, version } of changed) {
+  for (const { event } of events) {
+    const { accountId, applicationId, payload } = event
+    if (payload.case !== 'planCopyChanged') continue
+    for (const { planId, version } of payload.value.changed) {
       const known = latest.get(planId)
       if (!known || known.version < version) latest.set(planId, { planId, version, accountId, applicationId })
     }
