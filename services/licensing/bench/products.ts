@@ -1,11 +1,11 @@
 import { createPatience } from '@licensing/database/patience'
 /**
  * What installed products cost, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/products.ts`,
- * a server on which a database may be made. The best of five rounds in turn counts. Seen on 2 busy cores:
+ * a server on which it can make a database. It prints the best of five rounds. Results on 2 busy cores:
  *
  * - a bare loop that signs the same token with jose: 9,000/s, 110 µs of CPU
  * - refreshes: 1,800/s, 420 µs, of which 180 verify the former token and 110 sign the new one
- * - a list of 100,000: built in 33 ms of CPU (92 ms where its rows are read one by one), 7.6 MB on the wire;
+ * - a list of 100,000: built in 33 ms of CPU (92 ms if its rows are read one by one), 7.6 MB on the wire;
  *   an unchanged poll of it: 5,800/s, 50 µs
  */
 import { createLogger } from '@licensing/process/log'
@@ -120,7 +120,7 @@ async function costOf(count: number, one: (at: number) => Promise<unknown>): Pro
   }
 }
 
-/** The best of several rounds in turn, so that what else the machine does falls out. */
+/** The best of several rounds that alternate, so that other load of the machine does not matter. */
 async function compare(count: number, contenders: Record<string, (at: number) => Promise<unknown>>) {
   const best: Record<string, Cost> = {}
   for (let round = 0; round <= rounds; round += 1) {

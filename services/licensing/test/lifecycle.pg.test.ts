@@ -84,7 +84,7 @@ const ways: Record<LicenceStatus, Position[]> = {
   downgraded: [{ status: 'downgraded' }],
   revoked: [{ status: 'revoked' }],
   retired: [{ status: 'retired' }],
-  // Its subscription was cancelled; else the sweep found it.
+  // Expired by a cancellation instead of the sweep.
   expired: [{ status: 'expired' }],
 }
 const working = [...ways.active, ...ways.suspended, ...ways.downgraded]
@@ -178,7 +178,7 @@ async function observe({ licence }: Given) {
 
 type Observed = Awaited<ReturnType<typeof observe>>
 
-/** What is to be observed of a licence after a cause, where it changes. */
+/** The visible result of a cause that changes a licence. */
 function changesOf(
   result: Result,
   position: Position,

@@ -55,7 +55,7 @@ export const stories: Arbitrary<StoryPurchase[]> = tuple(
       endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
       happened: happened
         .map((what, at) => [what, later[at]!] as [string, number])
-        // Refunded in part, what has been cancelled runs on the defaults until it is swept, which may be at any time.
+        // A cancelled and partially refunded purchase grants defaults until the sweep, whose time is not known.
         .filter(([what], at) => what !== 'partlyRefunded' || !happened.slice(0, at).includes('cancelled')),
     }
   })
@@ -122,7 +122,7 @@ function whatOf(what: string, on: number, now: Date, otherPlan: string): Effect[
   }
 }
 
-/** All orders in which effects can become known: a purchase lands before all else of it. */
+/** All orders in which effects can arrive: a purchase lands before its other effects. */
 export function* ordersOf(effects: readonly Effect[]): Generator<Effect[]> {
   if (effects.length === 0) return yield []
   for (const [at, effect] of effects.entries()) {

@@ -57,7 +57,7 @@ export async function apply(
   return (await applied(harness, purchase, kind, at, cause)).licence
 }
 
-/** @throws ServiceError where it is refused */
+/** @throws ServiceError if it is refused */
 async function applied(
   harness: Callee,
   { bought: { purchaseRef, orderedAt } }: Pick<Bought, 'bought'>,
@@ -79,7 +79,7 @@ export function refusalOf({ outcome }: PurchaseEffectResult): string | undefined
   return outcome.case === 'refused' ? outcome.value.code : undefined
 }
 
-/** Now by the processor's clock: later than all that has been answered, also where PostgreSQL rounds its times up. */
+/** Now by the processor's clock: later than every answered call, even if PostgreSQL rounded its time up. */
 export function tick(): Date {
   const after = Date.now() + 1
   let now = after
@@ -112,7 +112,7 @@ export async function bought(harness: Callee, planId: string, expiresOn?: Date):
   return (await provision(harness, payment)).licence
 }
 
-/** What may happen to a licence's latest purchase, in the words of a licence. */
+/** Events of a licence's latest purchase, with the names of the written rules. */
 const happenings = {
   'failed payments': { case: 'paymentsFailed', value: {} },
   'an inquiry': { case: 'inquiryOpened', value: {} },

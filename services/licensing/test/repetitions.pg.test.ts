@@ -159,7 +159,7 @@ test('if a call ended after its batch was stored, the repetition is answered as 
   ]
   const first = await importing(items)
   expect(first.value.items.map(({ result }) => result)).toEqual(['created', 'failed', 'created'])
-  // As the transaction leaves it that mints: what is refused is not known yet.
+  // The stored answer after the first transaction: refusals are not known yet.
   const unfinished = toBinary(
     ImportLicencesResponseSchema,
     create(ImportLicencesResponseSchema, {

@@ -58,7 +58,7 @@ export interface Places {
   taken: number
   /** Places still occupied by activations that products freed, because their last token has not ended. */
   held: number
-  /** When the first of those ends. */
+  /** When the first of these places is free. */
   heldUntil: Date | null
   quota: number
   /** Activation ids by fingerprint, of the requested fingerprints. */

@@ -44,7 +44,7 @@ function anApplication(): ProductsHarness {
   return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
 }
 
-/** Ends the connection of the replica that is adding up; those of other tests are in other databases. */
+/** Ends the connection of the replica that is adding up, in this test's database. */
 const endRounds = () => harness.sql`
   select pg_terminate_backend(pid) from pg_locks
   where locktype = 'advisory' and objid = ${locks.applicationDays} and granted

@@ -152,7 +152,7 @@ test('an entry is not deleted before it has been counted by day', async () => {
   const own = withOwnAccount()
   const licence = await givenKey(own)
   await setQuota(own.sql, own.accountId, 'deactivations', 2)
-  // No replica counts meanwhile.
+  // Blocks the counting.
   await own.sql.begin(async (tx) => {
     await tx`select from counted_history for update`
     for (let round = 0; round < 6; round += 1) {

@@ -92,7 +92,7 @@ test('the beginning of a customer reference finds it, letter case ignored in eve
   ])
   expect(await search('müllere')).toEqual([`external_ref ${newest.id}`])
   expect(await search('üller')).toEqual([])
-  // A sigma at the end of a word looks different in lower case alone.
+  // Only in lower case, a sigma at the end of a word is another letter.
   const greek = await given('Οδοσήμανση')
   expect(await search('ΟΔΟΣ')).toEqual([`external_ref ${greek.id}`])
   const beyond = await given('𐐀𐐁-1')

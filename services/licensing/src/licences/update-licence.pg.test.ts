@@ -31,7 +31,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 interface Fields {
   externalRef?: string
   restrictions?: { domains?: string[]; maxActivations?: number; maxSeats?: number }
-  /** null: none. */
+  /** `null` clears it. */
   end?: Date | null
 }
 

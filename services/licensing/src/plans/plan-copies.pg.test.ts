@@ -129,7 +129,7 @@ test('several thousand licences are suspended in one archive', async () => {
   expect(await countedOn(harness, plan)).toBe(0n)
   const suspended = (await events(harness)).slice(before)
   expect(new Set(suspended.map((event) => event.object['licence_id'])).size).toBe(5_500)
-  // Each statement of a transaction has a number, which the rows that it wrote keep.
+  // Rows contain the number of the statement in their transaction that wrote them.
   const steps = await harness.sql<{ events: number }[]>`
     select count(*)::int as events from outbox group by xmin::text, cmin::text`
   expect(Math.max(...steps.map((step) => step.events))).toBe(100)

@@ -153,7 +153,7 @@ test('requests with many different values of `since` cause some hundred signatur
     })
   }
   expect(signatures.size).toBeLessThan(300)
-  // What is signed begins no later than asked for, is at most twice as long, and has all that came after.
+  // The signed list starts at `since` or earlier, is at most twice as long, and has all later revocations.
   for (const [signature, since] of [...signatures].slice(0, 20)) {
     const signed = (await signedPart(own, signature)) as { since: number; revoked: string[] }
     expect(signed.since).toBeLessThanOrEqual(since)

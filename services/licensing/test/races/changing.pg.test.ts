@@ -194,7 +194,7 @@ test('updates of a due licence that race verbs, an archive, the sweep, a payment
       happen(either(round), licence, 'a partial refund'),
     ])
     const [terms, , , reference] = codes(outcomes)
-    // Refused where it was revoked or retired by then; a plan that was archived before leaves no other refusal.
+    // The only other refusals: the licence was revoked or retired before, or its plan was archived.
     for (const code of codes(outcomes)) expect(['ok', 'conflict', 'plan_archived']).toContain(code)
     const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
     expect(now?.restrictions?.maxSeats).toBe(terms === 'ok' ? 7 : undefined)
