@@ -8,14 +8,13 @@ import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { findLicence, licenceToChange, lockPlanOf } from '../lifecycle/licence-queries.ts'
+import { changeLicences, findLicence, licenceToChange, lockPlanOf } from '../lifecycle/licence-queries.ts'
 import type { FoundLicence, LicenceScope } from '../lifecycle/licence-queries.ts'
 import { Moved, untilSettled } from '../lifecycle/until-settled.ts'
 import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { allowedVerbs, lifecycle, transitionOf } from '../lifecycle/licence.ts'
 import type { Move } from '../lifecycle/licence.ts'
-import { changeLicences } from '../lifecycle/transition-queries.ts'
 
 /**
  * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only

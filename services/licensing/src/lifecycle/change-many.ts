@@ -3,8 +3,8 @@ import { append } from '@licensing/events/outbox'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { licenceEvent } from './licence-row.ts'
 import type { Move } from './licence.ts'
-import { changeLicencesUncounted } from './transition-queries.ts'
-import type { By, ChangedUncounted, Selection } from './transition-queries.ts'
+import { changeLicencesUncounted } from './licence-queries.ts'
+import type { By, ChangedUncounted, Selection } from './licence-queries.ts'
 
 interface Changes {
   move: Move

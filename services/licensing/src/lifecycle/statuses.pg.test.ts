@@ -4,7 +4,7 @@ import { licencesToSuspend } from '../plans/plan-queries.ts'
 import { licencesPast } from '../sweeps/sweep-queries.ts'
 import { givenDatabase } from '../../test/database.ts'
 import { statusesAstray } from '../../test/makers.ts'
-import type { Selection } from './transition-queries.ts'
+import type { Selection } from './licence-queries.ts'
 
 const insertLicences = (sql: Sql, from: number, to: number) => sql`
   insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id)

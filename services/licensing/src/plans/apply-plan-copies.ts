@@ -7,7 +7,7 @@ import type { SyncPlanRequest, SyncPlansRequest } from '@licensing/proto/licensi
 import type { LicensingDependencies } from '../dependencies.ts'
 import { changeMany } from '../lifecycle/change-many.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import { addToCounts } from '../lifecycle/transition-queries.ts'
+import { addToCounts } from '../lifecycle/licence-queries.ts'
 import { awaitPlans } from './awaited-plan-queries.ts'
 import type { PlanVersion } from './awaited-plan-queries.ts'
 import {

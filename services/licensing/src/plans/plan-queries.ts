@@ -2,7 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { lifecycle } from '../lifecycle/licence.ts'
-import type { Selection } from '../lifecycle/transition-queries.ts'
+import type { Selection } from '../lifecycle/licence-queries.ts'
 import type { NewSnapshot } from './snapshot.ts'
 
 export interface PlanRow {

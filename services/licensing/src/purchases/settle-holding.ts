@@ -1,5 +1,5 @@
 import type { Cause, Circumstances } from '../lifecycle/licence.ts'
-import type { By } from '../lifecycle/transition-queries.ts'
+import type { By } from '../lifecycle/licence-queries.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Basis, Calls } from './basis.ts'
 import { bring } from './changes.ts'

@@ -1,7 +1,7 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import { insertHistory } from '../lifecycle/history-queries.ts'
-import { addToCounts } from '../lifecycle/transition-queries.ts'
+import { addToCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
 import type { Changes } from './changes.ts'
 import { insertMinted, updateLicences } from './changes-queries.ts'

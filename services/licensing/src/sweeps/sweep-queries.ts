@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { statusIn } from '../lifecycle/licence-queries.ts'
 import { expirable } from '../lifecycle/licence.ts'
-import type { Selection } from '../lifecycle/transition-queries.ts'
+import type { Selection } from '../lifecycle/licence-queries.ts'
 
 /** A position in the order of due licences. */
 export interface Due {
