@@ -239,7 +239,7 @@ test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is not a valid day', asyn
   await expect(days(harness, '2026-01-01', day)).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test.each([
+test.each<[string, readonly string[]]>([
   ['application_days', [...historyCounters, ...changeCounters]],
   ['application_day_changes', changeCounters],
 ])('every column of %s that is not part of its key is a counter', async (table, counters) => {
