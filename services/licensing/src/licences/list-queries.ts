@@ -125,7 +125,7 @@ async function nextStretch(
   return { rarest: parts[row!.at]!, from: row!.from_id }
 }
 
-/** The ids of the newest licences of a part that are also in the other parts. */
+/** Ids from one part, newest first, of licences that are in all other parts too. */
 function among(
   sql: Sql,
   { table, column, conditions }: Part,
