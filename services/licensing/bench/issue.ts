@@ -1,11 +1,11 @@
 import { createChange } from '@licensing/changes/change'
 /**
  * What an issue costs, in this process and without gRPC: `DATABASE_URL=postgres://… node bench/issue.ts`, a server on
- * which a database may be made. Rounds in turn, the best of each counts. Seen on 2 cores that others kept busy:
+ * which it can make a database. It alternates the measures and prints the best round of each. Results on 2 busy cores:
  *
  * - the bare statement with one licence each, 64 at a time: 2,000/s, 150 µs of this process's CPU, 550 of PostgreSQL's
  * - the bare statement with 64 licences, one at a time: 5,800/s, 22 µs and 60
- * - the handler with 64 callers: 6,100/s, 37 µs; 11,000/s where the cores were free
+ * - the handler with 64 callers: 6,100/s, 37 µs; 11,000/s with idle cores
  */
 import { create } from '@bufbuild/protobuf'
 import { newId } from '@licensing/database/ids'
@@ -17,7 +17,7 @@ import { IssueLicenceRequestSchema } from '@licensing/proto/licensing'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { licenceIssuer } from '../src/licences/issue-licence.ts'
 import { mintLicences } from '../src/licences/issue-queries.ts'
-import { newLicenceKey } from '../src/licences/licence-key.ts'
+import { newLicenceKey } from '../src/lifecycle/licence-key.ts'
 import { licensingMigrations } from '../src/migrations.ts'
 import { applyPlanCopies } from '../src/plans/apply-plan-copies.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'

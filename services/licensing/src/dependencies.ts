@@ -1,14 +1,20 @@
 import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { Lookups } from './activations/lookups.ts'
+import type { TokenSettings } from './activations/token.ts'
+import type { CallHome } from './call-homes/call-home-queries.ts'
 import type { Snapshots } from './plans/snapshots.ts'
+import type { PublishedKeys } from './signing-keys/signed-key-sets.ts'
+import type { SigningKeys } from './signing-keys/signing-keys.ts'
 
-/** What the handlers need. */
+/** Dependencies of the calls that vendors and other services make. */
 export interface LicensingDependencies {
   sql: Database
-  /** Where lists are read: a pool whose every statement is planned for its own values. */
+  /** A pool for lists: every statement is planned for its own values. */
   lists: Database
   snapshots: Snapshots
   change: Change
@@ -16,4 +22,31 @@ export interface LicensingDependencies {
   /** Whether no process of catalog accepts a connection. */
   isCatalogDown: () => Promise<boolean>
   log: Logger
+}
+
+/** Dependencies of the calls that installed products make. */
+export interface ProductDependencies {
+  sql: Database
+  log: Logger
+  lookups: Lookups
+  change: Change
+  keys: SigningKeys
+  /** The content of `jwks.json`. */
+  publishedKeys: (applicationId: string) => Promise<PublishedKeys>
+  encryption: EncryptionKeys
+  snapshots: Snapshots
+  tokens: TokenSettings
+  /**
+   * Resolves when the call is recorded. Calls that arrive together are written together.
+   *
+   * @returns whether the activation still exists
+   */
+  callHome: (call: CallHome) => Promise<boolean>
+  /**
+   * If the purchase that a licence rests on has ended and another one still stands, the licence rests on that one.
+   *
+   * @returns whether it changed
+   */
+  replaceEndedPurchase: (licenceId: string) => Promise<boolean>
+  now: () => Date
 }

@@ -17,7 +17,7 @@ function recorder() {
 const turn = () => new Promise((resolve) => setTimeout(resolve))
 const options = { mostTogether: 3, isTransient: () => false }
 
-test('what arrives in one turn leaves together, what arrives during a batch leaves after it', async () => {
+test('requests of one turn share a batch; requests that arrive during a batch run after it', async () => {
   const { batches, flush, letGo } = recorder()
   const submit = gather(flush, options)
   const first = [submit('a'), submit('b')]
@@ -47,7 +47,7 @@ test('queues do not wait for each other', async () => {
   await Promise.all(all)
 })
 
-test('with several slots a batch leaves while another is at work', async () => {
+test('with several slots a batch starts while another one runs', async () => {
   const { batches, flush, letGo } = recorder()
   const submit = gather(flush, { ...options, slots: 2 })
   const all = [submit('a')]
@@ -64,7 +64,7 @@ test('with several slots a batch leaves while another is at work', async () => {
   await Promise.all(all)
 })
 
-test('a request that makes its batch fail takes no other with it', async () => {
+test('if a request makes its batch fail, the others still succeed', async () => {
   const flush = async (batch: string[]) => {
     if (batch.includes('poison')) throw new Error('refused')
     return batch
@@ -74,7 +74,7 @@ test('a request that makes its batch fail takes no other with it', async () => {
   expect(outcomes.map((outcome) => outcome.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })
 
-test('a failure that would meet each request alone is given to all at once', async () => {
+test('a failure that each request alone would have rejects the whole batch', async () => {
   let tries = 0
   const flush = async (): Promise<string[]> => {
     tries += 1

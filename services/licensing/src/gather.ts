@@ -6,27 +6,27 @@ interface Waiting<Request, Outcome> {
 
 interface RequestQueue<Request, Outcome> {
   waiting: Waiting<Request, Outcome>[]
-  atWork: number
+  busySlots: number
 }
 
 interface GatherOptions<Request> {
   mostTogether: number
-  /** Whether a failure would meet each request alone, too. */
+  /** Whether each request alone would fail with the same error. */
   isTransient: (error: unknown) => boolean
-  /** Requests of one queue go together and wait for each other; all are in one when absent. */
+  /** Requests of one queue share batches and wait for each other. By default all requests are in one queue. */
   queueOf?: (request: Request) => string
-  /** How many batches of a queue may be at work at a time; 1 when absent. */
+  /** How many batches of a queue may run at a time; 1 by default. */
   slots?: number
 }
 
 /**
- * Group commit: requests that arrive together share one statement and one commit. Nobody waits for company: a
- * request that finds a free slot leaves at the end of this turn of the event loop, with whatever arrived in it;
- * while all slots of its queue are at work, requests collect and leave together when one is done.
+ * Group commit: requests that arrive together share one statement and one commit. If a slot is free, a batch starts at the
+ * end of the current turn of the event loop, with the requests that arrived in it. If all slots of a queue are busy,
+ * requests wait, and start together when one of them is free.
  *
- * A batch that fails is done again one by one, so that a request which the database refuses takes no other with it.
+ * If a batch fails, its requests are run again one by one, so that one request's error does not affect the others.
  *
- * @param flush gives each request its outcome, in the order given
+ * @param flush returns the outcome of each request, in their order
  */
 export function gather<Request, Outcome>(
   flush: (batch: Request[]) => Promise<Outcome[]>,
@@ -49,18 +49,18 @@ export function gather<Request, Outcome>(
 
   const drive = async (name: string, queue: RequestQueue<Request, Outcome>): Promise<void> => {
     while (queue.waiting.length > 0) await settle(queue.waiting.splice(0, mostTogether))
-    queue.atWork -= 1
-    if (queue.atWork === 0) queues.delete(name)
+    queue.busySlots -= 1
+    if (queue.busySlots === 0) queues.delete(name)
   }
 
   return (request) =>
     new Promise((resolve, reject) => {
       const name = queueOf?.(request) ?? ''
-      const queue = queues.get(name) ?? { waiting: [], atWork: 0 }
+      const queue = queues.get(name) ?? { waiting: [], busySlots: 0 }
       queue.waiting.push({ request, resolve, reject })
-      if (queue.waiting.length > 1 || queue.atWork >= slots) return
+      if (queue.waiting.length > 1 || queue.busySlots >= slots) return
       queues.set(name, queue)
-      queue.atWork += 1
+      queue.busySlots += 1
       setImmediate(() => void drive(name, queue))
     })
 }

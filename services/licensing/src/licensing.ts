@@ -1,5 +1,3 @@
-import { createChange } from '@licensing/changes/change'
-import { startPurge } from '@licensing/changes/purge'
 import { oneConnection } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
@@ -9,27 +7,25 @@ import { startConsumer } from '@licensing/events/consumer'
 import { deadLettersService } from '@licensing/events/dead-letters-service'
 import { startRelay } from '@licensing/events/relay'
 import type { ServeOptions } from '@licensing/grpc/server'
+import { createChange } from '@licensing/changes/change'
+import { startPurge } from '@licensing/changes/purge'
 import type { Health } from '@licensing/process/health'
 import type { Logger } from '@licensing/process/log'
-import { secretsService } from './secrets-service.ts'
 import { quotaService } from '@licensing/quotas/quota-service'
-import { startAddingUp } from './application-days/add-up.ts'
-import type { LicensingDependencies } from './dependencies.ts'
+import { startAddingUp } from './application-days/application-days.ts'
+import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
+import { consumePlanEvents } from './plans/apply-plan-copies.ts'
 import { startCatchUp } from './plans/catch-up.ts'
 import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
-import { consumePlanEvents } from './plans/plan-events.ts'
 import { createSnapshots } from './plans/snapshots.ts'
-import { callHomeRecorder } from './products/call-home.ts'
-import { createLookups } from './products/lookups.ts'
-import type { ProductDependencies } from './products/dependencies.ts'
-import { productService } from './products/service.ts'
-import { rootKeyService } from './root-keys/service.ts'
-import { publishedKeys } from './root-keys/signed-key-sets.ts'
-import { createSigningKeys, keptSeconds } from './products/signing-keys.ts'
-import { startUpkeep } from './products/upkeep.ts'
+import { callHomeRecorder } from './call-homes/call-home.ts'
+import { createLookups } from './activations/lookups.ts'
+import { publishedKeys } from './signing-keys/signed-key-sets.ts'
+import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
+import { startUpkeep } from './sweeps/upkeep.ts'
 import { purchaseService } from './purchases/apply-purchase-effects.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
-import { licensingService } from './service.ts'
+import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
 
 export interface LicensingOptions {
@@ -57,7 +53,7 @@ export interface Licensing {
   stop(): Promise<void>
 }
 
-/** Everything of licensing but its connections and the server of its RPCs. Its database is migrated. */
+/** Starts licensing on open connections and a migrated database. The caller serves the returned services. */
 export function startLicensing(options: LicensingOptions): Licensing {
   const { sql, lists, nats, log, catalog, isCatalogDown, tokens, streamReplicas } = options
   const { now = () => new Date() } = options
@@ -87,7 +83,8 @@ export function startLicensing(options: LicensingOptions): Licensing {
     snapshots,
     tokens,
     callHome: callHomeRecorder(sql, change),
-    takeOver: (licenceId) => replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
+    replaceEndedPurchase: (licenceId) =>
+      replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
     now,
   }
 

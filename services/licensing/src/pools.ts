@@ -2,7 +2,7 @@ import { connect } from '@licensing/database/connect'
 import type { Database } from '@licensing/database/connect'
 import type { LicensingConfig } from './config.ts'
 
-/** The connections to the database: most for changes, some for lists. */
+/** Three quarters of the database connections, and a separate pool with the rest for lists. */
 export function connectPools(config: Pick<LicensingConfig, 'DATABASE_URL' | 'DATABASE_CONNECTIONS'>): {
   sql: Database
   lists: Database
@@ -12,10 +12,10 @@ export function connectPools(config: Pick<LicensingConfig, 'DATABASE_URL' | 'DAT
     sql: connect(config.DATABASE_URL, {
       name: 'licensing',
       max: config.DATABASE_CONNECTIONS - forLists,
-      // A large archive holds its licences for a while: those who want them must not hold all connections.
+      // A large archive locks its licences for a while. Requests that wait for them must not occupy all connections.
       lockTimeoutMs: 4_000,
     }),
-    // Which index is best depends on how rare the values are that are asked for.
+    // The best index of a list depends on how rare the requested values are.
     lists: connect(config.DATABASE_URL, {
       name: 'licensing-lists',
       max: forLists,

@@ -1,24 +1,40 @@
+import type { Database } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
 import { implement } from '@licensing/grpc/server'
 import { createRepeatable } from '@licensing/changes/repeatable'
 import type { LicenceVerb } from '@licensing/proto/closed-sets'
 import { ImportLicencesResponseSchema, LicenceSchema, LicensingService } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
-import type { LicensingDependencies } from './dependencies.ts'
-import { freeActivation } from './licences/free-activation.ts'
-import { listActivations } from './licences/list-activations.ts'
-import { searchLicences } from './search/search-licences.ts'
-import { getApplicationDays } from './application-days/get-application-days.ts'
+import { ActivateOfflineResponseSchema, ProductService } from '@licensing/proto/products'
+import { RootKeyService } from '@licensing/proto/root-keys'
+import { SecretsService } from '@licensing/proto/secrets'
+import { activateOffline } from './activations/activate-offline.ts'
+import { activate } from './activations/activate.ts'
+import { authenticate } from './activations/authenticate.ts'
+import { deactivate, freeActivation } from './activations/free-activation.ts'
+import { placeGiver } from './activations/give-place.ts'
+import { listActivations } from './activations/list-activations.ts'
+import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
+import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
+import { getApplicationDays } from './application-days/application-days.ts'
+import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
 import { changeLicence, requireVisible } from './licences/change-licence.ts'
 import { licenceReader } from './licences/get-licence.ts'
 import { importLicences } from './licences/import-licences.ts'
 import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
+import { searchLicences } from './licences/search-licences.ts'
 import { updateLicence } from './licences/update-licence.ts'
-import { archivePlan } from './plans/archive-plan.ts'
-import { countActiveLicences } from './plans/count-active-licences.ts'
-import { syncPlans } from './plans/sync-plans.ts'
+import { archivePlan, syncPlans } from './plans/apply-plan-copies.ts'
+import { countActive } from './plans/plan-queries.ts'
+import { revocationLists } from './revocations/get-revocations.ts'
+import { reEncryptPrivateKeys } from './signing-keys/re-encrypt.ts'
+import { getRootKeys, retireRootKeys, rotateRootKey } from './signing-keys/root-keys.ts'
+import type { RootKeyDependencies } from './signing-keys/root-keys.ts'
+import { checkApplicationId } from './signing-keys/signing-keys.ts'
 
+/** The calls of vendors, through the gateway, and of catalog. */
 export function licensingService(deps: LicensingDependencies) {
   const repeatable = createRepeatable(deps)
   const verb = (name: LicenceVerb) => {
@@ -53,6 +69,56 @@ export function licensingService(deps: LicensingDependencies) {
 
     syncPlans: (request) => syncPlans(deps, request),
     archivePlan: (request) => archivePlan(deps, request),
-    countActiveLicences: (request) => countActiveLicences(deps, request),
+    countActiveLicences: async ({ planIds }) => {
+      const active = await countActive(deps.sql, planIds)
+      return { counts: planIds.map((id) => active.get(id) ?? 0n) }
+    },
+  })
+}
+
+/** The calls of installed products. */
+export function productService(deps: ProductDependencies) {
+  const givePlace = placeGiver(deps)
+  const repeatable = createRepeatable(deps)
+  const lists = revocationLists(deps)
+  return implement(ProductService, {
+    activate: (request) => activate(deps, givePlace, request),
+    activateOffline: repeatable(ActivateOfflineResponseSchema, (request) =>
+      activateOffline(deps, givePlace, request),
+    ),
+    refreshActivation: (request) => refreshActivation(deps, request),
+    recordCallHome: async (request) => {
+      await recordCallHome(deps, await authenticate(deps, request), request)
+      return {}
+    },
+    deactivate: (request) => deactivate(deps, request),
+    checkActivation: async (request) => {
+      await authenticate(deps, request)
+      return {}
+    },
+    getRevocations: (request) => lists.get(request),
+    getRevocationsPart: (request) => lists.part(request),
+    getSigningKeys: async ({ applicationId }) => {
+      checkApplicationId(applicationId)
+      return { jwksJson: JSON.stringify(await deps.publishedKeys(applicationId)) }
+    },
+    migrateLegacyKey: (request) => migrateLegacyKey(deps, request),
+  })
+}
+
+export function rootKeyService(deps: RootKeyDependencies) {
+  return implement(RootKeyService, {
+    getRootKeys: (request) => getRootKeys(deps, request),
+    rotateRootKey: (request) => rotateRootKey(deps, request),
+    retireRootKeys: (request) => retireRootKeys(deps, request),
+  })
+}
+
+const reEncryptBudgetMs = 20_000
+
+/** The operator's change of the encryption key. */
+export function secretsService(sql: Database, keys: EncryptionKeys) {
+  return implement(SecretsService, {
+    reEncrypt: () => reEncryptPrivateKeys(sql, keys, reEncryptBudgetMs),
   })
 }

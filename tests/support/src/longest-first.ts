@@ -12,7 +12,7 @@ export const longFiles: Readonly<Record<string, number>> = {
   'tests/resilience/src/servers-down.test.ts': 70,
   'packages/events/src/lying-connections.pg.test.ts': 62,
   'packages/events/src/log-faults.pg.test.ts': 60,
-  'services/licensing/src/licences/lifecycle.pg.test.ts': 54,
+  'services/licensing/test/lifecycle.pg.test.ts': 54,
   'services/billing/src/purchases/orders.pg.test.ts': 37,
   'tests/integration/src/replaced-replicas.test.ts': 50,
   'tests/acceptance/src/sdk.test.ts': 50,

@@ -2,8 +2,8 @@ import { newId } from '@licensing/database/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keysOf, startProducts } from '../products/testing/products.ts'
-import type { ProductsHarness } from '../products/testing/products.ts'
+import { keysOf, startProducts } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
 
 let harness: ProductsHarness
 beforeAll(async () => {
@@ -40,13 +40,13 @@ async function keysStored(applicationId: string): Promise<number> {
   return rows.length
 }
 
-test('it gives one application its next key, which is published first', async () => {
+test('it rotates the key of one application, and publishes the new key first', async () => {
   const ended = await run(['--app', harness.applicationId])
   expect(ended).toEqual({ code: 0, stdout: '{"rotated":1,"signs_in_seconds":120}\n', stderr: '' })
   expect(await keysStored(harness.applicationId)).toBe(2)
 })
 
-test('it gives all of them their next, at once where that is asked', async () => {
+test('it rotates the keys of all applications, immediately if that is requested', async () => {
   const another = newId('app')
   await keysOf(harness.products, another)
   const before = await keysStored(harness.applicationId)
@@ -56,13 +56,13 @@ test('it gives all of them their next, at once where that is asked', async () =>
   expect(await keysStored(harness.applicationId)).toBe(before + 1)
 })
 
-test('it leaves a leaked key’s application with the new one alone', async () => {
+test('after a leak the application has only the new key', async () => {
   const { stdout } = await run(['--app', harness.applicationId, '--leaked'])
   expect(JSON.parse(stdout)).toEqual({ rotated: 1, signs_in_seconds: 0 })
   expect(await keysStored(harness.applicationId)).toBe(1)
 })
 
-test('it brings the private keys under a new encryption key', async () => {
+test('it encrypts the private keys with a new encryption key', async () => {
   const next = randomBytes(32).toString('base64url')
   const env = { ENCRYPTION_KEY: `${next},${harness.settings.encryptionKey}` }
   const first = JSON.parse((await run(['--re-encrypt'], env)).stdout) as { re_encrypted: number }
@@ -96,7 +96,7 @@ test.each([
   expect(stderr).toMatch(/^rotate-signing-keys: .+\n\nrotate-signing-keys: rotates the keys/)
 })
 
-test('without its environment it exits with 2, where it cannot do its work with 1, and tells no secret', async () => {
+test('it exits with 2 if its environment is missing and with 1 if it fails, and prints no secret', async () => {
   expect(await run(['--all'], { DATABASE_URL: '' })).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('DATABASE_URL: is missing') as string,

@@ -8,14 +8,15 @@ import { ConfigError, readConfig } from '@licensing/process/config'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { licensingConfig } from '../config.ts'
-import { reEncryptSigningKeys, rotateSigningKeys } from '../products/rotate-signing-keys.ts'
+import { reEncryptAllPrivateKeys } from '../signing-keys/re-encrypt.ts'
+import { rotateSigningKeys } from '../signing-keys/rotate-signing-keys.ts'
 
 const environment = z.object({
   DATABASE_URL: licensingConfig.shape.DATABASE_URL,
   ENCRYPTION_KEY: licensingConfig.shape.ENCRYPTION_KEY,
 })
 
-// Longer than caches hold the public keys (a minute), so that all know the next key before it signs.
+// Longer than caches keep public keys (a minute), so that every verifier has the next key before it signs.
 const usualLeadSeconds = 120
 
 const help = `rotate-signing-keys: rotates the keys that sign tokens and revocation lists. Run it with the environment of the licensing service.
@@ -31,7 +32,7 @@ Environment: DATABASE_URL, and ENCRYPTION_KEY as for the service (NEW,OLD during
 Prints one line of JSON.
 `
 
-/** The command was called wrongly: exit code 2. */
+/** Wrong arguments: exit code 2. */
 class UsageError extends Error {}
 
 type Job = (sql: Database) => Promise<Record<string, unknown>>
@@ -66,8 +67,8 @@ function jobOf(args: string[], encryptionKey: string): Job {
   if ([app !== undefined, all, reEncrypt].filter(Boolean).length !== 1) {
     throw new UsageError('give one of --app, --all and --re-encrypt')
   }
-  if (reEncrypt) return async (sql) => ({ re_encrypted: await reEncryptSigningKeys(sql, encryption) })
-  if (app !== undefined && !isId('app', app)) throw new UsageError(`${app} is no application's id`)
+  if (reEncrypt) return async (sql) => ({ re_encrypted: await reEncryptAllPrivateKeys(sql, encryption) })
+  if (app !== undefined && !isId('app', app)) throw new UsageError(`--app: ${app} is not an application id`)
   if (lead !== undefined && !/^[0-9]{1,6}$/.test(lead)) {
     throw new UsageError('--lead-seconds must be a whole number of at most 6 digits')
   }

@@ -5,11 +5,12 @@ import { locks } from '@licensing/database/locks'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import { awaitTurn } from '@licensing/test-support/turn-of-day'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { callOf, givenActivation, startProducts } from '../products/testing/products.ts'
-import type { ProductsHarness } from '../products/testing/products.ts'
-import { actor, archive, givenLicence, givenPlan, verbOn } from '../testing/makers.ts'
-import { bought, happen } from '../testing/purchases.ts'
-import { addUp, counters } from './day-queries.ts'
+import { callOf, givenActivation, startProducts } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
+import { actor, archive, givenLicence, givenPlan, verbOn } from '../../test/makers.ts'
+import { bought, happen } from '../../test/purchases.ts'
+import { givenDatabase } from '../../test/database.ts'
+import { addUp, changeCounters, historyCounters, listDays } from './day-queries.ts'
 
 let harness: ProductsHarness
 beforeAll(async () => {
@@ -43,7 +44,7 @@ function anApplication(): ProductsHarness {
   return { ...harness, applicationId: newId('app'), accountId: newId('acct') }
 }
 
-/** Ends the connection of the replica that is adding up; those of other tests are in other databases. */
+/** Ends the connection of the replica that is adding up, in this test's database. */
 const endRounds = () => harness.sql`
   select pg_terminate_backend(pid) from pg_locks
   where locktype = 'advisory' and objid = ${locks.applicationDays} and granted
@@ -55,7 +56,7 @@ async function addUpAll(): Promise<void> {
   }
 }
 
-test('each change of a licence and of a place is counted once, on its day, and stays so when it is added up', async () => {
+test('each change of a licence or activation is counted once, on its day, before and after it is added up', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const { licensing, products } = own
@@ -106,7 +107,7 @@ test('each change of a licence and of a place is counted once, on its day, and s
   expect(await counted({ ...own, accountId: newId('acct') })).toEqual({})
 })
 
-test('an archive counts each licence that it suspends, and writes nothing for that', async () => {
+test('each licence that an archive suspends is counted, without a row in application_day_changes', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const items = Array.from({ length: 500 }, (_, at) => ({
@@ -125,7 +126,7 @@ test('an archive counts each licence that it suspends, and writes nothing for th
   expect(await counted(own)).toEqual({ imported: 500n, suspended: 500n })
 })
 
-test('what a transaction changes is counted once when it commits, however much is added up before', async () => {
+test('a long transaction is counted once when it commits, even if other changes are added up before', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
@@ -147,7 +148,7 @@ test('what a transaction changes is counted once when it commits, however much i
   expect(await counted(own)).toEqual(after)
 })
 
-test('what happens at the last instant of a day of UTC counts on it, and at the first of the next on that', async () => {
+test('changes in the last millisecond of a UTC day and the first of the next count on their own days', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   const licence = await givenLicence(own, { planId: plan.id })
@@ -190,7 +191,7 @@ test('an activation is seen once on each day on which it calls home', async () =
   expect(seen).toEqual([0, 1, 3].map((ahead) => [dayOf(startedAt + ahead * dayMs), 1n]))
 })
 
-test('while replicas add up what happens and are cut off, every reader sees all that was acknowledged, once', async () => {
+test('while replicas add up changes and lose their connections, a reader sees each acknowledged change once', async () => {
   const own = anApplication()
   const plan = await givenPlan(own)
   let acknowledged = 0n
@@ -233,17 +234,58 @@ test('while replicas add up what happens and are cut off, every reader sees all 
   expect(await counted(own)).toEqual({ issued: 480n, activeChange: 480n })
 })
 
-test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is no day', async (day) => {
+test.each(['', '2026-13-01', '2026-1-1', 'today'])('%j is not a valid day', async (day) => {
   await expect(days(harness, day)).rejects.toMatchObject({ code: 'validation_failed' })
   await expect(days(harness, '2026-01-01', day)).rejects.toMatchObject({ code: 'validation_failed' })
 })
 
-test('every column of the days but their key is a counter', async () => {
-  for (const table of ['application_days', 'application_day_changes']) {
-    const rows = await harness.sql<{ name: string }[]>`
-      select column_name as name from information_schema.columns
-      where table_name = ${table} and column_name not in ('application_id', 'account_id', 'day')
-      order by ordinal_position`
-    expect(rows.map(({ name }) => name)).toEqual(counters)
+test.each<[string, readonly string[]]>([
+  ['application_days', [...historyCounters, ...changeCounters]],
+  ['application_day_changes', changeCounters],
+])('every column of %s that is not part of its key is a counter', async (table, counters) => {
+  const rows = await harness.sql<{ name: string }[]>`
+    select column_name as name from information_schema.columns
+    where table_name = ${table} and column_name not in ('application_id', 'account_id', 'day')`
+  expect(rows.map(({ name }) => name).toSorted()).toEqual(counters.toSorted())
+})
+
+test('a database that is restored into another server, where transactions have other numbers, continues to count', async () => {
+  await using given = await givenDatabase()
+  const { sql } = given
+  const enter = (at: string, type: string, from: string | null, to: string, licences: number[]) => sql`
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor)
+    select 'lic_' || n, ${at}::timestamptz, ${type}, ${from}, ${to}, 'key_1' from unnest(${licences}::int[]) n`
+  const suspend = (licence: number) =>
+    enter('2026-01-12T10:00:00Z', 'suspended', 'active', 'suspended', [licence])
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id)
+    select 'lic_' || n, 'key-' || n, 'acct', 'app', 'plan', 'active', 'customer ' || n, 'snapshot'
+    from generate_series(1, 9) n`
+  await enter('2026-01-01T23:59:59.999Z', 'issued', null, 'active', [1, 2, 3])
+  await enter('2026-01-11T00:00:00Z', 'issued', null, 'active', [4, 5, 6, 7, 8, 9])
+  await suspend(1)
+  await addUp(sql, 1_000)
+  await suspend(2)
+  const days = () =>
+    listDays(sql, { accountId: 'acct', applicationId: 'app', from: '2026-01-02', to: '2026-01-12' })
+  const before = await days()
+  expect(before).toMatchObject([
+    { day: null, issued: 3n, active_change: 3n },
+    { day: '2026-01-11', issued: 6n, active_change: 6n },
+    { day: '2026-01-12', suspended: 2n, active_change: -2n },
+  ])
+  // As if restored from a server that has had very many transactions.
+  await sql`alter table licence_history disable trigger append_only`
+  await sql`update licence_history set xact = '8000000000' where licence_id = 'lic_1'`
+  await sql`update licence_history set xact = '8000000009' where licence_id = 'lic_2'`
+  await sql`alter table licence_history enable trigger append_only`
+  await sql`update counted_history set seen_by = '8000000001:8000000001:'`
+  await suspend(4)
+  for (let round = 0; round < 2; round += 1) {
+    await addUp(sql, 1_000)
+    expect((await days()).at(-1)).toMatchObject({ suspended: 3n, active_change: -3n })
   }
+  expect((await days()).slice(0, -1)).toEqual(before.slice(0, -1))
+  await suspend(5)
+  expect((await days()).at(-1)).toMatchObject({ suspended: 4n, active_change: -4n })
 })

@@ -2,8 +2,8 @@ import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
 import { transaction } from '@licensing/database/transaction'
 
-/** What is counted of a day. */
-export const counters = [
+/** The counters of a day that come from the history of licences. */
+export const historyCounters = [
   'issued',
   'imported',
   'created',
@@ -14,29 +14,27 @@ export const counters = [
   'retired',
   'downgraded',
   'active_change',
-  'activations_new',
   'activations_freed',
-  'activations_seen',
 ] as const
 
-/** Those that the history does not tell. */
-const ofChanges: readonly string[] = [
-  'activations_new',
-  'activations_seen',
-] satisfies (typeof counters)[number][]
+/** The counters that triggers on activations write into `application_day_changes`. */
+export const changeCounters = ['activations_new', 'activations_seen'] as const
 
-type Counters = Record<(typeof counters)[number], bigint>
+const counters = [...historyCounters, ...changeCounters]
 
-/** `day` is null for all days before the first that is asked for. */
-export type DayRow = Counters & { day: string | null }
+/** `day` is null for the sum of all days before the first requested one. */
+export type DayRow = Record<(typeof counters)[number], bigint> & { day: string | null }
 
-const listed = (write: (counter: string) => string) => counters.map(write).join(', ')
-const names = listed((counter) => counter)
-const namesOfHistory = listed((counter) => (ofChanges.includes(counter) ? `0 as ${counter}` : counter))
-const sums = listed((counter) => `sum(${counter})::bigint as ${counter}`)
-const additions = listed((counter) => `${counter} = d.${counter} + excluded.${counter}`)
+const names = counters.join(', ')
+const sums = counters.map((counter) => `sum(${counter})::bigint as ${counter}`).join(', ')
+const additions = counters.map((counter) => `${counter} = d.${counter} + excluded.${counter}`).join(', ')
+/** All counters, of a source that has only these. */
+const namesOf = (own: readonly string[]) =>
+  counters.map((counter) => (own.includes(counter) ? counter : `0 as ${counter}`)).join(', ')
+const namesOfHistory = namesOf(historyCounters)
+const namesOfChanges = namesOf(changeCounters)
 
-/** What happened on the days from one to another, and before them; days on which nothing did are left out. */
+/** The counts of the days `from` to `to`, and the sum of all days before. Days without changes have no row. */
 export async function listDays(
   sql: Sql,
   of: { accountId: string; applicationId: string; from: string; to: string },
@@ -49,7 +47,7 @@ export async function listDays(
     from (
       select day, ${sql.unsafe(names)} from application_days ${until}
       union all
-      select day, ${sql.unsafe(names)} from application_day_changes ${until}
+      select day, ${sql.unsafe(namesOfChanges)} from application_day_changes ${until}
       union all
       select day, ${sql.unsafe(namesOfHistory)} from days_of_history(false) ${until}
     ) change
@@ -57,18 +55,18 @@ export async function listDays(
 }
 
 /**
- * Adds up what the days do not hold yet: the history since the last time, and changes, which it removes. One replica at a
- * time; what it adds and how far it came commit together.
+ * Adds to the days what they do not contain yet: the history since the last time, and `application_day_changes`, whose
+ * rows it deletes. One replica does this at a time. The sums and the position in the history commit together.
  *
- * @returns how many changes were added up, at most `most`
+ * @returns how many changes it added, at most `most`
  */
 export async function addUp(sql: Database, most: number): Promise<number> {
   return transaction(sql, async (tx) => {
-    // Before the statements that follow: they see all that its last holder has committed.
-    const [turn] = await tx<{ mine: boolean }[]>`
-      select pg_try_advisory_xact_lock(${locks.applicationDays}) as mine`
-    if (!turn!.mine) return 0
-    // A large archive is one transaction, and added up at once.
+    // A statement of its own, so that the next ones see everything that the previous holder committed.
+    const [lock] = await tx<{ acquired: boolean }[]>`
+      select pg_try_advisory_xact_lock(${locks.applicationDays}) as acquired`
+    if (!lock!.acquired) return 0
+    // A large archive is one transaction, whose entries are added all at once.
     await tx`set local statement_timeout = 0`
     if (await isRestored(tx)) await tx`select recount_history()`
     return addUpSome(tx, most)
@@ -80,7 +78,7 @@ async function addUpSome(tx: Transaction, most: number): Promise<number> {
     with gone as (
       delete from application_day_changes
       where ctid = any(array(select ctid from application_day_changes limit ${most}))
-      returning application_id, account_id, day, ${tx.unsafe(names)}
+      returning application_id, account_id, day, ${tx.unsafe(changeCounters.join(', '))}
     ),
     entered as materialized (
       select application_id, account_id, day, ${tx.unsafe(namesOfHistory)} from days_of_history(false)
@@ -89,7 +87,7 @@ async function addUpSome(tx: Transaction, most: number): Promise<number> {
       insert into application_days as d (application_id, account_id, day, ${tx.unsafe(names)})
       select application_id, account_id, day, ${tx.unsafe(sums)}
       from (
-        select application_id, account_id, day, ${tx.unsafe(names)} from gone
+        select application_id, account_id, day, ${tx.unsafe(namesOfChanges)} from gone
         union all
         select application_id, account_id, day, ${tx.unsafe(names)} from entered
       ) change
@@ -104,8 +102,8 @@ async function addUpSome(tx: Transaction, most: number): Promise<number> {
 }
 
 /**
- * Whether the history is of another server: it has numbers of transactions that are still ahead of this one, or was
- * counted up to one of them.
+ * Whether the database was restored from another server: then the history, or the position in it, has transaction numbers
+ * that this server has not reached.
  */
 async function isRestored(sql: Sql): Promise<boolean> {
   const [row] = await sql<{ restored: boolean }[]>`

@@ -1,8 +1,8 @@
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { LicenceStatus, LicenceVerb } from '@licensing/proto/closed-sets'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -13,7 +13,7 @@ import {
   restore,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -33,7 +33,7 @@ const call = (verb: LicenceVerb, licence: { id: string }, more: { accountId?: st
   return calls[verb]()
 }
 
-test('a refusal says how the licence stands', async () => {
+test('a refusal contains the current status', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicenceIn(harness, 'revoked', plan.id)
   const { message } = await refusal(call('suspend', licence))
@@ -49,7 +49,7 @@ test('a suspension shows its reason for as long as it lasts', async () => {
   expect(reactivated).not.toHaveProperty('statusReason')
 })
 
-test('reactivate on a retired plan is refused and says which plan to restore; after the restore it works', async () => {
+test('reactivate on a retired plan is refused with the plan to restore; after the restore it works', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   await archive(harness, plan)
@@ -93,7 +93,7 @@ test.each(closedSets.licenceVerb)(
   },
 )
 
-test('history can neither be changed nor deleted', async () => {
+test('history cannot be changed or deleted', async () => {
   const plan = await givenPlan(harness)
   await givenLicence(harness, { planId: plan.id })
   await expect(harness.sql`update licence_history set actor = 'me'`).rejects.toThrow('append-only')

@@ -1,6 +1,6 @@
+import { LostRace } from '@licensing/changes/change'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
-import { LostRace } from '@licensing/changes/change'
 import { append } from '@licensing/events/outbox'
 import { callContext } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
@@ -8,18 +8,16 @@ import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { findLicence, licenceToChange, lockPlanOf } from './licence-queries.ts'
-import type { FoundLicence, LicenceScope } from './licence-queries.ts'
-import { licenceMessage } from './licence-row.ts'
-import type { LicenceRow } from './licence-row.ts'
-import { licenceEvent } from './licence-event.ts'
-import { allowedVerbs, lifecycle, transitionOf } from './licence.ts'
-import type { Move } from './licence.ts'
-import { changeLicences } from './transition-queries.ts'
+import { changeLicences, findLicence, licenceToChange, lockPlanOf } from '../lifecycle/licence-queries.ts'
+import type { FoundLicence, LicenceScope } from '../lifecycle/licence-queries.ts'
+import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { allowedVerbs, lifecycle, transitionOf } from '../lifecycle/licence.ts'
+import type { Move } from '../lifecycle/licence.ts'
 
 /**
- * The answer that is kept with an idempotency key is the account's: an API key that is bound to one application is given
- * it only where the licence is that application's.
+ * A stored answer belongs to an account and its idempotency key. An API key that is bound to one application gets it only
+ * if the licence belongs to that application.
  */
 export async function requireVisible(
   { sql }: Pick<LicensingDependencies, 'sql'>,
@@ -29,7 +27,7 @@ export async function requireVisible(
   if (!(await findLicence(sql, request))) throw licenceNotFound(request)
 }
 
-/** One of the vendor's verbs: takes the row's lock, changes it if its state allows, or says why not. */
+/** A verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a conflict. */
 export async function changeLicence(
   { change }: LicensingDependencies,
   verb: LicenceVerb,
@@ -76,13 +74,11 @@ function conflict(verb: LicenceVerb, found: FoundLicence): ServiceError {
   return conflictOf(found, found.plan_status, onlyFrom[verb])
 }
 
-/** The refusal of a change for the licence's status; `rule` says which statuses allow it. */
+/** The refusal of a change that the licence's status does not allow. `rule` explains which status would allow it. */
 export function conflictOf(found: LicenceRow, plan: PlanStatus, rule: string): ServiceError {
   const allowed = allowedVerbs(found.status, plan)
   const remedy =
-    allowed.length > 0
-      ? `what can be done with it now: ${allowed.join(', ')}`
-      : 'nothing changes it any more: issue a new licence'
+    allowed.length > 0 ? `possible now: ${allowed.join(', ')}` : 'no change is possible: issue a new licence'
   return new ServiceError('conflict', `licence ${found.id} is ${found.status}; ${rule}; ${remedy}`, {
     members: { current: found.status, allowed },
   })

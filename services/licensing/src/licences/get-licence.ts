@@ -2,22 +2,22 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { GetLicenceRequest, LicenceDetailSchema } from '@licensing/proto/licensing'
+import type { GetLicenceRequest, LicenceDetailSchema, PlanDriftSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { gather } from '../gather.ts'
 import { findDetails } from './detail-queries.ts'
 import type { DetailRow } from './detail-queries.ts'
-import type { LicenceScope } from './licence-queries.ts'
-import { licenceMessage } from './licence-row.ts'
-import { allowedVerbs } from './licence.ts'
-import { planDrift } from './plan-drift.ts'
+import type { LicenceScope } from '../lifecycle/licence-queries.ts'
+import { licenceMessage } from '../lifecycle/licence-row.ts'
+import { allowedVerbs } from '../lifecycle/licence.ts'
+import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
 
 const mostTogether = 100
 const slots = 2
 
-/** The handler of GetLicence; requests that arrive together are read together. */
+/** The handler of GetLicence. Requests that arrive together share one statement. */
 export function licenceReader({
   sql,
   snapshots,
@@ -29,8 +29,8 @@ export function licenceReader({
   })
   const planDriftOf = async (row: DetailRow) => {
     if (row.snapshot_id === row.plan_snapshot_id) return []
-    const granted = await snapshots.entitlementsOf({ snapshot_id: row.plan_snapshot_id })
-    return planDrift(await snapshots.entitlementsOf(row), granted)
+    const plan = { id: row.plan_id, snapshot_id: row.plan_snapshot_id }
+    return planDrift(await snapshots.entitlementsOf(row), await snapshots.entitlementsOfPlan(plan))
   }
   return async (request) => {
     const row = await read(request)
@@ -58,4 +58,23 @@ export function licenceReader({
       planDrift: await planDriftOf(row),
     }
   }
+}
+
+/** The entitlements whose value differs between a licence and its plan, sorted by key. */
+export function planDrift(
+  captured: readonly SnapshotEntitlement[],
+  granted: readonly SnapshotEntitlement[],
+): MessageInitShape<typeof PlanDriftSchema>[] {
+  const ofLicence = new Map(captured.map((entitlement) => [entitlement.key, entitlement]))
+  const ofPlan = new Map(granted.map((entitlement) => [entitlement.key, entitlement]))
+  return [...new Set([...ofLicence.keys(), ...ofPlan.keys()])].sort().flatMap((key) => {
+    const [licence, plan] = [ofLicence.get(key), ofPlan.get(key)]
+    if (licence?.value === plan?.value) return []
+    return {
+      key,
+      kind: (licence ?? plan)!.kind,
+      ...(licence && { licenceValue: licence.value }),
+      ...(plan && { planValue: plan.value }),
+    }
+  })
 }

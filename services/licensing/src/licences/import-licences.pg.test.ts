@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ImportLicencesResponse } from '@licensing/proto/licensing'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { activeOn, actor, archive, events, givenPlan, history, refusal, verbOn } from '../testing/makers.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { activeOn, actor, archive, events, givenPlan, history, refusal, verbOn } from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -32,7 +32,7 @@ const results = (response: ImportLicencesResponse) =>
 
 const countLicences = async () => (await harness.sql`select 1 from licences`).count
 
-test('imported licences are active, with legacy key and snapshot, and no event tells of them', async () => {
+test('imported licences are active, with legacy key and snapshot, and send no event', async () => {
   const plan = await givenPlan(harness, {
     entitlements: [{ key: 'export', kind: 'feature', value: 'true', default: 'false' }],
   })
@@ -53,7 +53,7 @@ test('imported licences are active, with legacy key and snapshot, and no event t
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('the same batch again finds all of it existing, and changes nothing', async () => {
+test('a repeated batch finds all its licences existing, and changes nothing', async () => {
   const plan = await givenPlan(harness)
   const items = Array.from({ length: 500 }, (_, at) => ({ legacyKey: `batch-${at}`, planId: plan.id }))
   const first = await importItems(items)
@@ -67,7 +67,7 @@ test('the same batch again finds all of it existing, and changes nothing', async
   expect(await activeOn(harness, plan)).toBe(499n)
 })
 
-test('each item fails alone, with its code, and the answer is in the order sent', async () => {
+test('an item fails alone, with its own code, and the answer is in the order of the request', async () => {
   const plan = await givenPlan(harness)
   const retired = await givenPlan(harness)
   await archive(harness, retired)
@@ -125,7 +125,7 @@ test('a legacy key twice in one batch is created once, then existing', async () 
   expect(licence!.externalRef).toBe('first')
 })
 
-test('what exists is found first, whatever else is wrong with the item', async () => {
+test('an existing legacy key is found even if the item is invalid', async () => {
   const plan = await givenPlan(harness)
   const [created] = (await importItems([{ legacyKey: 'known', planId: plan.id }])).items
   await archive(harness, plan)
@@ -164,7 +164,7 @@ test('a dry run answers the same and writes nothing', async () => {
   expect(rehearsed).toMatchObject({ created: real.created, existing: real.existing, failed: real.failed })
 })
 
-test('a legacy key is the application’s own', async () => {
+test('a legacy key belongs to one application', async () => {
   const other = { applicationId: 'app_second' }
   const plan = await givenPlan(harness)
   const otherPlan = await givenPlan({ ...harness, ...other })
@@ -174,7 +174,7 @@ test('a legacy key is the application’s own', async () => {
   expect(second.items[0]!.licenceId).not.toBe(first.items[0]!.licenceId)
 })
 
-test('a plan of which no copy has come yet is fetched; with catalog unavailable its items can be sent again', async () => {
+test('a plan without a copy is fetched; if catalog is unavailable, its items can be sent again', async () => {
   const known = await givenPlan(harness)
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)

@@ -16,14 +16,14 @@ import { askCatalog } from '../plans/ask-catalog.ts'
 import { findPlans } from '../plans/plan-queries.ts'
 import { findByLegacyKey, mintImports } from './import-queries.ts'
 import type { NewImport } from './import-queries.ts'
-import { newLicenceKey } from './licence-key.ts'
+import { newLicenceKey } from '../lifecycle/licence-key.ts'
 
 const mostItems = 500
 
 type Result = MessageInitShape<typeof ImportResultSchema> & { result: ImportOutcome }
 type PlanState = PlanStatus | 'unknown' | 'unavailable'
 
-/** @param begun what an earlier call with the same idempotency key had minted when it ended */
+/** @param begun the stored answer of an earlier, interrupted call with the same idempotency key */
 export async function importLicences(
   deps: LicensingDependencies,
   request: ImportLicencesRequest,
@@ -44,7 +44,7 @@ export async function importLicences(
 interface Entry {
   place: number
   item: ImportItem
-  /** Of the licence, where it is minted. */
+  /** The id of the licence if one is made. */
   id: string
 }
 
@@ -58,7 +58,7 @@ async function run(
   const results = mintedBefore(begun)
   const isOpen = (entry: Entry) => !results.has(entry.place)
   let entries = request.items.map((item, place): Entry => ({ place, item, id: newId('lic') })).filter(isOpen)
-  // A plan that comes or is restored between two statements is the only reason for a second round.
+  // A second round happens only if a plan arrives or is restored between two statements.
   while (entries.length > 0) {
     for (const [place, result] of await importOnce(deps, request, entries, results))
       results.set(place, result)
@@ -67,7 +67,7 @@ async function run(
   return request.items.map((_, place) => results.get(place)!)
 }
 
-// An item without a result was still open.
+// The interrupted call had not reached items without a result.
 function mintedBefore(begun: ImportLicencesResponse | undefined): Results {
   const results: Results = new Map()
   begun?.items.forEach(({ legacyKey, result, licenceId }, place) => {
@@ -91,7 +91,7 @@ async function importOnce(
   const results = createdOf(entries, minted)
   const mintedAt = new Map([...results].map(([place, { legacyKey }]) => [legacyKey, place]))
   const refused = entries.filter((entry) => !minted.has(entry.id))
-  // Of a legacy key that comes twice, what stands before the item that was minted has found nothing yet.
+  // If a legacy key occurs twice, an item before the one that was imported does not count as existing.
   const found = refused.filter(({ item, place }) => !((mintedAt.get(item.legacyKey) ?? -1) > place))
   const existing = await findExisting(deps, request, found)
   for (const { place, item } of found) {
@@ -107,7 +107,7 @@ async function importOnce(
   return results
 }
 
-/** Mints what can be minted; with an idempotency key, and the answer as far as it goes, in one transaction. */
+/** Makes the licences of all valid items. With an idempotency key it stores the partial answer in the same transaction. */
 function mint(
   deps: LicensingDependencies,
   request: ImportLicencesRequest,
@@ -128,7 +128,7 @@ function createdOf(entries: Entry[], minted: Set<string>): Results {
   return new Map(created.map(({ place, item, id }) => [place, createdResult(item, id)]))
 }
 
-/** A dry run: the same answers, and nothing written. */
+/** A dry run: the same answers, but it writes nothing. */
 async function rehearse(deps: LicensingDependencies, request: ImportLicencesRequest): Promise<Result[]> {
   const entries = request.items.map((item) => ({ item }))
   const existing: Map<string, string | undefined> = await findExisting(deps, request, entries)
@@ -153,7 +153,7 @@ async function findExisting(
   return keys.length === 0 ? new Map() : findByLegacyKey(sql, request, keys)
 }
 
-/** How the plans of these items stand; those not known here are asked of catalog once. */
+/** The states of the items' plans. Plans without a copy are requested from catalog once. */
 async function planStates(
   deps: LicensingDependencies,
   { accountId, applicationId }: ImportLicencesRequest,
@@ -178,7 +178,7 @@ async function planStates(
   return states
 }
 
-/** Undefined where nothing stands in the way of the item. */
+/** @returns undefined if the item can be imported */
 function failure(item: ImportItem, plan: PlanState | undefined): Result | undefined {
   const problem = itemProblem(item)
   if (problem) return failed(item, 'validation_failed', problem)

@@ -1,9 +1,10 @@
 import type { Sql } from '@licensing/database/connect'
-import { beginnings } from './licence.ts'
+import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 
-const { imported } = beginnings
+const { imported } = initialStatus
 
-/** An item whose texts are in order, about to become a licence. */
+/** A valid item that becomes a licence. */
 export interface NewImport {
   id: string
   key: string
@@ -19,11 +20,10 @@ export interface ImportScope {
 }
 
 /**
- * Mints the licences of a batch, all in one statement: those whose legacy key is new and whose plan is active. Of a
- * legacy key that comes twice the first is minted. Keys are locked in order, so that two imports never wait for each
- * other.
+ * Inserts the licences of a batch in one statement, if the legacy key is new and the plan is active. If a legacy key occurs
+ * twice, the first item is used. It inserts in the order of keys, so that two imports cannot deadlock.
  *
- * @returns the ids of those minted
+ * @returns the ids of the inserted licences
  */
 export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
@@ -35,7 +35,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
       ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, place)
     ),
     plan as materialized (
-      select p.id, p.snapshot_id, p.status from plans p
+      select p.id, p.snapshot_id, p.status, p.entitlements from plans p
       where p.id in (select plan_id from item)
         and p.application_id = ${scope.applicationId} and p.account_id = ${scope.accountId}
       order by p.id for share
@@ -43,16 +43,17 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
         legacy_key)
-      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.to}, i.external_ref,
+      select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.status}, i.external_ref,
         p.snapshot_id, i.legacy_key
       from item i join plan p on p.id = i.plan_id and p.status = 'active'
       order by i.legacy_key, i.place
       on conflict (application_id, legacy_key) where legacy_key is not null do nothing
       returning id, plan_id, created_at
     ),
+    captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select id, created_at, ${imported.history}, ${imported.to}, ${scope.actor} from minted
+      select id, created_at, ${imported.history}, ${imported.status}, ${scope.actor} from minted
     ),
     counted as (
       insert into plan_counts (plan_id, shard, active)
@@ -63,7 +64,7 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
   return new Set(rows.map((row) => row.id))
 }
 
-/** Ids of the application's licences by legacy key. */
+/** Licence ids by legacy key. */
 export async function findByLegacyKey(
   sql: Sql,
   { accountId, applicationId }: ImportScope,

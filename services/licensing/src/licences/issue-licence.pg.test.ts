@@ -1,8 +1,8 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -14,7 +14,7 @@ import {
   refusal,
   restore,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -24,7 +24,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 const anHour = 3_600_000
 
-test('an issued licence is active, has all that was asked for, and no event tells of it', async () => {
+test('an issued licence is active, has all requested values, and sends no event', async () => {
   const plan = await givenPlan(harness)
   const expiresOn = new Date(Date.now() + anHour)
   const { licence, replayed } = await issue(harness, {
@@ -62,7 +62,7 @@ test('without expiry and restrictions a licence is perpetual and has none', asyn
   expect(licence!.statusReason).toBeUndefined()
 })
 
-test('the snapshot is the plan’s at issue time, whatever the plan becomes', async () => {
+test('the snapshot has the plan’s entitlements at issue time, even if the plan changes later', async () => {
   const plan = await givenPlan(harness, {
     entitlements: [
       { key: 'seats', kind: 'limit', value: '5', default: '1' },
@@ -83,7 +83,7 @@ test('the snapshot is the plan’s at issue time, whatever the plan becomes', as
   expect(await shown(later.licence!.id)).toEqual(['export feature false'])
 })
 
-test('the same key with the same body answers the licence as it now stands, and mints no second', async () => {
+test('the same key with the same body answers the licence in its current state, and makes no second one', async () => {
   const plan = await givenPlan(harness)
   const same = { planId: plan.id, idempotencyKey: 'order-1' }
   const first = await issue(harness, same)
@@ -99,7 +99,7 @@ test('the same key with the same body answers the licence as it now stands, and 
   })
 })
 
-test('a replay is still one when the expiry that was asked for has passed', async () => {
+test('a replay is answered even if the requested expiry has passed', async () => {
   const plan = await givenPlan(harness)
   const expiresOn = new Date(Date.now() + 3_000)
   const same = { planId: plan.id, idempotencyKey: 'short', expiresOn }
@@ -118,7 +118,7 @@ test('the same key with another body is refused, also in one batch with the firs
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('an idempotency key is the application’s own', async () => {
+test('an idempotency key belongs to one application', async () => {
   const plan = await givenPlan(harness)
   const other = { ...harness, applicationId: 'app_other' }
   const otherPlan = await givenPlan(other)
@@ -128,7 +128,7 @@ test('an idempotency key is the application’s own', async () => {
   expect(second.licence!.id).not.toBe(first.licence!.id)
 })
 
-test('a try that was refused does not use its key up', async () => {
+test('a refused request does not use its key up', async () => {
   const plan = await givenPlan(harness)
   await archive(harness, plan)
   const same = { planId: plan.id, idempotencyKey: 'order-3' }
@@ -151,13 +151,13 @@ test('a plan that is unknown, another application’s or another account’s is 
   }
 })
 
-test('a plan of which no copy has come yet is fetched from catalog', async () => {
+test('a plan without a copy is fetched from catalog', async () => {
   const plan = planCopy(harness)
   harness.catalog.copies.set(plan.id, plan)
   expect(await issue(harness, { planId: plan.id })).toMatchObject({ replayed: false })
 })
 
-test('while catalog is unavailable issue works on known plans, and an unknown one is not called unknown', async () => {
+test('while catalog is unavailable, issue works on known plans and answers unavailable for other plans', async () => {
   const plan = await givenPlan(harness)
   harness.catalog.unavailable = true
   try {

@@ -1,12 +1,13 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
-import { beginnings } from './licence.ts'
+import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 
-const { issued } = beginnings
+const { issued } = initialStatus
 
-/** A licence about to be issued. */
+/** A licence to issue. */
 export interface NewLicence {
   id: string
   key: string
@@ -25,12 +26,11 @@ export interface NewLicence {
 }
 
 /**
- * Mints licences, all in one statement: those whose idempotency key is new, whose plan is active and whose expiry is
- * ahead. Locks their plans shared, so that no archive passes in between, and takes keys in order, so that two of
- * these statements never wait for each other. What is on a plan that another transaction has locked for itself is
- * waited for or left out.
+ * Inserts licences in one statement, if the idempotency key is new, the plan is active and the expiry is in the future. It
+ * locks the plans shared, so that they cannot be archived meanwhile, and inserts in the order of keys, so that two such
+ * statements cannot deadlock. If another transaction has locked a plan exclusively, it waits, or skips that plan's licences.
  *
- * @returns when each was created, by id; those not in it were not minted
+ * @returns the creation times by licence id; a licence that was not inserted is not in the map
  */
 export async function mintLicences(
   sql: Sql,
@@ -51,13 +51,13 @@ export async function mintLicences(
         max_seats, expires_on, idempotency_key, idempotency_hash)
     ),
     plan as materialized (
-      select p.id, p.account_id, p.application_id, p.status, p.snapshot_id from plans p
+      select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p
       where p.id in (select plan_id from request) order by p.id for share ${lockedPlans === 'skip' ? sql`skip locked` : sql``}
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
         max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash)
-      select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.to}, r.external_ref, r.domains::text[],
+      select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.status}, r.external_ref, r.domains::text[],
         r.max_activations, r.max_seats, r.expires_on, p.snapshot_id, r.idempotency_key,
         decode(r.idempotency_hash, 'hex')
       from request r
@@ -67,9 +67,10 @@ export async function mintLicences(
       on conflict (application_id, idempotency_key) where idempotency_key is not null do nothing
       returning id, application_id, plan_id, domains, created_at
     ),
+    captured as (${storeSnapshotsOfMinted(sql)}),
     recorded as (
       insert into licence_history (licence_id, at, type, to_status, actor)
-      select m.id, m.created_at, ${issued.history}, ${issued.to}, r.actor from minted m join request r on r.id = m.id
+      select m.id, m.created_at, ${issued.history}, ${issued.status}, r.actor from minted m join request r on r.id = m.id
     ),
     found_by as (
       insert into licence_hosts (application_id, host, licence_id)
@@ -84,12 +85,12 @@ export async function mintLicences(
   return new Map(rows.map((row) => [row.id, row.created_at]))
 }
 
-/** The state of things for a request that minted nothing. */
+/** Why a request inserted no licence. */
 export type NotMinted = { id: string; plan_status: PlanStatus | null; past: boolean } & (
   (LicenceRow & { same_body: boolean; found: true }) | { found: false }
 )
 
-/** What stands in the way of these requests: the licence that used their key before, or their plan. */
+/** Reads for each request the licence that has its idempotency key, and the status of its plan. */
 export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Map<string, NotMinted>> {
   const rows = await sql<(NotMinted & { request_id: string })[]>`
     select r.id as request_id, p.status as plan_status, r.expires_on <= now() as past,
@@ -111,7 +112,7 @@ export async function whyNotMinted(sql: Sql, licences: NewLicence[]): Promise<Ma
   return new Map(rows.map((row) => [row.request_id, row]))
 }
 
-// The domains have been checked: none has a character that would need an escape.
+// No checked domain contains a character that would have to be escaped.
 function arrayLiteral(domains: string[]): string {
   return `{${domains.map((domain) => `"${domain}"`).join(',')}}`
 }

@@ -5,7 +5,7 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { ListLicenceHistoryRequest, ListLicenceHistoryResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { findHistory } from './history-queries.ts'
+import { findHistory } from '../lifecycle/history-queries.ts'
 
 export async function listLicenceHistory(
   { sql }: LicensingDependencies,

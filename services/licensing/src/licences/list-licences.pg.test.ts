@@ -2,8 +2,8 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Message } from '@bufbuild/protobuf'
 import type { Licence, ListLicencesRequest } from '@licensing/proto/licensing'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import { findLicences } from './list-queries.ts'
 import type { FoundLicences, LicenceFilter } from './list-queries.ts'
 import {
@@ -14,7 +14,7 @@ import {
   newest,
   refusal,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -57,7 +57,7 @@ async function givenCallHome(licence: Licence, host: string, at: Date): Promise<
     values (${licence.applicationId}, ${host}, ${licence.id})`
 }
 
-test('a list has the application’s licences, newest first, each as the verbs answer it', async () => {
+test('a list has the application’s licences, newest first, in the form of the verbs’ answers', async () => {
   const within = freshApplication()
   const plan = await givenPlan(within)
   const first = await givenLicence(within, { planId: plan.id, domains: ['a.example.com'], maxSeats: 2 })
@@ -73,7 +73,7 @@ test('a list has the application’s licences, newest first, each as the verbs a
   ).toEqual([])
 })
 
-test('pages follow each other without a gap, at the limits asked for', async () => {
+test('pages follow each other without a gap, with the requested limit', async () => {
   const within = freshApplication()
   const plan = await givenPlan(within)
   const all = await Promise.all(Array.from({ length: 7 }, () => givenLicence(within, { planId: plan.id })))
@@ -91,7 +91,7 @@ test('pages follow each other without a gap, at the limits asked for', async () 
   expect(await list(within, { limit: 7 })).toMatchObject({ hasMore: false })
 })
 
-test('no licence that stood throughout is skipped or shown twice while others come and change', async () => {
+test('while licences are made and changed, no page skips or repeats an older licence', async () => {
   const within = freshApplication()
   const plan = await givenPlan(within)
   const stood = await Promise.all(Array.from({ length: 60 }, () => givenLicence(within, { planId: plan.id })))
@@ -114,7 +114,7 @@ test('no licence that stood throughout is skipped or shown twice while others co
   expect(seen.filter((id) => standing.includes(id))).toEqual(standing)
 })
 
-test('each filter finds what it names, and filters combine', async () => {
+test('each filter finds its licences, and filters combine', async () => {
   const within = freshApplication()
   const [plan, other] = [await givenPlan(within), await givenPlan(within)]
   const host = 'host.example.com'
@@ -151,7 +151,7 @@ test('each filter finds what it names, and filters combine', async () => {
   expect(await ids(within, { domain: host, limit: 1, beforeId: seenThere.id })).toEqual([restricted.id])
 })
 
-test('licences seen since a time come in list order, whatever the order they were seen in', async () => {
+test('licences seen since a time are in list order, not in the order of their calls', async () => {
   const within = freshApplication()
   const [plan, other] = [await givenPlan(within), await givenPlan(within)]
   const at = (day: number) => new Date(Date.UTC(2030, 0, day))
@@ -211,7 +211,7 @@ async function givenVaried(within: Harness, count: number) {
   return { planId, licences: licences.toReversed() }
 }
 
-test('under any filters the pages, which may end early, lead to each licence that matches, once and in order', async () => {
+test('with any filters, pages that may end early contain each matching licence once, in order', async () => {
   const within = freshApplication()
   const { planId, licences } = await givenVaried(within, 60)
   const since = new Date(Date.UTC(2030, 0, 5))
@@ -249,7 +249,7 @@ test('under any filters the pages, which may end early, lead to each licence tha
   }
 })
 
-test('a page ends early after so many licences of the rarest filter, for callers that go on from there', async () => {
+test('a page ends early after a number of licences of the rarest filter, if the caller can continue', async () => {
   const within = freshApplication()
   const { licences, planId } = await givenVaried(within, 60)
   await harness.sql`delete from licence_hosts where application_id = ${within.applicationId} and host like 'else%'`
@@ -301,40 +301,7 @@ test('an unknown status is refused', async () => {
   expect({ code, pointer: errors[0]!.pointer }).toEqual({ code: 'validation_failed', pointer: '/status' })
 })
 
-test('the detail has activations and the latest 50 call-homes, newest first', async () => {
-  const plan = await givenPlan(harness)
-  const licence = await givenLicence(harness, { planId: plan.id })
-  const at = (second: number) => new Date(Date.UTC(2030, 0, 1, 0, 0, second, 123))
-  const { sql } = harness
-  await sql`
-    insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version, created_at,
-      last_seen_at)
-    values ('act_1', ${harness.accountId}, ${harness.applicationId}, ${licence.id}, 'fp', 'a.example.com', '1.0',
-      ${at(1)}, ${at(59)})`
-  for (let second = 0; second < 60; second += 1) {
-    await sql`
-      insert into call_homes (licence_id, slot, number, host, product_version, seen_at)
-      values (${licence.id}, ${second}, ${second}, ${`h${second}.example.com`}, '1.0', ${at(second)})`
-  }
-  const { activations, callHome } = await harness.licensing.getLicence(verbOn(harness, licence))
-  expect(activations).toMatchObject([
-    {
-      id: 'act_1',
-      fingerprint: 'fp',
-      host: 'a.example.com',
-      productVersion: '1.0',
-      createdAt: timestampFromDate(at(1)),
-      lastSeenAt: timestampFromDate(at(59)),
-    },
-  ])
-  expect(callHome).toHaveLength(50)
-  expect(callHome.map((call) => call.host)).toEqual(
-    Array.from({ length: 50 }, (_, place) => `h${59 - place}.example.com`),
-  )
-  expect(callHome[0]!.seenAt).toEqual(timestampFromDate(at(59)))
-})
-
-test('detail and history of a licence of another account are the same as of none', async () => {
+test('a licence of another account is not found, like one that does not exist', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id })
   const scopes = [

@@ -5,7 +5,7 @@ import { invalid } from '@licensing/grpc/errors'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { licenceMessage } from './licence-row.ts'
+import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
 
 export async function listLicences(

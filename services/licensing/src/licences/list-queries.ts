@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import { licenceColumns } from './licence-queries.ts'
-import type { LicenceRow } from './licence-row.ts'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
 export interface LicenceFilter {
   accountId: string
@@ -13,19 +13,19 @@ export interface LicenceFilter {
   externalRef?: string | undefined
   seenSince?: Date | undefined
   neverSeen: boolean
-  /** Whether the page may end before it is full, where hardly any licence matches all filters. */
+  /** Whether the page may end before it is full, if very few licences match all filters. */
   mayEndEarly: boolean
 }
 
 export interface FoundLicences {
   rows: LicenceRow[]
-  /** Set where the page ended early: whatever matches and is not older than this licence is in `rows`. */
+  /** Set if the page ended early: `rows` has every match that is not older than this licence. */
   lookedUntil?: string
 }
 
 type Fragment = ReturnType<typeof licenceColumns>
 
-/** The licences of one filter: rows of a table that has an index for it in list order. */
+/** The licences that match one filter, from a table that has an index for it in list order. */
 interface Part {
   table: string
   column: 'id' | 'licence_id'
@@ -33,14 +33,14 @@ interface Part {
 }
 
 /**
- * How many licences of the rarest filter a page looks through before it ends early. In stretches, so that a page which
- * is soon full costs little; all of them take some 20 ms a filter.
+ * How many licences of the rarest filter a page reads before it ends early, in growing steps, so that a page that is soon
+ * full is cheap. All steps together take about 20 ms per filter.
  */
 const stretches: readonly number[] = [500, 3_000, 10_000]
 
 /**
- * A page of licences, newest first: those before `beforeId`, at most `limit`. Their ids are found first, mostly from
- * indexes alone, and only the page's own rows are read. It costs the same at every depth.
+ * A page of at most `limit` licences before `beforeId`, newest first. It finds their ids first, mostly with index-only
+ * scans, and then reads only these rows. Every page costs the same.
  */
 export async function findLicences(
   sql: Sql,
@@ -52,12 +52,12 @@ export async function findLicences(
   const { ids, lookedUntil } = await findInAll(sql, filter, [first!, ...others], lookThrough)
   if (lookedUntil === undefined) return { rows: await readPage(sql, filter, listed(sql, ids)) }
   const rows = await readPage(sql, filter, listed(sql, [...new Set(ids).add(lookedUntil)]))
-  // Of another account there is nothing to go on with, not even an id.
+  // An id of another account must not be returned, not even as a position.
   const isOwn = rows.some(({ id }) => id === lookedUntil)
   return { rows: rows.filter(({ id }) => ids.includes(id)), ...(isOwn && { lookedUntil }) }
 }
 
-/** An application's licences are all of one account, a plan's of one application. */
+/** All licences of an application have one account, and all licences of a plan have one application. */
 function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
   const { applicationId, status, planId, domain, externalRef, seenSince, neverSeen } = filter
   const parts: Part[] = []
@@ -70,7 +70,7 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
       sql`${planId === undefined ? own : sql`plan_id = ${planId}`} and status = ${status}`,
     )
   } else if (planId !== undefined) {
-    // The index of plans begins without the application; with it, rows would be read to look at it.
+    // Without the application: the index of plans does not contain it, so every row would be read.
     add('licences', sql`plan_id = ${planId}`)
   }
   if (domain !== undefined) add('licence_hosts', sql`${own} and host = ${domain.toLowerCase()}`)
@@ -82,9 +82,9 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
 }
 
 /**
- * The ids of those in all parts. Stretch by stretch: the part that has the fewest in a stretch is run through, and each
- * of its licences is looked up in the others. Were the planner left to choose, it would take filters for independent and
- * a page for soon full; where no licence is in all, it would run through all of a large part.
+ * The ids of the licences that are in all parts, stretch by stretch: it reads the part with the fewest licences in the
+ * stretch, and looks up each of them in the other parts. The planner would assume that filters are independent and the page
+ * is soon full: if no licence matches all filters, it would read the whole of a large part.
  */
 async function findInAll(
   sql: Sql,
@@ -106,7 +106,7 @@ async function findInAll(
   return { ids, lookedUntil: beforeId }
 }
 
-/** The part whose next `count` licences reach back furthest, and to where; to the end where it has fewer. */
+/** The part whose next `count` licences extend furthest back, and the last of them; the end if it has fewer. */
 async function nextStretch(
   sql: Sql,
   parts: [Part, ...Part[]],
@@ -125,14 +125,14 @@ async function nextStretch(
   return { rarest: parts[row!.at]!, from: row!.from_id }
 }
 
-/** The ids of a part's newest licences, or of those that are in others too. */
+/** Ids from one part, newest first, of licences that are in all other parts too. */
 function among(
   sql: Sql,
   { table, column, conditions }: Part,
   { beforeId, limit }: Pick<LicenceFilter, 'beforeId' | 'limit'>,
   within: { from: string; others: Part[] } = { from: '', others: [] },
 ): Fragment {
-  // `offset 0`: looked up one by one.
+  // `offset 0`: the planner looks them up one by one.
   const inOthers = within.others.map(
     (other) => sql`
     and exists (

@@ -2,7 +2,7 @@ import { invalid } from '@licensing/grpc/errors'
 import type { Restrictions } from '@licensing/proto/licensing'
 
 const mostDomains = 100
-// A host name of LDH labels, or *. before one.
+// A host name (letters, digits, hyphens), optionally after `*.`.
 const domainPattern =
   /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
@@ -12,7 +12,7 @@ export interface CheckedRestrictions {
   maxSeats: number | null
 }
 
-/** @throws ServiceError `validation_failed` that points to what breaks a rule */
+/** @throws ServiceError `validation_failed` with a pointer to the invalid value */
 export function checkRestrictions(restrictions: Restrictions | undefined): CheckedRestrictions {
   const domains = (restrictions?.domains ?? []).map((domain) => domain.toLowerCase())
   const pointer = '/restrictions'

@@ -3,8 +3,8 @@ import { create } from '@bufbuild/protobuf'
 import { RestrictionsSchema } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -19,8 +19,8 @@ import {
   refusal,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { apply, buy, daysAgo, inDays } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { apply, buy, daysAgo, inDays } from '../../test/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -31,7 +31,7 @@ afterAll(() => harness[Symbol.asyncDispose]())
 interface Fields {
   externalRef?: string
   restrictions?: { domains?: string[]; maxActivations?: number; maxSeats?: number }
-  /** null: none. */
+  /** `null` clears it. */
   end?: Date | null
 }
 
@@ -61,17 +61,17 @@ const foundBy = async (domain: string) => {
   return page.licences.map(({ id }) => id)
 }
 
-test('the history says what changed, from what to what, by whom; no event is sent', async () => {
+test('the history has the old and new values and the actor; no event is sent', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id, externalRef: 'old', domains: ['a.example'] })
   const end = inDays(30)
   const updated = await update(licence, {
-    externalRef: 'new',
+    externalRef: 'new "quoted" ü',
     restrictions: { domains: ['B.example'], maxSeats: 3 },
     end,
   })
   expect(updated).toMatchObject({
-    externalRef: 'new',
+    externalRef: 'new "quoted" ü',
     restrictions: { domains: ['b.example'], maxSeats: 3 },
     status: 'active',
   })
@@ -83,15 +83,17 @@ test('the history says what changed, from what to what, by whom; no event is sen
     actor,
     cause: undefined,
   })
-  expect((await changesOf(licence))[0]).toEqual({
-    external_ref: { from: 'old', to: 'new' },
+  const changes = {
+    external_ref: { from: 'old', to: 'new "quoted" ü' },
     restrictions: { from: { domains: ['a.example'] }, to: { domains: ['b.example'], max_seats: 3 } },
     expires_on: { from: null, to: end.toISOString() },
-  })
+  }
+  // Other entries have no changes.
+  expect(await changesOf(licence)).toEqual([changes, null])
   expect(await events(harness, licence)).toEqual([])
 })
 
-test('empty restrictions and no end clear what was there; the list finds it by its new domains alone', async () => {
+test('empty restrictions and a null end clear the old values; the list finds the licence only by its new domains', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicence(harness, {
     planId: plan.id,
@@ -106,7 +108,7 @@ test('empty restrictions and no end clear what was there; the list finds it by i
   expect(await foundBy('is.example')).toEqual([])
 })
 
-test('what changes nothing writes no history in any status, the stored past end included', async () => {
+test('an update without a change writes no history in any status, even with the stored past end', async () => {
   const plan = await givenPlan(harness)
   for (const status of ['active', 'suspended', 'revoked', 'retired', 'downgraded', 'expired'] as const) {
     const licence = await givenLicenceIn(harness, status, plan.id)
@@ -141,7 +143,7 @@ test('a past end, a reference that breaks the rules, and any change of a revoked
   expect(await refusal(other)).toMatchObject({ code: 'not_found' })
 })
 
-test('an expired licence returns by the end it has, by a later one and by none, whatever had expired it', async () => {
+test('an expired licence returns with its own end, a later end or none, whatever expired it', async () => {
   for (const cause of ['sweep', 'cancellation'] as const) {
     for (const end of [inDays(40), null, 'its own' as const]) {
       if (cause === 'sweep' && end === 'its own') continue
@@ -167,7 +169,7 @@ test('an expired licence returns by the end it has, by a later one and by none, 
   }
 })
 
-test('where it would become active on a retired plan nothing of the change is made', async () => {
+test('if the licence would become active on a retired plan, the whole update is refused', async () => {
   const plan = await givenPlan(harness)
   const licence = await givenLicenceIn(harness, 'expired', plan.id)
   await archive(harness, plan)
@@ -178,7 +180,7 @@ test('where it would become active on a retired plan nothing of the change is ma
   expect(await update(licence, { externalRef: 'y' })).toMatchObject({ externalRef: 'y', status: 'expired' })
 })
 
-test('the end is that of the purchase that the licence rests on, and later renewals move it on', async () => {
+test('the new end applies to the purchase that the licence rests on, and later renewals extend it', async () => {
   const plan = await givenPlan(harness)
   const bought = await buy(harness, { planId: plan.id, orderedAt: daysAgo(30), endsAt: inDays(60) })
   await update(bought.licence, { end: inDays(10) })
@@ -191,7 +193,7 @@ test('the end is that of the purchase that the licence rests on, and later renew
   expect(await renewed(40)).toBe(40)
 })
 
-test('changes of different fields that race are both made', async () => {
+test('concurrent updates of different fields are both made', async () => {
   const plan = await givenPlan(harness)
   for (let round = 0; round < 10; round += 1) {
     const licence = await givenLicence(harness, { planId: plan.id })

@@ -14,14 +14,14 @@ import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purch
 import { restsOn } from '../purchases/purchased-licence.ts'
 import type { LockedLicence, PurchasedLicence } from '../purchases/purchased-licence.ts'
 import { conflictOf } from './change-licence.ts'
-import type { Changes as FieldChanges } from './history-queries.ts'
-import { licenceMessage } from './licence-row.ts'
-import type { LicenceRow } from './licence-row.ts'
-import { allowedVerbs, follow } from './licence.ts'
+import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
+import { licenceMessage } from '../lifecycle/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
-/** The fields that a request gives. */
+/** The fields in a request. */
 type Asked = Partial<
   Pick<LicenceRow, 'external_ref' | 'domains' | 'max_activations' | 'max_seats' | 'expires_on'>
 >
@@ -54,7 +54,7 @@ function readFields(request: UpdateLicenceRequest): Asked {
 
 async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Asked): Promise<LicenceRow> {
   const { licenceId } = request
-  // Lock order: the plan before the licence. Only an end can make a licence active.
+  // Lock order: the plan before the licence. The plan matters only for a new end, which can make the licence active.
   const plans = 'expires_on' in asked ? await lockPlansOf(tx, [licenceId], []) : undefined
   const purchased = (await lockPurchasedLicences(tx, [licenceId])).get(licenceId)
   if (!purchased || !isInScope(purchased.licence, request)) {
@@ -67,7 +67,7 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
   if ('expires_on' in differences && !isAhead) throw invalid('/expires_on', 'must be in the future')
   const returns = licence.status === 'expired' && 'expires_on' in asked && isAhead === true
   if (Object.keys(differences).length === 0 && !returns) return licence
-  if (licence.status === 'revoked' || licence.status === 'retired') {
+  if (statuses[licence.status].isOver) {
     throw conflictOf(licence, 'active', 'a revoked or retired licence cannot be changed')
   }
   const plan = plans?.get(licence.plan_id)
@@ -86,7 +86,7 @@ function isInScope(licence: LockedLicence, { accountId, onlyApplicationId }: Upd
 interface Change {
   asked: Asked
   differences: FieldChanges
-  /** It is expired, and is not from then on. */
+  /** The licence is expired, and the change ends that. */
   returns: boolean
   plan: PlanRow | undefined
   actor: string
@@ -129,7 +129,7 @@ async function changeFields(
   await writeChanges(tx, changes)
 }
 
-/** The purchase that the licence rests on stands until that end, whatever its renewals and a cancellation had said. */
+/** The purchase that the licence rests on is valid until the new end, in spite of its renewals and a cancellation. */
 async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLicence): Promise<void> {
   const purchase = restsOn(purchased)
   if (!purchase) return
@@ -140,7 +140,7 @@ async function moveEnd(tx: Transaction, changes: Changes, purchased: PurchasedLi
   await forgetRenewedEnds(tx, purchase)
 }
 
-/** What a request changes, as the history shows it. */
+/** The changes that a request makes, for the history. */
 function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
   const after = { ...licence, ...asked }
   const fields = {
@@ -158,7 +158,7 @@ const endsOf = (before: LicenceRow, after: LicenceRow) => ({
   to: after.expires_on?.toISOString() ?? null,
 })
 
-/** As REST has them. */
+/** In the form of REST. */
 function restrictionsOf({ domains, max_activations, max_seats }: LicenceRow) {
   if (domains.length === 0 && max_activations === null && max_seats === null) return null
   return {

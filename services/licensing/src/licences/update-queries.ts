@@ -1,7 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
-import type { LicenceRow } from './licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
-/** Writes the terms of a licence that this transaction has locked; `former` are the domains that it had. */
+/** Writes the fields of a licence that the transaction has locked. `former` are its domains before. */
 export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
   const { id, application_id: applicationId, external_ref, domains, max_activations, max_seats } = licence
   await sql`
@@ -10,7 +10,7 @@ export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]
     where id = ${id}`
   const gone = former.filter((domain) => !domains.includes(domain))
   if (gone.length > 0) {
-    // A host that has been seen finds the licence without being allowed, too.
+    // A host that was seen still finds the licence, even if the licence is no longer restricted to it.
     await sql`
       delete from licence_hosts
       where application_id = ${applicationId} and host = any(${gone}::text[]) and licence_id = ${id}

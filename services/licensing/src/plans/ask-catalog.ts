@@ -10,20 +10,20 @@ interface WantedPlan {
   planId: string
 }
 
-/** A plan that the copies do not hold: `known` once it has been fetched, `unavailable` where catalog is unavailable. */
+/** Whether catalog has a plan, and it is copied now; `unavailable` if catalog does not answer. */
 export type CatalogAnswer = 'known' | 'unknown' | 'unavailable'
 
-// An issue waits for this; an unavailable catalog must not block it.
-const patienceMs = 2_000
+// An issue waits for this call: it must not be blocked while catalog is unavailable.
+const timeoutMs = 2_000
 
-/** Asks catalog for a plan of which no copy has come yet, and takes it over. */
+/** Asks catalog for a plan that has no copy yet, and stores its copy. */
 export async function askCatalog(
   { catalog, change, log }: LicensingDependencies,
   plan: WantedPlan,
 ): Promise<CatalogAnswer> {
   if (!isId('pln', plan.planId)) return 'unknown'
   try {
-    const copy = await catalog.getPlanCopy(plan, { timeoutMs: patienceMs })
+    const copy = await catalog.getPlanCopy(plan, { timeoutMs })
     await change((tx) => applyPlanCopies(tx, [copy]), waitingForLocks)
     return 'known'
   } catch (error) {
@@ -35,9 +35,9 @@ export async function askCatalog(
 }
 
 /**
- * Fetches a plan of which no copy has come yet, for a request that needs it.
+ * Fetches a plan that has no copy yet, for a request that needs it.
  *
- * @throws ServiceError `validation_failed` where there is none, `unavailable` where catalog cannot be asked
+ * @throws ServiceError `validation_failed` if there is no such plan, `unavailable` if catalog does not answer
  */
 export async function fetchPlan(deps: LicensingDependencies, plan: WantedPlan): Promise<void> {
   const answer = await askCatalog(deps, plan)

@@ -13,7 +13,7 @@ export interface PlanVersion {
   version: bigint
 }
 
-/** Notes the plans whose copy is older than the version named, or missing. Each is in the list once. */
+/** Adds the plans to the list whose copy is missing or older than the given version. */
 export async function awaitPlans(sql: Sql, versions: PlanVersion[]): Promise<void> {
   await sql`
     insert into awaited_plans as awaited (plan_id, account_id, application_id, version)
@@ -29,26 +29,26 @@ export async function awaitPlans(sql: Sql, versions: PlanVersion[]): Promise<voi
     on conflict (plan_id) do update set version = greatest(awaited.version, excluded.version)`
 }
 
-/** Takes off the list whose copy has come. */
+/** Removes the plans whose copy has arrived. */
 export async function removeArrivedPlans(sql: Sql): Promise<void> {
   await sql`
     delete from awaited_plans awaited using plans p
     where p.id = awaited.plan_id and p.version >= awaited.version`
 }
 
-/** Those that have been awaited for longer than a push takes, the longest first. */
+/** The plans that have been awaited for at least this long, the longest first. */
 export async function listAwaitedPlans(sql: Sql, forMs: number, limit: number): Promise<AwaitedPlan[]> {
   return sql<AwaitedPlan[]>`
     select plan_id, account_id, application_id from awaited_plans
     where since <= now() - ${forMs} * interval '1 millisecond' order by since, plan_id limit ${limit}`
 }
 
-/** It is asked for after the others. */
+/** Moves a plan to the end of the list. */
 export async function postponeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
   await sql`update awaited_plans set since = now() where plan_id = ${planId}`
 }
 
-/** Catalog has no such plan. */
+/** For a plan that catalog does not have. */
 export async function removeAwaitedPlan(sql: Sql, planId: string): Promise<void> {
   await sql`delete from awaited_plans where plan_id = ${planId}`
 }

@@ -11,13 +11,13 @@ import {
 } from './awaited-plan-queries.ts'
 
 const lookEveryMs = 500
-// What other replicas noted is found by looking.
+// Other replicas write to the list too: it is read regularly.
 const idleMs = 8_000
-// Catalog pushes a change when its event is on its way.
+// Catalog pushes a change at the same time as it sends the event.
 export const pushTakesMs = 1_000
 const askedAtOnce = 20
 
-/** Asks catalog for the plans whose new version is known from an event alone: their push has failed. */
+/** Asks catalog for the plans whose new version is only known from an event, because their push failed. */
 export function startAwaitedPlans(deps: LicensingDependencies): Loop {
   const { sql, log } = deps
   const look = async () => {

@@ -6,18 +6,18 @@ import type { LicensingDependencies } from '../dependencies.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 const pageSize = 200
-const patienceMs = 2_000
+const timeoutMs = 2_000
 const retryMs = 250
 
 export interface CatchUp {
-  /** Rejects until all plan copies are in. */
+  /** Throws until all plan copies are stored. */
   probe(): void
   stop(): Promise<void>
 }
 
 /**
- * Brings the plan copies up to what they are at this start: read from catalog, or, while catalog does not answer, when the
- * consumer has caught up. Until then the service is not ready: it would refuse plans that exist.
+ * Updates the plan copies at the start of the process: it reads all plans from catalog or, if catalog does not answer,
+ * waits until the consumer has caught up. Until then the service is not ready, because it would refuse plans that exist.
  */
 export function startCatchUp(deps: LicensingDependencies & { consumer: Consumer }): CatchUp {
   let done = false
@@ -38,11 +38,11 @@ export function startCatchUp(deps: LicensingDependencies & { consumer: Consumer 
   }
 }
 
-/** @returns false where catalog, or the database, does not answer */
+/** @returns false if catalog or the database does not answer */
 async function readAllCopies({ catalog, change, log }: LicensingDependencies): Promise<boolean> {
   try {
     for (let afterId = ''; ;) {
-      const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs: patienceMs })
+      const page = await catalog.listPlanCopies({ afterId, limit: pageSize }, { timeoutMs })
       await change((tx) => applyPlanCopies(tx, page.plans), waitingForLocks)
       const last = page.plans.at(-1)
       if (!page.hasMore || !last) return true

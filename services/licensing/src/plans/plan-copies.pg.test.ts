@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { PlanCopy } from '@licensing/proto/catalog'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   actor,
@@ -17,8 +17,8 @@ import {
   restore,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { provision } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { provision } from '../../test/purchases.ts'
 import { applyPlanCopies } from './apply-plan-copies.ts'
 
 let harness: Harness
@@ -38,7 +38,7 @@ const sync = (...plans: PlanCopy[]) => harness.licensing.syncPlans({ plans })
 const canIssueOn = async (plan: PlanCopy) =>
   (await issue(harness, { planId: plan.id }).catch(() => undefined)) !== undefined
 
-test('an archive suspends each active licence and says how many; each gets its event and its history', async () => {
+test('an archive suspends each active licence, with its event and history entry, and answers how many', async () => {
   const { plan, licences } = await given(3)
   const [first, second, third] = licences
   await harness.licensing.suspendLicence(verbOn(harness, second!))
@@ -72,7 +72,7 @@ test('an archive suspends each active licence and says how many; each gets its e
   expect(await activeOn(harness, plan)).toBe(0n)
 })
 
-test('the same archive asked again answers the same count, and suspends nothing more', async () => {
+test('a repeated archive answers the same count and suspends nothing more', async () => {
   const { plan, licences } = await given(2)
   await archive(harness, plan)
   const before = await events(harness)
@@ -86,7 +86,7 @@ test('the same archive asked again answers the same count, and suspends nothing 
   expect(await activeOn(harness, plan)).toBe(1n)
 })
 
-test('a restore reactivates none; a second archive suspends what was reactivated since', async () => {
+test('a restore reactivates no licence; a second archive suspends those that were reactivated since', async () => {
   const { plan, licences } = await given(3)
   await archive(harness, plan)
   await restore(harness, plan)
@@ -98,7 +98,7 @@ test('a restore reactivates none; a second archive suspends what was reactivated
   expect(await activeOn(harness, plan)).toBe(0n)
 })
 
-test('a plan that is edited after its restore does not suspend again what was reactivated', async () => {
+test('a change of a restored plan does not suspend reactivated licences again', async () => {
   const { plan, licences } = await given(1)
   await archive(harness, plan)
   await restore(harness, plan)
@@ -129,13 +129,13 @@ test('several thousand licences are suspended in one archive', async () => {
   expect(await countedOn(harness, plan)).toBe(0n)
   const suspended = (await events(harness)).slice(before)
   expect(new Set(suspended.map((event) => event.object['licence_id'])).size).toBe(5_500)
-  // Each statement of a transaction has a number, which the rows that it wrote keep.
+  // Rows contain the number of the statement in their transaction that wrote them.
   const steps = await harness.sql<{ events: number }[]>`
     select count(*)::int as events from outbox group by xmin::text, cmin::text`
   expect(Math.max(...steps.map((step) => step.events))).toBe(100)
 })
 
-test('of two copies the higher version wins, in whatever order they come', async () => {
+test('of two copies the higher version wins, in either order', async () => {
   const entitlements = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
   const plan = planCopy(harness, { version: 5n, entitlements: entitlements('5') })
   await sync(plan)
@@ -152,7 +152,7 @@ test('of two copies the higher version wins, in whatever order they come', async
   expect(await canIssueOn(plan)).toBe(false)
 })
 
-test('a copy that was archived suspends, also where it comes by event or push and not by the archive call', async () => {
+test('an archived copy suspends licences even if it arrives by event or push instead of the archive call', async () => {
   const { plan, licences } = await given(1)
   await sync(planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n }))
   expect(await statusOf(harness, licences[0]!)).toBe('suspended')
@@ -160,7 +160,7 @@ test('a copy that was archived suspends, also where it comes by event or push an
   expect(await harness.licensing.archivePlan({ plan: archived })).toMatchObject({ suspendedLicences: 1n })
 })
 
-test('an archive that was missed is made up for when the restore arrives', async () => {
+test('a missed archive is applied when the copy of the restored plan arrives', async () => {
   const { plan, licences } = await given(1)
   await sync(planCopy(harness, { id: plan.id, version: 3n, status: 'active', archiveVersion: 2n }))
   expect(await statusOf(harness, licences[0]!)).toBe('suspended')
@@ -171,13 +171,13 @@ test('an archive that was missed is made up for when the restore arrives', async
   expect(await activeOn(harness, plan)).toBe(2n)
 })
 
-test('an archive of a plan never heard of answers none', async () => {
+test('an archive of a plan without a copy suspends no licence', async () => {
   const plan = planCopy(harness)
   expect(await archive(harness, plan)).toMatchObject({ suspendedLicences: 0n })
   expect(await refusal(issue(harness, { planId: plan.id }))).toMatchObject({ code: 'plan_archived' })
 })
 
-test('an archive that fails half way has done nothing, and is done when it is tried again', async () => {
+test('an archive that fails half way changes nothing, and succeeds when it is repeated', async () => {
   const { plan, licences } = await given(2)
   const copy = planCopy(harness, { id: plan.id, version: 2n, status: 'retired', archiveVersion: 2n })
   const broken = harness.deps.change(async (tx) => {
@@ -190,7 +190,7 @@ test('an archive that fails half way has done nothing, and is done when it is tr
   expect(await harness.licensing.archivePlan({ plan: copy })).toMatchObject({ suspendedLicences: 3n })
 })
 
-test('counts come in the order asked, zero for an unknown plan, and again for one asked twice', async () => {
+test('counts are in the order of the request, zero for an unknown plan, and repeated for a repeated plan', async () => {
   const { plan } = await given(2)
   const other = await given(1)
   const { counts } = await harness.licensing.countActiveLicences({
@@ -200,7 +200,7 @@ test('counts come in the order asked, zero for an unknown plan, and again for on
   expect((await harness.licensing.countActiveLicences({ planIds: [] })).counts).toEqual([])
 })
 
-test('equal entitlements are stored once, however many plans and licences have them', async () => {
+test('equal entitlements are stored once for all plans and licences that have them', async () => {
   const entitlements = [
     { key: 'unique_here', kind: 'limit', value: '1', default: '0' },
     { key: 'and_here', kind: 'feature', value: 'true', default: 'false' },
@@ -214,7 +214,7 @@ test('equal entitlements are stored once, however many plans and licences have t
   expect(await count()).toBe(1)
 })
 
-test('a licence that a payment took to another plan is none of the archived plan’s', async () => {
+test('an archive does not suspend a licence that a payment moved to another plan', async () => {
   const plan = await givenPlan(harness)
   const next = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: plan.id, externalRef: 'mover' })

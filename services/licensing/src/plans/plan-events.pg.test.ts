@@ -4,10 +4,10 @@ import type { PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
-import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../testing/makers.ts'
-import { consumePlanEvents } from './plan-events.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { activeOn, givenLicence, givenPlan, issue, statusOf, verbOn } from '../../test/makers.ts'
+import { consumePlanEvents } from './apply-plan-copies.ts'
 
 let harness: Harness
 beforeAll(async () => {
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => harness[Symbol.asyncDispose]())
 
 const seats = (value: string) => [{ key: 'seats', kind: 'limit', value, default: '0' }]
-/** Catalog has saved it, and no push has come. */
+/** A version that catalog has stored but not pushed. */
 const saved = (of: PlanCopy, change: Partial<Pick<PlanCopy, 'status' | 'archiveVersion'>>, value = '2') => {
   const copy = planCopy(harness, {
     id: of.id,
@@ -27,7 +27,7 @@ const saved = (of: PlanCopy, change: Partial<Pick<PlanCopy, 'status' | 'archiveV
   harness.catalog.copies.set(copy.id, copy)
   return copy
 }
-const consume = (...payloads: { plans?: PlanCopy[]; changed?: { planId: string; version: bigint }[] }[]) =>
+const consume = (...payloads: { changed: { planId: string; version: bigint }[] }[]) =>
   harness.deps.change((tx) =>
     consumePlanEvents(
       tx,
@@ -50,7 +50,7 @@ const seatsOf = async (plan: PlanCopy) => {
   return entitlements.find(({ key }) => key === 'seats')?.value
 }
 
-test('a plan that an event names is asked of catalog: what is issued then follows it, and an archive suspends', async () => {
+test('if an event names a new version of a plan, licensing reads it from catalog: issues use it, and an archive suspends', async () => {
   const changed = await givenPlan(harness, { entitlements: seats('1') })
   const archived = await givenPlan(harness)
   const licence = await givenLicence(harness, { planId: archived.id })
@@ -68,27 +68,29 @@ test('a plan that an event names is asked of catalog: what is issued then follow
   expect(await harness.sql`select 1 from plans where id = ${unknown.id}`).toHaveLength(1)
 })
 
-test('while catalog is unavailable other events go on; the plan is asked for when catalog is back', async () => {
+test('while catalog is unavailable other events are consumed; the plan is read when catalog is available again', async () => {
   const plan = await givenPlan(harness, { entitlements: seats('1') })
   harness.catalog.unavailable = true
   await consume(named(saved(plan, {}, '3')))
-  // Of a catalog that still sends copies.
-  const other = await givenPlan(harness, { entitlements: seats('1') })
-  await consume({ plans: [planCopy(harness, { id: other.id, version: 2n, entitlements: seats('5') })] })
+  const other = await givenPlan(harness)
+  await consume(named(planCopy(harness, { id: other.id, version: 2n })))
+  await harness.licensing.syncPlans({
+    plans: [planCopy(harness, { id: other.id, version: 2n, entitlements: seats('5') })],
+  })
   expect(await seatsOf(other)).toBe('5')
   await harness.sql`update awaited_plans set since = since - interval '1 minute'`
-  expect(await awaited()).toBe(1)
+  await eventually(async () => expect(await awaited()).toBe(1))
   expect(await seatsOf(plan)).toBe('1')
   harness.catalog.unavailable = false
   await eventually(async () => expect(await awaited()).toBe(0))
   expect(await seatsOf(plan)).toBe('3')
 })
 
-test('catalog is not asked for a plan whose push has come, nor for an older version', async () => {
+test('catalog is not asked for a plan whose push has arrived, or for an older version', async () => {
   const plan = await givenPlan(harness, { version: 5n })
   await consume(named(plan), named(planCopy(harness, { id: plan.id, version: 4n })))
   expect(await awaited()).toBe(0)
-  // The event first, the push soon after: catalog, which has none, would be said to have lost it.
+  // The event arrives before the push. Catalog does not have this plan: if it were asked, the plan would be given up.
   await consume(named(planCopy(harness, { id: plan.id, version: 6n })), {
     changed: [
       { planId: plan.id, version: 8n },

@@ -1,8 +1,9 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { statusIn } from '../licences/licence-queries.ts'
-import { lifecycle } from '../licences/licence.ts'
-import type { Selection } from '../licences/transition-queries.ts'
+import { statusIn } from '../lifecycle/licence-queries.ts'
+import { lifecycle } from '../lifecycle/licence.ts'
+import type { Selection } from '../lifecycle/licence-queries.ts'
+import type { NewSnapshot } from './snapshot.ts'
 
 export interface PlanRow {
   id: string
@@ -18,31 +19,33 @@ export interface NewPlanCopy {
   applicationId: string
   status: PlanStatus
   version: bigint
-  snapshotId: string
+  snapshot: NewSnapshot
 }
 
-/** Takes copies over whose version is newer, and locks them. @returns the ids of those */
+/** Stores the copies whose version is newer than the stored one, and locks these plans. @returns their ids */
 export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    insert into plans (id, account_id, application_id, status, version, snapshot_id)
-    select id, account_id, application_id, status, version, snapshot_id
+    insert into plans (id, account_id, application_id, status, version, snapshot_id, entitlements)
+    select id, account_id, application_id, status, version, snapshot_id, entitlements::jsonb
     from unnest(
       ${plans.map((plan) => plan.id)}::text[],
       ${plans.map((plan) => plan.accountId)}::text[],
       ${plans.map((plan) => plan.applicationId)}::text[],
       ${plans.map((plan) => plan.status)}::text[],
       ${plans.map((plan) => String(plan.version))}::bigint[],
-      ${plans.map((plan) => plan.snapshotId)}::text[]
-    ) as plan (id, account_id, application_id, status, version, snapshot_id)
+      ${plans.map((plan) => plan.snapshot.id)}::text[],
+      ${plans.map((plan) => plan.snapshot.entitlementsJson)}::text[]
+    ) as plan (id, account_id, application_id, status, version, snapshot_id, entitlements)
     order by id
     on conflict (id) do update set
-      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id
+      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id,
+      entitlements = excluded.entitlements
       where plans.version < excluded.version
     returning id`
   return new Set(rows.map((row) => row.id))
 }
 
-/** False where this archive has been applied before. */
+/** @returns false if this archive was applied before */
 export async function insertArchive(sql: Sql, planId: string, archiveVersion: bigint): Promise<boolean> {
   const inserted = await sql`
     insert into plan_archives (plan_id, archive_version, suspended) values (${planId}, ${archiveVersion}, 0)
@@ -50,7 +53,7 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
   return inserted.count === 1
 }
 
-/** A plan's licences that an archive suspends, at most `limit`, in the order of their ids and after one. */
+/** The next licences of a plan that an archive suspends, in the order of their ids. */
 export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, limit: number): Selection => {
   const { from } = lifecycle.plan_archived[0]
   return sql`
@@ -65,7 +68,7 @@ export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, lim
     ) l limit ${limit}`
 }
 
-/** In this order an archive locks the licences. */
+/** The order in which an archive locks licences. */
 export const suspensionOrder = (sql: Sql): Selection => sql`l.id`
 
 export async function recordSuspended(
@@ -95,7 +98,7 @@ export async function findPlans(
     where id = any(${ids}::text[]) and application_id = ${applicationId} and account_id = ${accountId}`
 }
 
-/** Those of the plans of which there is a copy. */
+/** The plans in this list that have a copy. */
 export async function findKnownPlans(sql: Sql, ids: string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`select id from plans where id = any(${ids}::text[])`
   return new Set(rows.map((row) => row.id))

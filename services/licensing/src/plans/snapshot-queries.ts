@@ -1,15 +1,32 @@
 import type { Sql } from '@licensing/database/connect'
-import type { NewSnapshot, SnapshotEntitlement } from './snapshot.ts'
+import type { SnapshotEntitlement } from './snapshot.ts'
 
-export async function insertSnapshots(sql: Sql, snapshots: NewSnapshot[]): Promise<void> {
+/**
+ * For a statement that inserts licences: `plan` are their plans, locked, and `minted` the new licences. A snapshot is
+ * stored with the first licence that has it, so a plan that is changed often leaves no unused snapshots.
+ */
+export const storeSnapshotsOfMinted = (sql: Sql) => sql`
+  insert into snapshots (id, entitlements)
+  select distinct on (snapshot_id) snapshot_id, entitlements from plan
+  where id in (select plan_id from minted) and not exists (select from snapshots s where s.id = plan.snapshot_id)
+  order by snapshot_id
+  on conflict (id) do nothing`
+
+/** The same for licences and purchases that get the current snapshot of a plan. The transaction has locked the plans. */
+export async function storeSnapshots(
+  sql: Sql,
+  used: { plan_id: string | null; snapshot_id: string | null }[],
+): Promise<void> {
+  if (used.length === 0) return
   await sql`
     insert into snapshots (id, entitlements)
-    select id, entitlements::jsonb
-    from unnest(
-      ${snapshots.map((snapshot) => snapshot.id)}::text[],
-      ${snapshots.map((snapshot) => snapshot.entitlementsJson)}::text[]
-    ) as snapshot (id, entitlements)
-    order by id
+    select distinct on (p.snapshot_id) p.snapshot_id, p.entitlements
+    from plans p
+    join unnest(
+      ${used.map((one) => one.plan_id)}::text[], ${used.map((one) => one.snapshot_id)}::text[]
+    ) as used (plan_id, snapshot_id) on used.plan_id = p.id and used.snapshot_id = p.snapshot_id
+    where not exists (select from snapshots s where s.id = p.snapshot_id)
+    order by p.snapshot_id
     on conflict (id) do nothing`
 }
 
@@ -17,4 +34,14 @@ export async function findEntitlements(sql: Sql, snapshotId: string): Promise<Sn
   const [row] = await sql<{ entitlements: SnapshotEntitlement[] }[]>`
     select entitlements from snapshots where id = ${snapshotId}`
   return row!.entitlements
+}
+
+/** The entitlements that a plan grants now. */
+export async function findPlanEntitlements(
+  sql: Sql,
+  planId: string,
+): Promise<{ snapshot_id: string; entitlements: SnapshotEntitlement[] }> {
+  const [row] = await sql<{ snapshot_id: string; entitlements: SnapshotEntitlement[] }[]>`
+    select snapshot_id, entitlements from plans where id = ${planId}`
+  return row!
 }

@@ -3,7 +3,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
 import { createHash } from 'node:crypto'
 
-/** What a licence is entitled to; `default` is what a downgraded one runs on. */
+/** An entitlement of a licence. A downgraded licence has the `default` instead of the value. */
 export interface SnapshotEntitlement {
   key: string
   kind: EntitlementKind
@@ -16,11 +16,11 @@ export interface NewSnapshot {
   entitlementsJson: string
 }
 
-/** The snapshot of these entitlements: equal ones have the same id, whatever order they come in. */
+/** The snapshot of entitlements. Equal entitlements in any order have the same id. */
 export function snapshotOf(entitlements: ResolvedEntitlement[]): NewSnapshot {
   const sorted = entitlements
-    .map(({ key, kind, value, default: ofDefinition }): SnapshotEntitlement => {
-      return { key, kind: readMember('entitlementKind', kind), value, default: ofDefinition }
+    .map(({ key, kind, value, default: definitionDefault }): SnapshotEntitlement => {
+      return { key, kind: readMember('entitlementKind', kind), value, default: definitionDefault }
     })
     .sort((a, b) => (a.key < b.key ? -1 : 1))
   const entitlementsJson = JSON.stringify(sorted)

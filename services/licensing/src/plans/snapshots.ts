@@ -1,57 +1,57 @@
 import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
-import { grants } from '../licences/licence.ts'
+import { statuses } from '../lifecycle/licence.ts'
+import { findEntitlements, findPlanEntitlements } from './snapshot-queries.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
-import { findEntitlements } from './snapshot-queries.ts'
 
-/** Values by entitlement key, as tokens carry them. */
+/** Values by entitlement key, as tokens contain them. */
 type Values = Readonly<Record<string, string>>
 
 interface Snapshot {
   entitlements: readonly SnapshotEntitlement[]
-  captured: Values
+  values: Values
   defaults: Values
 }
 
-/** What licences were given, by the ids that their rows carry. */
+/** Entitlements of licences and plans, cached by snapshot id: the id is a hash of the content, which never changes. */
 export interface Snapshots {
-  /** As it was captured, whatever became of the licence. */
+  /** The entitlements that the licence got at issue, in every status. */
   entitlementsOf(licence: { snapshot_id: string }): Promise<readonly SnapshotEntitlement[]>
-  /** A downgraded licence works on the defaults; its snapshot stays as it was captured (decisions 4). */
+  /** The entitlements that a licence issued now on this plan would get. */
+  entitlementsOfPlan(plan: { id: string; snapshot_id: string }): Promise<readonly SnapshotEntitlement[]>
+  /** Token values: a downgraded licence has the defaults (decisions 4). */
   valuesOf(licence: { snapshot_id: string; status: LicenceStatus }): Promise<Values>
 }
 
 const mostEntitlements = 500_000
 
-/** Snapshots, kept once read: a snapshot's id is a hash of its content, so it never changes. */
 export function createSnapshots(sql: Sql): Snapshots {
-  const kept = new LRUCache<string, Snapshot>({
+  const cached = new LRUCache<string, Snapshot>({
     maxSize: mostEntitlements,
-    sizeCalculation: ({ captured }) => 1 + Object.keys(captured).length,
+    sizeCalculation: ({ entitlements }) => 1 + entitlements.length,
   })
-  const find = async (id: string): Promise<Snapshot> => {
-    let snapshot = kept.get(id)
-    if (!snapshot) {
-      snapshot = await read(sql, id)
-      kept.set(id, snapshot)
+  const cache = (id: string, entitlements: SnapshotEntitlement[]): Snapshot => {
+    const snapshot = {
+      entitlements,
+      values: Object.fromEntries(entitlements.map(({ key, value }) => [key, value])),
+      defaults: Object.fromEntries(entitlements.map((entitlement) => [entitlement.key, entitlement.default])),
     }
+    cached.set(id, snapshot)
     return snapshot
   }
+  const find = async (id: string) => cached.get(id) ?? cache(id, await findEntitlements(sql, id))
   return {
     entitlementsOf: async (licence) => (await find(licence.snapshot_id)).entitlements,
+    async entitlementsOfPlan(plan) {
+      const known = cached.get(plan.snapshot_id)
+      if (known) return known.entitlements
+      const { snapshot_id: id, entitlements } = await findPlanEntitlements(sql, plan.id)
+      return cache(id, entitlements).entitlements
+    },
     async valuesOf(licence) {
       const snapshot = await find(licence.snapshot_id)
-      return grants[licence.status] === 'defaults' ? snapshot.defaults : snapshot.captured
+      return statuses[licence.status].grants === 'defaults' ? snapshot.defaults : snapshot.values
     },
-  }
-}
-
-async function read(sql: Sql, id: string): Promise<Snapshot> {
-  const entitlements = await findEntitlements(sql, id)
-  return {
-    entitlements,
-    captured: Object.fromEntries(entitlements.map(({ key, value }) => [key, value])),
-    defaults: Object.fromEntries(entitlements.map(({ key, default: usual }) => [key, usual])),
   }
 }

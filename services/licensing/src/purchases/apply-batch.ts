@@ -1,7 +1,7 @@
 import { LostRace } from '@licensing/changes/change'
 import type { Transaction } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
-import type { LicenceRow } from '../licences/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { addPurchase, applyLaterEffect, createLicence } from './apply-effect.ts'
 import type { Batch } from './apply-effect.ts'
 import { noChanges, writeChanges } from './changes.ts'

@@ -1,7 +1,7 @@
 import { newId } from '@licensing/database/ids'
 import { ServiceError } from '@licensing/grpc/errors'
-import { newLicenceKey } from '../licences/licence-key.ts'
-import { beginnings } from '../licences/licence.ts'
+import { newLicenceKey } from '../lifecycle/licence-key.ts'
+import { initialStatus } from '../lifecycle/licence.ts'
 import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { alignLicence } from './align-licence.ts'
@@ -27,7 +27,7 @@ export function createLicence(batch: Batch, effect: PaidEffect): PurchasedLicenc
   changes.created.push({ ...licence })
   savePurchase(changes, purchase)
   saveProvision(changes, effect, licence, true)
-  const { history: type, to } = beginnings.bought
+  const { history: type, status: to } = initialStatus.bought
   changes.history.push({ licenceId: licence.id, type, to, ...byProcessor(effect), at: changes.now })
   count(changes, plan.id, 1)
   const value = { licenceId: licence.id, planId: plan.id, status: licence.status }
@@ -124,7 +124,7 @@ function newLicence(effect: PaidEffect, plan: PlanRow, now: Date): LockedLicence
     account_id: effect.accountId,
     application_id: effect.applicationId,
     plan_id: plan.id,
-    status: beginnings.bought.to,
+    status: initialStatus.bought.status,
     status_reason: null,
     external_ref: effect.externalRef,
     domains: [],

@@ -13,7 +13,7 @@ import type {
   PurchaseEffectResultSchema,
 } from '@licensing/proto/purchases'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { licenceMessage } from '../licences/licence-row.ts'
+import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { askCatalog, planUnavailable } from '../plans/ask-catalog.ts'
 import { findKnownPlans } from '../plans/plan-queries.ts'
 import { applyBatch, planIdsOf, purchaseName } from './apply-batch.ts'

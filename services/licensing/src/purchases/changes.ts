@@ -1,13 +1,14 @@
 import type { Transaction } from '@licensing/database/connect'
 import { append } from '@licensing/events/outbox'
 import type { NewEvent } from '@licensing/events/outbox'
-import { insertHistory } from '../licences/history-queries.ts'
-import type { NewHistory } from '../licences/history-queries.ts'
-import { licenceEvent } from '../licences/licence-event.ts'
-import { follow } from '../licences/licence.ts'
-import type { Cause, Circumstances } from '../licences/licence.ts'
-import { addToCounts } from '../licences/transition-queries.ts'
-import type { By } from '../licences/transition-queries.ts'
+import { insertHistory } from '../lifecycle/history-queries.ts'
+import type { NewHistory } from '../lifecycle/history-queries.ts'
+import { licenceEvent } from '../lifecycle/licence-row.ts'
+import { follow } from '../lifecycle/licence.ts'
+import type { Cause, Circumstances } from '../lifecycle/licence.ts'
+import { addToCounts } from '../lifecycle/licence-queries.ts'
+import { storeSnapshots } from '../plans/snapshot-queries.ts'
+import type { By } from '../lifecycle/licence-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
@@ -62,8 +63,8 @@ export function changeLicence(changes: Changes, purchased: PurchasedLicence, cha
   Object.assign(licence, standing, given, written && { updated_at: changes.now })
   changes.licences.set(licence.id, licence)
   for (const { transition, from, to } of steps) {
-    const { history, emits, pardons } = transition
-    if (pardons) licence.reactivated_at = afterAll(purchased, changes.now)
+    const { history, emits, ignoresEarlierPaymentProblems } = transition
+    if (ignoresEarlierPaymentProblems) licence.reactivated_at = afterAll(purchased, changes.now)
     if (history) {
       const entry = { licenceId: licence.id, type: history, from, to, ...by, at: changes.now }
       changes.history.push(
@@ -92,6 +93,7 @@ export function savePurchase(changes: Changes, purchase: Purchase): void {
 /** Writes the changes, one statement for each table. The transaction has locked their licences. */
 export async function writeChanges(tx: Transaction, changes: Changes): Promise<void> {
   const { created, licences, purchases, effects, provisions, history, events, counts } = changes
+  await storeSnapshots(tx, [...created, ...purchases.values(), ...effects])
   await insertLicences(tx, created)
   await updateLicences(tx, [...licences.values()])
   await upsertPurchases(tx, [...purchases.values()])

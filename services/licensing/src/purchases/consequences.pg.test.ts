@@ -1,8 +1,8 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -14,9 +14,9 @@ import {
   restore,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { apply, bought, buy, daysAgo, happen, inDays, kindOf, renew, unique } from '../testing/purchases.ts'
-import type { Happening } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { apply, bought, buy, daysAgo, happen, inDays, kindOf, renew, unique } from '../../test/purchases.ts'
+import type { Happening } from '../../test/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {

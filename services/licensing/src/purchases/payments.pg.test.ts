@@ -1,7 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { planCopy, startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { planCopy, startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -12,8 +12,8 @@ import {
   refusal,
   restore,
   verbOn,
-} from '../testing/makers.ts'
-import { inDays, provision, unique } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { inDays, provision, unique } from '../../test/purchases.ts'
 
 let harness: Harness
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
-import { standingColumns, statusIn } from '../licences/licence-queries.ts'
-import { held } from '../licences/licence.ts'
+import { standingColumns, statusIn } from '../lifecycle/licence-queries.ts'
+import { held } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import type { LockedLicence } from './purchased-licence.ts'

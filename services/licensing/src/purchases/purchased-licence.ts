@@ -1,5 +1,5 @@
-import type { StandingRow } from '../licences/licence-queries.ts'
-import { held } from '../licences/licence.ts'
+import type { StandingRow } from '../lifecycle/licence-queries.ts'
+import { held } from '../lifecycle/licence.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { basisOf } from './basis.ts'
 import type { Basis } from './basis.ts'

@@ -5,9 +5,9 @@ import { PurchaseEffectSchema } from '@licensing/proto/purchases'
 import { eventually } from '@licensing/test-support/poll'
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { callOf, givenActivation } from '../products/testing/products.ts'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { callOf, givenActivation } from '../../test/products.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   archive,
@@ -18,10 +18,10 @@ import {
   refusal,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
+} from '../../test/makers.ts'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
-import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../testing/purchases.ts'
-import type { Happened } from '../testing/purchases.ts'
+import { apply, buy, daysAgo, inDays, refusalOf, unique } from '../../test/purchases.ts'
+import type { Happened } from '../../test/purchases.ts'
 import { lockCustomers } from './purchase-queries.ts'
 
 let harness: Harness

@@ -2,8 +2,8 @@ import { createChange } from '@licensing/changes/change'
 import { newId } from '@licensing/database/ids'
 import { eventually } from '@licensing/test-support/poll'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness } from '../testing/harness.ts'
-import type { Harness } from '../testing/harness.ts'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
 import {
   activeOn,
   countedOn,
@@ -15,8 +15,8 @@ import {
   refusal,
   statusOf,
   verbOn,
-} from '../testing/makers.ts'
-import { bought, happen, inDays } from '../testing/purchases.ts'
+} from '../../test/makers.ts'
+import { bought, happen, inDays } from '../../test/purchases.ts'
 import { sweepExpiries, startSweep } from './sweep-expiries.ts'
 
 let harness: Harness
@@ -78,7 +78,7 @@ test('a verb on an expired licence finds it expired', async () => {
   })
 })
 
-test('a licence that another transaction holds is left for the next sweep, which waits for nobody', async () => {
+test('a licence that another transaction has locked is left for the next sweep, which does not wait', async () => {
   const plan = await givenPlan(harness)
   const [held, free] = [
     await bought(harness, plan.id, inDays(-1)),
@@ -108,7 +108,7 @@ test('after a downtime it catches up, and replicas that sweep at once expire eac
   expect(await activeOn(harness, plan)).toBe(await countedOn(harness, plan))
 })
 
-test('it runs by itself until it is stopped, over a failure of the database, too', async () => {
+test('it runs in the background until it is stopped, even after a failure of the database', async () => {
   const plan = await givenPlan(harness)
   const { log } = harness.deps
   let failures = 1

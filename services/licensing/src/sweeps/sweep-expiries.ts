@@ -6,11 +6,11 @@ import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { Counter } from 'prom-client'
-import { changeMany } from '../licences/change-many.ts'
-import { lifecycle } from '../licences/licence.ts'
-import { addToCounts } from '../licences/transition-queries.ts'
+import { changeMany } from '../lifecycle/change-many.ts'
+import { lifecycle } from '../lifecycle/licence.ts'
+import { addToCounts } from '../lifecycle/licence-queries.ts'
 import { replaceEndedPurchases } from '../purchases/replace-ended-purchases.ts'
-import { dueOrder, findTakenOver, licencesPast } from './sweep-queries.ts'
+import { dueOrder, findEndedPurchases, licencesPast } from './sweep-queries.ts'
 import type { Due } from './sweep-queries.ts'
 
 interface Databases {
@@ -23,18 +23,18 @@ interface SweepOptions extends Databases {
   log: Logger
 }
 
-// One is at work while another commits.
+// One works while the other commits.
 const sweepers = 2
-// In one transaction; so long may a verb on one of its licences wait, up to 100 ms a step.
+// Steps per transaction. A verb on one of its licences may wait for all of them, up to 100 ms each.
 const stepsAtOnce = 2
 const expiredAtOnce = 500
-const takenOverAtOnce = 100
+const replacedAtOnce = 100
 
 const expired = new Counter({ name: 'licences_expired_total', help: 'Licences that the sweep has expired' })
 
 /**
- * Expires licences past `expires_on`, every `intervalMs` milliseconds and until none is left, so that it catches up
- * after a downtime. Replicas share the work: each takes what no other holds.
+ * Expires licences whose end has passed, every `intervalMs` milliseconds and until none is left, so that it catches up
+ * after a downtime. Replicas share the work: each skips licences that another one has locked.
  */
 export function startSweep({ sql, change, intervalMs, log }: SweepOptions): Loop {
   return startLoop({
@@ -48,15 +48,15 @@ export function startSweep({ sql, change, intervalMs, log }: SweepOptions): Loop
 /** One sweep. @returns how many licences it expired */
 export async function sweepExpiries({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
   const totals = await Promise.all(Array.from({ length: sweepers }, () => expireInTurn(change, signal)))
-  await takeOverInTurn(sql, change, signal)
+  await replaceInTurn(sql, change, signal)
   return totals.reduce((sum, total) => sum + total, 0)
 }
 
-/** Licences whose purchase has ended while another stands rest on that one from now on. */
-async function takeOverInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
+/** If the purchase of a licence has ended and another one stands, the licence rests on that one. */
+async function replaceInTurn(sql: Database, change: Change, signal: AbortSignal | undefined): Promise<void> {
   let last: Due | undefined
   do {
-    const due: Due[] = await findTakenOver(sql, last, takenOverAtOnce)
+    const due: Due[] = await findEndedPurchases(sql, last, replacedAtOnce)
     if (due.length > 0) {
       await replaceEndedPurchases(
         change,
@@ -64,7 +64,7 @@ async function takeOverInTurn(sql: Database, change: Change, signal: AbortSignal
         { busy: 'skip' },
       )
     }
-    last = due.length < takenOverAtOnce ? undefined : due.at(-1)
+    last = due.length < replacedAtOnce ? undefined : due.at(-1)
   } while (last && !signal?.aborted)
 }
 

@@ -1,18 +1,17 @@
 import type { Sql } from '@licensing/database/connect'
-import { statusIn } from '../licences/licence-queries.ts'
-import { expirable } from '../licences/licence.ts'
-import type { Selection } from '../licences/transition-queries.ts'
+import { statusIn } from '../lifecycle/licence-queries.ts'
+import { expirable } from '../lifecycle/licence.ts'
+import type { Selection } from '../lifecycle/licence-queries.ts'
 
-/** A place in the order in which licences fall due. */
+/** A position in the order of due licences. */
 export interface Due {
   id: string
   expires_on: Date | null
 }
 
 /**
- * Licences that are past their expiry and have no other purchase to rest on, at most `limit`, in the order in which
- * they fell due and from `after` on: what is behind it is not looked at again. Those that others hold are left for the
- * next sweep.
+ * The next licences after `after` whose end has passed and that have no standing purchase, in the order of their ends.
+ * Licences that other transactions have locked are skipped: the next sweep finds them.
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
   select l.id, l.status, l.status_reason
@@ -28,15 +27,15 @@ export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): S
     for update skip locked
   ) l limit ${limit}`
 
-/** In this order a sweep locks them. */
+/** The order in which a sweep locks licences. */
 export const dueOrder = (sql: Sql): Selection => sql`l.expires_on, l.id`
 
 const standingPurchase = (sql: Sql) => sql`
   select from purchases p
   where p.licence_id = s.licence_id and p.fell_at is null and (p.ends_at is null or p.ends_at > now())`
 
-/** Licences past their expiry that have another purchase to rest on, at most `limit`, after one in the same order. */
-export async function findTakenOver(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {
+/** The next licences whose end has passed but that have another purchase that stands. */
+export async function findEndedPurchases(sql: Sql, after: Due | undefined, limit: number): Promise<Due[]> {
   return sql<Due[]>`
     select s.licence_id as id, s.expires_on from licence_statuses s
     where s.expires_on <= now() and ${statusIn(sql, expirable)} and exists (${standingPurchase(sql)})

@@ -62,6 +62,9 @@ export async function givenPopulation(stack: Stack, sql: Database, count: number
         and indexname not in (select conname from pg_constraint)`
     for (const { name } of indexes) await tx`drop index ${tx(name)}`
     await tx`
+      insert into snapshots (id, entitlements)
+      select snapshot_id, entitlements from plans where id = ${plans.commonPlan} on conflict do nothing`
+    await tx`
       insert into licences (id, key, account_id, application_id, plan_id, status, status_reason, external_ref,
         snapshot_id, seen, idempotency_key)
       select id, 'BENCH-00000-00000-' || substr(digits, 1, 5) || '-' || substr(digits, 6, 5), ${stack.accountId},

@@ -1,0 +1,81 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import { ActivateOfflineResponseSchema } from '@licensing/proto/products'
+import type { ActivateOfflineRequest } from '@licensing/proto/products'
+import { findCurrentRootKeys } from '../signing-keys/root-key-queries.ts'
+import { signKeySet } from '../signing-keys/root-key.ts'
+import { ensureRootKeys } from '../signing-keys/root-keys.ts'
+import { recordedPlace } from './activate.ts'
+import { checkNonce } from './check-installation.ts'
+import type { ProductDependencies } from '../dependencies.ts'
+import type { GivePlace } from './give-place.ts'
+import { tokenSubject, grantToken } from './token.ts'
+import { keepSigningKeyUntil } from '../signing-keys/signing-key-queries.ts'
+import type { KeySet } from '../signing-keys/signing-keys.ts'
+import type { Grant } from './token.ts'
+
+const mostDays = 366
+
+/**
+ * Activates a machine without a network. The answer contains a file for it: a token, and the key that signed the token,
+ * itself signed by each root key. If the fingerprint is already activated, a new file for the same activation is made.
+ */
+export async function activateOffline(
+  deps: ProductDependencies,
+  givePlace: GivePlace,
+  request: ActivateOfflineRequest,
+): Promise<MessageInitShape<typeof ActivateOfflineResponseSchema>> {
+  const { days, accountId, applicationId, fingerprint, nonce } = request
+  checkNonce(nonce)
+  if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
+  const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
+  const place = await recordedPlace(
+    deps,
+    () => givePlace(request, { accountId, applicationId }),
+    settings.lifeSeconds,
+  )
+  const subject = {
+    ...(await tokenSubject(deps, place.activationId, place.licence)),
+    offline: { fingerprint },
+    nonce,
+  }
+  const keys = await deps.keys.latest(applicationId)
+  const grant = await grantToken(subject, keys, settings, place.now)
+  // Before the file is returned: the key must verify as long as the file is valid.
+  if (!(await keepSigningKeyUntil(deps.sql, keys.kid, grant.expiresAt))) {
+    throw new ServiceError('unavailable', 'the application’s keys are being changed: try again')
+  }
+  const answer = {
+    activationId: place.activationId,
+    licenceId: place.licence.id,
+    expiresAt: timestampFromDate(grant.expiresAt),
+    file: await fileOf(deps, applicationId, keys, grant, place.now),
+    created: place.created,
+  }
+  // Stored separately: if the call is repeated before this, it finds the same activation.
+  await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })
+  return answer
+}
+
+/** Text lines, so that the file survives a mail or a memory stick. */
+async function fileOf(
+  { sql, encryption }: ProductDependencies,
+  applicationId: string,
+  keys: KeySet,
+  grant: Grant,
+  now: Date,
+): Promise<string> {
+  await ensureRootKeys(sql, encryption, [applicationId])
+  const claims = {
+    app_id: applicationId,
+    // Only the key that signed the token: other keys must not be trusted for as long as the file is.
+    keys: keys.publicJwks.filter(({ kid }) => kid === keys.kid),
+    iat: Math.floor(now.getTime() / 1000),
+    exp: grant.expiresAt.getTime() / 1000,
+  }
+  const roots = await findCurrentRootKeys(sql, applicationId)
+  const signed = await Promise.all(roots.map((root) => signKeySet(root, claims, encryption)))
+  const lines = ['-----BEGIN LICENCE-----', grant.token, ...signed, '-----END LICENCE-----']
+  return `${lines.join('\n')}\n`
+}

@@ -1,0 +1,249 @@
+import type { Sql } from '@licensing/database/connect'
+import type { HistoryType, LicenceStatus } from '@licensing/proto/closed-sets'
+import { rowsFor } from '@licensing/database/page'
+import type { PageRequest } from '@licensing/database/page'
+import { quotaValue } from '@licensing/quotas/quota-queries'
+import { inScope } from '../lifecycle/licence-queries.ts'
+import type { LicenceScope } from '../lifecycle/licence-queries.ts'
+
+const freedEntry: HistoryType = 'activation_freed'
+
+/** The actor in the history if a product frees its own activation. */
+export const byProduct = 'product'
+
+/** The columns that decide whether a product may run, and that its token contains. */
+export interface ProductLicence {
+  id: string
+  account_id: string
+  application_id: string
+  plan_id: string
+  snapshot_id: string
+  status: LicenceStatus
+  domains: string[]
+  max_activations: number | null
+  max_seats: number | null
+  expires_on: Date | null
+}
+
+export type ActivatedLicence = ProductLicence & { activation_id: string }
+
+const licenceColumns = (sql: Sql) => sql`
+  l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
+  l.max_seats, l.expires_on`
+
+/** The keys in this list that exist. */
+export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]> {
+  const rows = await sql<{ key: string }[]>`select key from licences where key = any(${keys}::text[])`
+  return rows.map(({ key }) => key)
+}
+
+/** Locks the licence of a key, so that its activations are made one after the other. */
+export async function lockLicenceOfKey(sql: Sql, key: string): Promise<ProductLicence | undefined> {
+  const [row] = await sql<ProductLicence[]>`
+    select ${licenceColumns(sql)} from licences l where l.key = ${key} for update`
+  return row
+}
+
+export async function findActivation(sql: Sql, activationId: string): Promise<ActivatedLicence | undefined> {
+  const [row] = await sql<ActivatedLicence[]>`
+    select a.id as activation_id, ${licenceColumns(sql)}
+    from activations a join licences l on l.id = a.licence_id
+    where a.id = ${activationId}`
+  return row
+}
+
+/** The places of a licence, read under its lock. */
+export interface Places {
+  /** How many activations it has. */
+  taken: number
+  /** Places still occupied by activations that products freed, because their last token has not ended. */
+  held: number
+  /** When the first of these places is free. */
+  heldUntil: Date | null
+  quota: number
+  /** Activation ids by fingerprint, of the requested fingerprints. */
+  known: Map<string, string>
+  /** The end of the last token, of the requested fingerprints that still occupy a place. */
+  holding: Map<string, Date>
+}
+
+/** If a licence has no limit, places that products freed do not count. */
+export async function findPlaces(
+  sql: Sql,
+  licence: Pick<ProductLicence, 'id' | 'account_id' | 'max_activations'>,
+  fingerprints: string[],
+): Promise<Places> {
+  const counts = licence.max_activations !== null
+  const [row] = await sql<
+    {
+      taken: number
+      held: number
+      held_until: Date | null
+      quota: bigint
+      known: Record<string, string>
+      holding: Record<string, string>
+    }[]
+  >`
+    with held as materialized (
+      select fingerprint, token_ends_at from freed_places
+      where licence_id = ${licence.id} and takes_place and token_ends_at > now() and ${counts}
+    ),
+    asked as (select fingerprint from unnest(${fingerprints}::text[]) as fingerprint)
+    select (select count(*)::int from activations where licence_id = ${licence.id}) as taken,
+      (select count(*)::int from held) as held, (select min(token_ends_at) from held) as held_until,
+      ${quotaValue(sql, licence.account_id, 'activations')} as quota,
+      (
+        select coalesce(json_object_agg(fingerprint, id), '{}') from activations
+        where licence_id = ${licence.id} and fingerprint in (select fingerprint from asked)
+      ) as known,
+      (
+        select coalesce(json_object_agg(fingerprint, ends_at), '{}')
+        from (
+          select fingerprint, max(token_ends_at) as ends_at from held
+          where fingerprint in (select fingerprint from asked) group by fingerprint
+        ) own
+      ) as holding`
+  const { taken, held, held_until: heldUntil, quota, known, holding } = row!
+  return {
+    taken,
+    held,
+    heldUntil,
+    quota: Number(quota),
+    known: new Map(Object.entries(known)),
+    holding: new Map(Object.entries(holding).map(([fingerprint, end]) => [fingerprint, new Date(end)])),
+  }
+}
+
+export interface NewActivation {
+  id: string
+  fingerprint: string
+  host: string
+  productVersion: string
+  /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
+  heldUntil: Date | null
+}
+
+export async function insertActivations(
+  sql: Sql,
+  licence: ProductLicence,
+  activations: NewActivation[],
+): Promise<void> {
+  const returning = activations.filter(({ heldUntil }) => heldUntil !== null)
+  if (returning.length > 0) {
+    await sql`
+      delete from freed_places
+      where licence_id = ${licence.id} and takes_place
+        and fingerprint = any(${returning.map(({ fingerprint }) => fingerprint)}::text[])`
+  }
+  await sql`
+    insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
+      token_ends_at)
+    select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
+      token_ends_at::timestamptz
+    from unnest(
+      ${activations.map((activation) => activation.id)}::text[],
+      ${activations.map((activation) => activation.fingerprint)}::text[],
+      ${activations.map((activation) => activation.host)}::text[],
+      ${activations.map((activation) => activation.productVersion)}::text[],
+      ${activations.map((activation) => activation.heldUntil?.toISOString() ?? null)}::text[]
+    ) as activation (id, fingerprint, host, product_version, token_ends_at)`
+}
+
+// Decisions 5: this many per licence and UTC day free their place immediately.
+const freedAtOnce = 10
+
+/**
+ * Frees an activation, with an entry in the licence's history, under the licence's lock. If a product frees it, the place
+ * stays occupied until its last token has ended, except for the first ten per day: otherwise one licence could run on any
+ * number of machines one after the other, each with a token for a day. Of the entries that products cause, the oldest are
+ * deleted if there are more than the account's quota allows.
+ *
+ * @returns false if the licence has no such activation
+ */
+export async function freeActivation(
+  sql: Sql,
+  scope: LicenceScope,
+  activationId: string,
+  actor: string,
+): Promise<boolean> {
+  // A statement of its own, so that the next one sees everything committed while this one waited for the lock.
+  const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
+    select l.id, l.account_id, l.status, ${actor === byProduct} and l.max_activations is not null as counts
+    from licences l where ${inScope(sql, scope)} for update`
+  if (!licence) return false
+  const { count } = await sql`
+    with freed as (
+      delete from activations where id = ${activationId} and licence_id = ${licence.id}
+      returning id, fingerprint, token_ends_at
+    ),
+    placed as (
+      insert into freed_places (activation_id, licence_id, fingerprint, takes_place, freed_at, token_ends_at)
+      select id, ${licence.id}, fingerprint, (
+          select count(*) from freed_places
+          where licence_id = ${licence.id} and not takes_place and freed_at >= date_trunc('day', now(), 'UTC')
+        ) >= ${freedAtOnce}, now(), token_ends_at
+      from freed where ${licence.counts} and token_ends_at > now()
+    ),
+    forgotten as (
+      delete from licence_history
+      where licence_id = ${licence.id} and position = any(array(
+        select position
+        from counted_history cross join (
+          select position, xact from licence_history
+          where licence_id = ${licence.id} and type = 'activation_freed' and actor = 'product'
+          order by position desc
+          -- The new entry counts too.
+          offset greatest(${quotaValue(sql, licence.account_id, 'deactivations')} - 1, 0) limit 1000
+        ) old
+        -- Entries that have not been counted by day yet stay.
+        where exists (select from freed) and (xact is null or pg_visible_in_snapshot(xact, seen_by))
+      ))
+    )
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
+    select ${licence.id}, clock_timestamp(), ${freedEntry}, ${licence.status}, ${licence.status}, ${actor}, id from freed`
+  return count === 1
+}
+
+/** Deletes freed places that no longer count. @returns how many; if `most` or more, there may be others */
+export async function deleteFreedPlaces(sql: Sql, most: number): Promise<number> {
+  const { count } = await sql`
+    delete from freed_places where ctid = any(
+      array(
+        select ctid from freed_places where takes_place and token_ends_at <= now()
+        order by token_ends_at limit ${most} for update skip locked
+      ) || array(
+        select ctid from freed_places where not takes_place and freed_at < date_trunc('day', now(), 'UTC')
+        order by freed_at limit ${most} for update skip locked
+      )
+    )`
+  return count
+}
+
+/** An activation as the vendor sees it. */
+export interface ActivationRow {
+  id: string
+  fingerprint: string
+  host: string
+  product_version: string
+  created_at: Date
+  last_seen_at: Date
+}
+
+/** A page of a licence's activations, newest first; undefined if there is no such licence. */
+export async function listActivationRows(
+  sql: Sql,
+  scope: LicenceScope,
+  page: PageRequest,
+): Promise<ActivationRow[] | undefined> {
+  const rows = await sql<(ActivationRow | { id: null })[]>`
+    select a.id, a.fingerprint, a.host, a.product_version, a.created_at, a.last_seen_at
+    from licences l left join lateral (
+      select id, fingerprint, host, product_version, created_at, last_seen_at from activations
+      where licence_id = l.id ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}
+      order by id desc limit ${rowsFor(page.limit)}
+    ) a on true
+    where ${inScope(sql, scope)}
+    order by a.id desc`
+  if (rows.length === 0) return undefined
+  return rows.filter((row) => row.id !== null)
+}

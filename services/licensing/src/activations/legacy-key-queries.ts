@@ -1,0 +1,37 @@
+import type { Sql } from '@licensing/database/connect'
+import type { HistoryType } from '@licensing/proto/closed-sets'
+
+const migrated: HistoryType = 'migrated'
+
+export interface ImportedLicence {
+  id: string
+  key: string
+  /** Whether a product has already exchanged its legacy key. */
+  migrated: boolean
+}
+
+/** In the order of the request. */
+export async function findByLegacyKeys(
+  sql: Sql,
+  asked: { applicationId: string; legacyKey: string }[],
+): Promise<(ImportedLicence | undefined)[]> {
+  const rows = await sql<(ImportedLicence & { place: number })[]>`
+    select asked.place::int, l.id, l.key, l.migrated_at is not null as migrated
+    from unnest(
+      ${asked.map(({ applicationId }) => applicationId)}::text[], ${asked.map(({ legacyKey }) => legacyKey)}::text[]
+    ) with ordinality as asked (application_id, legacy_key, place)
+    join licences l on l.application_id = asked.application_id and l.legacy_key = asked.legacy_key`
+  const found = new Map(rows.map(({ place, ...licence }) => [place, licence]))
+  return asked.map((_, at) => found.get(at + 1))
+}
+
+/** Marks the first exchange of a legacy key, with an entry in the history. Later calls change nothing. */
+export async function recordMigration(sql: Sql, licenceId: string): Promise<void> {
+  await sql`
+    with first as (
+      update licences set migrated_at = clock_timestamp() where id = ${licenceId} and migrated_at is null
+      returning id, status, migrated_at
+    )
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor)
+    select id, migrated_at, ${migrated}, status, status, 'product' from first`
+}

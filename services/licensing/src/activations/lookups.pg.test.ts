@@ -1,0 +1,63 @@
+import { newId } from '@licensing/database/ids'
+import { SignJWT } from 'jose'
+import { generateKeyPairSync } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newLicenceKey } from '../lifecycle/licence-key.ts'
+import { givenLicence, givenPlan } from '../../test/makers.ts'
+import { activate, callOf, givenActivation, startProducts } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
+
+let harness: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const { privateKey } = generateKeyPairSync('ed25519')
+
+/** A token that no key of ours has signed, for any application. */
+const forged = (applicationId: string, activationId: string) =>
+  new SignJWT({ act: activationId })
+    .setProtectedHeader({ alg: 'EdDSA', kid: newId('evt') })
+    .setSubject(newId('lic'))
+    .setAudience(applicationId)
+    .setIssuedAt()
+    .setExpirationTime('1h')
+    .sign(privateKey)
+
+test('unknown licence keys, legacy keys and tokens are refused even while all connections for known ones are busy', async () => {
+  const { applicationId, products, sql } = harness
+  const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
+  await activate(products, licence)
+  const activationId = newId('act')
+  // All of the pool that serves requests.
+  const held = await Promise.all(Array.from({ length: 15 }, () => sql.reserve()))
+  try {
+    const attempts: [string, () => Promise<unknown>][] = [
+      ['not_found', () => activate(products, { key: newLicenceKey() })],
+      ['not_found', () => products.migrateLegacyKey({ applicationId, legacyKey: newId('evt') })],
+    ]
+    const token = await forged(newId('app'), activationId)
+    const call = callOf({ activationId, token } as Parameters<typeof callOf>[0])
+    attempts.push(['unauthenticated', () => products.refreshActivation(call)])
+    const flood = Array.from({ length: 400 }, (_, at) => attempts[at % attempts.length]!)
+    const outcomes = await Promise.allSettled(flood.map(([, attempt]) => attempt()))
+    outcomes.forEach((outcome, at) => {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: flood[at]![0] } })
+    })
+  } finally {
+    for (const connection of held) connection.release()
+  }
+})
+
+test('while look-ups of unknown keys wait, an activation is refreshed; a look-up of its key comes after them', async () => {
+  const { products } = harness
+  const licence = await givenLicence(harness, { planId: (await givenPlan(harness)).id })
+  const grant = await givenActivation(products, licence)
+  const flood = Promise.allSettled(
+    Array.from({ length: 2_000 }, () => activate(products, { key: newLicenceKey() })),
+  )
+  expect(await products.refreshActivation(callOf(grant))).toMatchObject({ activationId: grant.activationId })
+  expect(await activate(products, licence)).toMatchObject({ created: true })
+  expect(new Set((await flood).map(({ status }) => status))).toEqual(new Set(['rejected']))
+})

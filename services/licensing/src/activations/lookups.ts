@@ -1,0 +1,29 @@
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { gather } from '../gather.ts'
+import { findByLegacyKeys } from './legacy-key-queries.ts'
+import type { ImportedLicence } from './legacy-key-queries.ts'
+import { findKnownKeys } from './activation-queries.ts'
+
+/**
+ * Look-ups of keys that products send and that may not exist. They share statements, one at a time, on a connection of
+ * their own: products with valid keys do not wait, however many wrong keys arrive.
+ */
+export interface Lookups {
+  /** Whether there is a licence with this key. */
+  isKnown: (licenceKey: string) => Promise<boolean>
+  imported: (asked: { applicationId: string; legacyKey: string }) => Promise<ImportedLicence | undefined>
+}
+
+const batches = { mostTogether: 500, isTransient: isDatabaseUnavailable }
+
+/** @param sql one connection */
+export function createLookups(sql: Database): Lookups {
+  return {
+    isKnown: gather<string, boolean>(async (keys) => {
+      const known = new Set(await findKnownKeys(sql, keys))
+      return keys.map((key) => known.has(key))
+    }, batches),
+    imported: gather((asked) => findByLegacyKeys(sql, asked), batches),
+  }
+}

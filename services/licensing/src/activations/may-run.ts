@@ -1,0 +1,46 @@
+import { ServiceError } from '@licensing/grpc/errors'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { statuses } from '../lifecycle/licence.ts'
+
+/**
+ * Why a product may not run with a licence on this host, or undefined if it may (decisions 5). After `expires_on` the
+ * licence counts as expired, even before the sweep has changed its status.
+ */
+export function refusalReason(
+  licence: { status: LicenceStatus; expires_on: Date | null; domains: string[] },
+  host: string,
+  now: Date,
+): string | undefined {
+  if (isDue(licence, now)) return 'expired'
+  if (statuses[licence.status].grants === 'nothing') return licence.status
+  if (licence.domains.length > 0 && !licence.domains.some((domain) => covers(domain, host))) {
+    return 'domain_not_allowed'
+  }
+  return undefined
+}
+
+/** Whether its end has passed but the sweep has not changed it yet. It expires unless another of its purchases stands. */
+export function isDue(
+  { status, expires_on: end }: { status: LicenceStatus; expires_on: Date | null },
+  now: Date,
+): boolean {
+  return statuses[status].canExpire && isPast(end, now)
+}
+
+const isPast = (expiresOn: Date | null, now: Date) =>
+  expiresOn !== null && expiresOn.getTime() <= now.getTime()
+
+/** `*.example.com` covers subdomains of every depth, but not example.com itself. Both are in lower case. */
+export function covers(domain: string, host: string): boolean {
+  return domain.startsWith('*.')
+    ? host.endsWith(domain.slice(1)) && host.length > domain.length - 1
+    : host === domain
+}
+
+export function refused(reason: string): ServiceError {
+  const detail =
+    reason === 'domain_not_allowed'
+      ? 'the licence is not for this host: ask the vendor to add it to the licence’s domains'
+      : `the licence is ${reason}: ask the vendor`
+  return new ServiceError('licence_refused', detail, { members: { reason } })
+}

@@ -1,0 +1,20 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { MigrateLegacyKeyRequest, MigrateLegacyKeyResponseSchema } from '@licensing/proto/products'
+import { problemOfText, textLimits } from '@licensing/proto/text'
+import type { ProductDependencies } from '../dependencies.ts'
+import { recordMigration } from './legacy-key-queries.ts'
+
+/** Returns the licence that was imported with a legacy key. The history gets an entry for the first such call. */
+export async function migrateLegacyKey(
+  { sql, lookups }: ProductDependencies,
+  { applicationId, legacyKey }: MigrateLegacyKeyRequest,
+): Promise<MessageInitShape<typeof MigrateLegacyKeyResponseSchema>> {
+  // An import refuses such a key, so no licence has it.
+  const licence = problemOfText(legacyKey, textLimits.reference)
+    ? undefined
+    : await lookups.imported({ applicationId, legacyKey })
+  if (!licence) throw new ServiceError('not_found', 'there is no licence for this legacy key')
+  if (!licence.migrated) await recordMigration(sql, licence.id)
+  return { licenceId: licence.id, key: licence.key }
+}

@@ -1,0 +1,73 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { invalid } from '@licensing/grpc/errors'
+import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
+import type {
+  ApplicationDaySchema,
+  GetApplicationDaysRequest,
+  GetApplicationDaysResponseSchema,
+} from '@licensing/proto/licensing'
+import type { LicensingDependencies } from '../dependencies.ts'
+import { addUp, listDays } from './day-queries.ts'
+import type { DayRow } from './day-queries.ts'
+
+export async function getApplicationDays(
+  { sql }: LicensingDependencies,
+  request: GetApplicationDaysRequest,
+): Promise<MessageInitShape<typeof GetApplicationDaysResponseSchema>> {
+  checkDay('/from', request.from)
+  checkDay('/to', request.to)
+  const rows = await listDays(sql, request)
+  const before = rows.find(({ day }) => day === null)
+  return {
+    activeBefore: before?.active_change ?? 0n,
+    days: rows.flatMap((row) => (row.day === null ? [] : [dayMessage(row, row.day)])),
+  }
+}
+
+function checkDay(pointer: string, day: string): void {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(day) || Number.isNaN(Date.parse(day))) {
+    throw invalid(pointer, 'must be a day, YYYY-MM-DD')
+  }
+}
+
+function dayMessage(row: DayRow, day: string): MessageInitShape<typeof ApplicationDaySchema> {
+  return {
+    day,
+    issued: row.issued,
+    imported: row.imported,
+    created: row.created,
+    suspended: row.suspended,
+    reactivated: row.reactivated,
+    revoked: row.revoked,
+    expired: row.expired,
+    retired: row.retired,
+    downgraded: row.downgraded,
+    activeChange: row.active_change,
+    activationsNew: row.activations_new,
+    activationsFreed: row.activations_freed,
+    activationsSeen: row.activations_seen,
+  }
+}
+
+const everyMs = 2_000
+const idleMs = 10_000
+const mostAtOnce = 20_000
+
+/** Adds new changes to the days regularly, so that a reader has few of them to add up. */
+export function startAddingUp({ sql, log }: { sql: Database; log: Logger }): Loop {
+  return startLoop({
+    work: async () => {
+      const added = await addUp(sql, mostAtOnce)
+      return added === mostAtOnce ? 0 : added === 0 ? 'idle' : everyMs
+    },
+    everyMs,
+    idleMs,
+    failed: (error) =>
+      log.warn({ err: error }, 'the changes of the last days could not be added up, trying again'),
+    isOutage: isDatabaseOutage,
+  })
+}

@@ -1,0 +1,75 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { licenceEvent } from './licence-row.ts'
+import type { Move } from './licence.ts'
+import { changeLicencesUncounted } from './licence-queries.ts'
+import type { By, ChangedUncounted, Selection } from './licence-queries.ts'
+
+interface Changes {
+  move: Move
+  by: By
+  /** The columns of `l` by which the selection is ordered. */
+  order: Selection
+  /** The next licences after one; see `Selection`. */
+  select: (after: ChangedUncounted | undefined, limit: number) => Selection
+  /** At most this many steps; by default until no licence is left. */
+  steps?: number
+  /** Licences per step. It limits memory, and how long this process does nothing else. */
+  atOnce: number
+  /** It pauses before each step for as long as the previous step took, in total at most this long; 0 by default. */
+  mostPauseMs?: number
+}
+
+// A step may have taken long only because it waited for a lock.
+const longestPauseMs = 50
+
+/**
+ * Changes a set of licences in one transaction, in steps, with their history and events. PostgreSQL runs the next step while
+ * the events of a step are made. The caller adds the returned numbers to the plans' counters, as the last step.
+ *
+ * @returns how many it changed; the last licence if more may follow; the change of the number of active licences by plan
+ */
+export async function changeMany(
+  tx: Transaction,
+  { move, by, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
+): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
+  const active = new Map<string, number>()
+  // After a failure no statement may be sent: the connection may already belong to another transaction.
+  const ended = new AbortController()
+  let [pauseLeftMs, tookMs] = [mostPauseMs, 0]
+  const changeNext = async (after?: ChangedUncounted) => {
+    const pauseMs = Math.min(tookMs, longestPauseMs, pauseLeftMs)
+    pauseLeftMs -= pauseMs
+    if (pauseMs > 0) await sleep(pauseMs, undefined, ended)
+    const startedMs = performance.now()
+    const changed = await changeLicencesUncounted(tx, select(after, atOnce), move, by, order)
+    tookMs = performance.now() - startedMs
+    return changed
+  }
+  const start = (after?: ChangedUncounted) => {
+    const step = changeNext(after)
+    // If the previous step fails, nothing awaits this one.
+    step.catch(() => {})
+    return step
+  }
+  let count = 0
+  try {
+    let step = start()
+    for (let done = 1; ; done += 1) {
+      const changed = await step
+      const last = changed.length < atOnce ? undefined : changed.at(-1)
+      const isLast = !last || done === steps
+      if (!isLast) step = start(last)
+      await append(tx, ...changed.map((licence) => licenceEvent(move.emits, licence, licence.plan_id)))
+      for (const { plan_id, status, former_status } of changed) {
+        const change = Number(status === 'active') - Number(former_status === 'active')
+        active.set(plan_id, (active.get(plan_id) ?? 0) + change)
+      }
+      count += changed.length
+      if (isLast) return { count, last, active }
+    }
+  } finally {
+    ended.abort()
+  }
+}

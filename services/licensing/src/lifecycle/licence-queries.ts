@@ -1,0 +1,173 @@
+import type { Sql } from '@licensing/database/connect'
+import type { LicenceStatus, PlanStatus } from '@licensing/proto/closed-sets'
+import type { ChangedLicence, LicenceRow } from './licence-row.ts'
+import type { Move, Standing } from './licence.ts'
+
+const columns: Record<keyof LicenceRow, true> = {
+  id: true,
+  key: true,
+  account_id: true,
+  application_id: true,
+  plan_id: true,
+  status: true,
+  status_reason: true,
+  external_ref: true,
+  domains: true,
+  max_activations: true,
+  max_seats: true,
+  expires_on: true,
+  created_at: true,
+  updated_at: true,
+}
+const columnList = Object.keys(columns)
+  .map((name) => `l.${name}`)
+  .join(', ')
+
+/** The columns of a LicenceRow, from the table or query named `l`. */
+export const licenceColumns = (sql: Sql) => sql`${sql.unsafe(columnList)}`
+
+/** The id of a licence, with the account, and the application if the API key is bound to one. */
+export interface LicenceScope {
+  accountId: string
+  licenceId: string
+  onlyApplicationId?: string | undefined
+}
+
+export const inScope = (sql: Sql, { accountId, licenceId, onlyApplicationId }: LicenceScope) => sql`
+  l.id = ${licenceId} and l.account_id = ${accountId}
+  ${onlyApplicationId === undefined ? sql`` : sql`and l.application_id = ${onlyApplicationId}`}`
+
+/**
+ * The condition that a licence, or its row in `licence_statuses`, has one of these statuses. They are literals as in the
+ * partial indexes: with parameters PostgreSQL could not use those indexes.
+ */
+export const statusIn = (sql: Sql, statuses: readonly LicenceStatus[]) => sql`
+  status in (${sql.unsafe(statuses.map((status) => `'${status}'`).join(', '))})`
+
+/** A licence with the columns on which transitions depend. */
+export type StandingRow = LicenceRow & Standing
+
+export const standingColumns = (sql: Sql) =>
+  sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
+
+export type FoundLicence = StandingRow & { plan_status: PlanStatus }
+
+export async function findLicence(sql: Sql, scope: LicenceScope): Promise<FoundLicence | undefined> {
+  const [row] = await sql<FoundLicence[]>`
+    select ${standingColumns(sql)}, p.status as plan_status
+    from licences l join plans p on p.id = l.plan_id
+    where ${inScope(sql, scope)}`
+  return row
+}
+
+/** Selects a licence if it has one of these statuses and, if `planId` is given, that plan. */
+export const licenceToChange = (
+  sql: Sql,
+  scope: LicenceScope,
+  { from, planId }: { from: readonly LicenceStatus[]; planId: string | undefined },
+) => sql`
+  select l.id, l.status, l.status_reason from licences l
+  where ${inScope(sql, scope)} and ${statusIn(sql, from)}
+    ${planId === undefined ? sql`` : sql`and l.plan_id = ${planId}`}
+  for update`
+
+/** Locks the licence's plan shared, so that it cannot be archived meanwhile. */
+export async function lockPlanOf(
+  sql: Sql,
+  scope: LicenceScope,
+): Promise<{ id: string; status: PlanStatus } | undefined> {
+  const [row] = await sql<{ id: string; status: PlanStatus }[]>`
+    select p.id, p.status from licences l join plans p on p.id = l.plan_id
+    where ${inScope(sql, scope)} for share of p`
+  return row
+}
+
+/** The actor and cause of a history entry. */
+export interface By {
+  actor: string
+  cause?: string | undefined
+}
+
+export type Changed = LicenceRow & { former_status: LicenceStatus }
+
+/** The columns for events, counters and the position of the next step. */
+export type ChangedUncounted = ChangedLicence &
+  Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
+
+/**
+ * A subquery that locks licences `for update` and returns their id, status and status_reason. If it locks several, it sorts
+ * the ids first (`offset 0` forces this order) and locks one by one: two such statements cannot deadlock, and no licence
+ * beyond the limit is locked.
+ */
+export type Selection = ReturnType<typeof licenceColumns>
+
+/**
+ * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
+ */
+export async function changeLicences(sql: Sql, selection: Selection, move: Move, by: By): Promise<Changed[]> {
+  return sql<Changed[]>`
+    with ${changed(sql, selection, move, by)}, counted as (${countChanges(sql, sql`changed`)})
+    select ${licenceColumns(sql)}, l.former_status from changed l`
+}
+
+/** The same without the plans' counters: the caller adds to them once, at the end. */
+export async function changeLicencesUncounted(
+  sql: Sql,
+  selection: Selection,
+  move: Move,
+  by: By,
+  order: Selection,
+): Promise<ChangedUncounted[]> {
+  return sql<ChangedUncounted[]>`
+    with ${changed(sql, selection, move, by)}
+    select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
+    from changed l order by ${order}`
+}
+
+/** Now, or later than every known event of the licence's purchases, whose times come from the processor's clock. */
+const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
+  select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
+
+const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: By) => sql`
+  former as materialized (${selection}),
+  changed as (
+    update licences l set
+      status = ${move.to},
+      status_reason = ${move.reason ?? null},
+      expired_from = ${move.former === 'remembered' ? sql`former.status` : null},
+      expired_from_reason = ${move.former === 'remembered' ? sql`former.status_reason` : null},
+      ${move.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
+      updated_at = clock_timestamp()
+    from former where l.id = former.id
+    returning ${licenceColumns(sql)}, former.status as former_status
+  ),
+  recorded as (
+    insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
+    select id, updated_at, ${move.history}, former_status, status, ${actor}, ${cause ?? null}
+    from changed order by id
+  )`
+
+/** Adds the changes in a query (plan_id, former_status, status) to the plans' counters. */
+const countChanges = (sql: Sql, from: Selection) => sql`
+  insert into plan_counts (plan_id, shard, active)
+  select plan_id, pg_backend_pid() % 16, sum((status = 'active')::int - (former_status = 'active')::int)
+  from ${from}
+  group by plan_id
+  having sum((status = 'active')::int - (former_status = 'active')::int) <> 0
+  order by plan_id
+  on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
+
+/** Adds to the plans' counters. In the lock order only revocation lists and the outbox come after them. */
+export async function addToCounts(sql: Sql, changes: ReadonlyMap<string, number>): Promise<void> {
+  const entries = [...changes].filter(([, active]) => active !== 0)
+  if (entries.length === 0) return
+  await sql`
+    insert into plan_counts (plan_id, shard, active)
+    select plan_id, pg_backend_pid() % 16, active
+    from unnest(
+      ${entries.map(([planId]) => planId)}::text[],
+      ${entries.map(([, active]) => active)}::bigint[]
+    ) as change (plan_id, active)
+    order by plan_id
+    on conflict (plan_id, shard) do update set active = plan_counts.active + excluded.active`
+}

@@ -1,0 +1,80 @@
+import type { PlanCopy } from '@licensing/proto/catalog'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { planCopy } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import { actor, givenPlan, issue, snapshotsAstray, verbOn } from '../../test/makers.ts'
+import { provision, unique } from '../../test/purchases.ts'
+import { expectNoDeadlock, raceLimit, rounds, startReplicas } from '../../test/races.ts'
+import type { Replicas } from '../../test/races.ts'
+
+vi.setConfig(raceLimit)
+
+let replicas: Replicas
+let harness: Harness
+let either: Replicas['either']
+beforeAll(async () => {
+  replicas = await startReplicas()
+  ;({ harness, either } = replicas)
+})
+afterAll(() => replicas[Symbol.asyncDispose]())
+
+const seats = (value: string) => [{ key: unique('seats'), kind: 'limit', value, default: '0' }]
+
+function change(on: Harness, plan: PlanCopy, value: string) {
+  plan.version += 1n
+  const { id, version } = plan
+  return on.licensing.syncPlans({ plans: [planCopy(harness, { id, version, entitlements: seats(value) })] })
+}
+
+async function importOn(on: Harness, planId: string): Promise<{ id: string }> {
+  const { accountId, applicationId } = harness
+  const items = [{ legacyKey: unique('legacy'), externalRef: 'customer', planId }]
+  const request = { accountId, applicationId, actor, items, dryRun: false }
+  return { id: (await on.licensing.importLicences(request)).items[0]!.licenceId! }
+}
+
+/** Each way in which a licence can get the entitlements of a plan. */
+const ways: ((on: Harness, planId: string) => Promise<{ id: string }>)[] = [
+  async (on, planId) => (await issue(on, { planId })).licence!,
+  importOn,
+  async (on, planId) => (await provision(on, { planId, externalRef: unique('buyer') })).licence,
+  // The purchase lands on a licence that was issued.
+  async (on, planId) => {
+    const externalRef = unique('buyer')
+    await issue(on, { planId, externalRef })
+    return (await provision(on, { planId, externalRef })).licence
+  },
+]
+
+const countSnapshots = async () => (await harness.sql`select 1 from snapshots`).count
+
+test('a plan that changes 300 times adds a snapshot only for the changes after which a licence was made', async () => {
+  const plan = await givenPlan(harness)
+  const before = await countSnapshots()
+  for (let value = 0; value < 300; value += 1) {
+    await change(harness, plan, `${value}`)
+    if (value % 75 === 74) await ways[Math.floor(value / 75)]!(harness, plan.id)
+  }
+  expect(await countSnapshots()).toBe(before + ways.length)
+  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+})
+
+test('while a plan changes, each new licence gets the entitlements of one of its versions', async () => {
+  for (const round of rounds) {
+    const plan = await givenPlan(harness, { entitlements: seats('0') })
+    const values = Array.from({ length: 12 }, (_, at) => `${at + 1}`)
+    const changing = values.map((value, at) => change(either(at), plan, value))
+    const licences = await Promise.all(
+      Array.from({ length: 24 }, (_, at) => ways[at % ways.length]!(either(at + round), plan.id)),
+    )
+    await Promise.all(changing)
+    for (const licence of licences) {
+      const { entitlements, planDrift } = await either(round).licensing.getLicence(verbOn(harness, licence))
+      expect(['0', ...values]).toContain(entitlements[0]!.value)
+      expect(entitlements).toHaveLength(1)
+      expect(planDrift.length === 0).toBe(entitlements[0]!.value === values.at(-1))
+    }
+  }
+  expect(await snapshotsAstray(harness)).toEqual({ missing: [], unused: [] })
+  await expectNoDeadlock(harness)
+})

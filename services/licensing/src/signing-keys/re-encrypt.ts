@@ -1,0 +1,29 @@
+import type { Database } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { reEncryptTables } from '@licensing/database/re-encryption'
+import { findPrivateRootKeys, replacePrivateRootKey } from './root-key-queries.ts'
+import { findPrivateKeys, replacePrivateKey } from './signing-key-queries.ts'
+
+/**
+ * Encrypts the private keys of this service (signing keys and root keys) again with the current encryption key.
+ *
+ * @param budgetMs ends after this time even if some are left
+ */
+export function reEncryptPrivateKeys(sql: Database, keys: EncryptionKeys, budgetMs: number) {
+  const tables = [
+    { find: findPrivateKeys, replace: replacePrivateKey },
+    { find: findPrivateRootKeys, replace: replacePrivateRootKey },
+  ].map(({ find, replace }) => ({
+    list: async (afterId: string, limit: number) =>
+      (await find(sql, afterId, limit)).map((row) => ({ id: row.kid, secret: row.private_key })),
+    replace: (id: string, former: Uint8Array, next: Buffer) => replace(sql, id, former, next),
+  }))
+  return reEncryptTables(tables, keys, budgetMs)
+}
+
+/** The same without a time limit. @returns how many keys changed @throws Error if a key cannot be decrypted */
+export async function reEncryptAllPrivateKeys(sql: Database, keys: EncryptionKeys): Promise<number> {
+  const { reEncrypted, unreadable } = await reEncryptPrivateKeys(sql, keys, Infinity)
+  if (unreadable > 0) throw new Error(`${unreadable} keys are under an encryption key that is not configured`)
+  return reEncrypted
+}

@@ -1,0 +1,100 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Database, Sql } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { transaction } from '@licensing/database/transaction'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type {
+  GetRootKeysRequest,
+  RetireRootKeysRequest,
+  RootKeysSchema,
+  RotateRootKeyRequest,
+} from '@licensing/proto/root-keys'
+import {
+  findCurrentRootKeys,
+  findNewestRootKeys,
+  insertFirstRootKeys,
+  insertNextRootKey,
+  lockRootKeys,
+  retireRootKeysBefore,
+} from './root-key-queries.ts'
+import { newRootKey } from './root-key.ts'
+import { checkApplicationId } from './signing-keys.ts'
+
+export interface RootKeyDependencies {
+  sql: Database
+  encryption: EncryptionKeys
+}
+
+// More than a page of applications.
+const mostApplications = 1_000
+
+/** The newest root key of each application, in the order of the request. */
+export async function getRootKeys(
+  { sql, encryption }: RootKeyDependencies,
+  { applicationIds }: GetRootKeysRequest,
+): Promise<{ rootKeys: string[] }> {
+  if (applicationIds.length > mostApplications) {
+    throw invalid('/application_ids', `must be at most ${mostApplications}`)
+  }
+  applicationIds.forEach(checkApplicationId)
+  const known = await ensureRootKeys(sql, encryption, applicationIds)
+  return { rootKeys: applicationIds.map((id) => known.get(id)!) }
+}
+
+/** The newest root keys by application. An application that has none gets its first. */
+export async function ensureRootKeys(
+  sql: Sql,
+  encryption: EncryptionKeys,
+  applicationIds: string[],
+): Promise<Map<string, string>> {
+  const known = await findNewestRootKeys(sql, applicationIds)
+  const missing = [...new Set(applicationIds)].filter((id) => !known.has(id)).toSorted()
+  if (missing.length === 0) return known
+  await insertFirstRootKeys(
+    sql,
+    missing.map((id) => newRootKey(id, encryption)),
+  )
+  return findNewestRootKeys(sql, applicationIds)
+}
+
+/** Adds a root key to an application. The earlier ones continue to sign, so products that pin them keep working. */
+export async function rotateRootKey(
+  { sql, encryption }: RootKeyDependencies,
+  { applicationId }: RotateRootKeyRequest,
+): Promise<MessageInitShape<typeof RootKeysSchema>> {
+  checkApplicationId(applicationId)
+  await ensureRootKeys(sql, encryption, [applicationId])
+  const next = newRootKey(applicationId, encryption)
+  const former = await transaction(sql, async (tx) => {
+    await lockRootKeys(tx, applicationId)
+    const current = await findCurrentRootKeys(tx, applicationId)
+    await insertNextRootKey(tx, next, current[0]!.generation + 1)
+    return current
+  })
+  return { rootKey: next.kid, current: [next.kid, ...former.map(({ kid }) => kid)] }
+}
+
+// It takes this long until releases that pin the new root key have reached the installations.
+const overlapMs = 180 * 86_400_000
+
+/** Retires all root keys of an application except the newest. Products that pin only retired ones can no longer be licensed. */
+export async function retireRootKeys(
+  { sql, encryption }: RootKeyDependencies,
+  { applicationId, force }: RetireRootKeysRequest,
+): Promise<MessageInitShape<typeof RootKeysSchema>> {
+  checkApplicationId(applicationId)
+  await ensureRootKeys(sql, encryption, [applicationId])
+  return transaction(sql, async (tx) => {
+    await lockRootKeys(tx, applicationId)
+    const [newest, ...older] = await findCurrentRootKeys(tx, applicationId)
+    const from = new Date(newest!.created_at.getTime() + overlapMs)
+    if (older.length > 0 && !force && from.getTime() > Date.now()) {
+      throw new ServiceError(
+        'conflict',
+        `the newest root key was made at ${newest!.created_at.toISOString()}: products without it would no longer be licensed; retire the older ones from ${from.toISOString()}, or with --force`,
+      )
+    }
+    const retired = await retireRootKeysBefore(tx, applicationId, newest!.generation)
+    return { rootKey: newest!.kid, current: [newest!.kid], retired }
+  })
+}

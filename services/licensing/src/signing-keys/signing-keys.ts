@@ -1,0 +1,127 @@
+import type { Sql } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { isId } from '@licensing/database/ids'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { CryptoKey, JWK } from 'jose'
+import { LRUCache } from 'lru-cache'
+import { gather } from '../gather.ts'
+import { importSigningKey, newSigningKey } from './new-signing-key.ts'
+import type { ImportedKey } from './new-signing-key.ts'
+import { findSigningKeys, insertFirstSigningKey } from './signing-key-queries.ts'
+import type { SigningKeyRow } from './signing-key-queries.ts'
+
+/** An application's keys: one signs, all verify. */
+export interface KeySet {
+  kid: string
+  signingKey: CryptoKey
+  publicJwks: JWK[]
+  verifyingKeys: ReadonlyMap<string, CryptoKey>
+}
+
+export interface SigningKeys {
+  /** The keys of an application. If it has none, its first key is made. */
+  of(applicationId: string): Promise<KeySet>
+  /** The same, read from the database instead of the cache. */
+  latest(applicationId: string): Promise<KeySet>
+  /** The key with this id, if the application has it. */
+  verifyingKey(applicationId: string, kid: string): Promise<CryptoKey | undefined>
+}
+
+/** How long a signed revocation list is valid. */
+export const listLifeSeconds = 86_400
+
+// Every replica learns of a rotation within this time.
+const cachedMs = 1_000
+const mostApplications = 10_000
+// A replica that has not learnt of a rotation still signs with the retired key, and clocks differ a little.
+const marginSeconds = 60
+
+/** How long a retired key verifies: until the last token and the last list that it signed have expired. */
+export function keptSeconds(tokenLifeSeconds: number): number {
+  return Math.max(tokenLifeSeconds, listLifeSeconds) + marginSeconds
+}
+
+/**
+ * The keys of applications (Ed25519), made when they are first needed. Private keys are stored encrypted.
+ *
+ * @param keptSeconds how long a retired key verifies
+ */
+export function createSigningKeys(
+  { sql, lookups }: { sql: Sql; lookups: Sql },
+  encryption: EncryptionKeys,
+  keptSeconds: number,
+): SigningKeys {
+  const cached = new LRUCache<string, Promise<KeySet | undefined>>({ max: mostApplications, ttl: cachedMs })
+  /** Applications that are known to have keys: their tokens may be genuine. */
+  const withKeys = new LRUCache<string, true>({ max: mostApplications })
+  const imported = new LRUCache<string, Promise<ImportedKey>>({ max: mostApplications })
+
+  const importOnce = (row: SigningKeyRow): Promise<ImportedKey> => {
+    const known = imported.get(row.kid)
+    if (known) return known
+    const key = importSigningKey(row, encryption)
+    imported.set(row.kid, key)
+    key.catch(() => imported.delete(row.kid))
+    return key
+  }
+
+  const read = async (applicationId: string, from = sql): Promise<KeySet | undefined> => {
+    const rows = await findSigningKeys(from, applicationId, keptSeconds)
+    // If no key signs yet, the first one was stored just after this query read the clock.
+    const inUse = rows.find((row) => row.signs) ?? rows.at(-1)
+    if (!inUse) return undefined
+    withKeys.set(applicationId, true)
+    const keys = await Promise.all(rows.map(async (row) => [row.kid, await importOnce(row)] as const))
+    return {
+      kid: inUse.kid,
+      signingKey: (await importOnce(inUse)).signingKey,
+      publicJwks: rows.map((row) => row.public_jwk),
+      verifyingKeys: new Map(keys.map(([kid, { verifyingKey }]) => [kid, verifyingKey])),
+    }
+  }
+
+  const readOnce = (applicationId: string): Promise<KeySet | undefined> => {
+    const keys = read(applicationId)
+    cached.set(applicationId, keys)
+    keys.catch(() => cached.delete(applicationId))
+    return keys
+  }
+
+  // Most tokens with an unknown key are forged, so their applications are looked up one after the other.
+  const lookUp = gather<string, KeySet | undefined>(
+    async (applicationIds) => {
+      const found = new Map<string, KeySet | undefined>()
+      for (const id of new Set(applicationIds)) found.set(id, await read(id, lookups))
+      return applicationIds.map((id) => found.get(id))
+    },
+    { mostTogether: 100, isTransient: isDatabaseUnavailable },
+  )
+
+  const withFirst = async (applicationId: string, found: Promise<KeySet | undefined>): Promise<KeySet> => {
+    for (let keys = await found; ;) {
+      if (keys) return keys
+      await insertFirstSigningKey(sql, await newSigningKey(applicationId, encryption))
+      keys = await readOnce(applicationId)
+    }
+  }
+
+  return {
+    of: (applicationId) => withFirst(applicationId, cached.get(applicationId) ?? readOnce(applicationId)),
+    latest: (applicationId) => withFirst(applicationId, readOnce(applicationId)),
+    async verifyingKey(applicationId, kid) {
+      const held =
+        cached.get(applicationId) ?? (withKeys.has(applicationId) ? readOnce(applicationId) : undefined)
+      const known = (await held)?.verifyingKeys.get(kid)
+      // Another replica may already sign with a newer key.
+      return known ?? (await lookUp(applicationId))?.verifyingKeys.get(kid)
+    },
+  }
+}
+
+/** Keys are made only for a well-formed id. The gateway has checked that the application exists. */
+export function checkApplicationId(applicationId: string): void {
+  if (!isId('app', applicationId)) {
+    throw new ServiceError('not_found', `there is no application ${applicationId}`)
+  }
+}

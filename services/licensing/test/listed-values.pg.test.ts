@@ -1,0 +1,33 @@
+import { closedSets } from '@licensing/proto/closed-sets'
+import type { HistoryType } from '@licensing/proto/closed-sets'
+import { listedValues } from '@licensing/test-support/listed-values'
+import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expirable, lifecycle } from '../src/lifecycle/licence.ts'
+import { byProduct } from '../src/activations/activation-queries.ts'
+import { startHarness } from './harness.ts'
+import type { Harness } from './harness.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const freedByProducts = ['activation_freed' satisfies HistoryType, byProduct]
+
+test('values in definitions of the database are those of the closed sets and of the lifecycle', async () => {
+  expect(await listedValues((statement) => harness.sql.unsafe(statement))).toEqual({
+    licences_status_check: closedSets.licenceStatus.toSorted(),
+    plans_status_check: closedSets.planStatus.toSorted(),
+    licence_statuses_due: expirable.toSorted(),
+    licence_history_freed_by_products: freedByProducts,
+    entries_stay: freedByProducts,
+    // Which licences the revocation list gains.
+    list_revocation: [lifecycle.revoke[0].to],
+  })
+})
+
+test('every table and every column is in use', async () => {
+  expect(await unusedInDatabase('licensing', (statement) => harness.sql.unsafe(statement))).toEqual([])
+})

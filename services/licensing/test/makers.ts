@@ -1,0 +1,211 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { EventSchema } from '@licensing/proto/events'
+import type { IssueLicenceResponse, Licence } from '@licensing/proto/licensing'
+import { toWebhook } from '@licensing/proto/webhook-events'
+import { createHash } from 'node:crypto'
+import { planCopy } from './harness.ts'
+import type { Harness } from './harness.ts'
+import { bought, happen } from './purchases.ts'
+
+export const actor = 'key_of_the_vendor'
+
+type PlanFields = Partial<Pick<PlanCopy, 'id' | 'status' | 'version' | 'archiveVersion' | 'archivedBy'>> & {
+  entitlements?: { key: string; kind: string; value: string; default: string }[]
+}
+
+/** A plan that licensing holds a copy of. */
+export async function givenPlan(harness: Harness, fields: PlanFields = {}): Promise<PlanCopy> {
+  const plan = planCopy(harness, fields)
+  await harness.licensing.syncPlans({ plans: [plan] })
+  return plan
+}
+
+export interface IssueFields {
+  planId: string
+  idempotencyKey?: string
+  /** The text for the body hash. */
+  body?: string
+  externalRef?: string
+  expiresOn?: Date
+  domains?: string[]
+  maxActivations?: number
+  maxSeats?: number
+}
+
+export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
+  const { accountId, applicationId } = harness
+  const { domains, maxActivations, maxSeats } = fields
+  const restricted = domains ?? maxActivations ?? maxSeats
+  return harness.licensing.issueLicence({
+    accountId,
+    applicationId,
+    actor,
+    idempotencyKey: fields.idempotencyKey ?? newId('evt'),
+    bodyHash: createHash('sha256')
+      .update(fields.body ?? 'body')
+      .digest(),
+    externalRef: fields.externalRef ?? 'customer',
+    planId: fields.planId,
+    ...(fields.expiresOn && { expiresOn: timestampFromDate(fields.expiresOn) }),
+    ...(restricted !== undefined && {
+      restrictions: {
+        domains: domains ?? [],
+        ...(maxActivations !== undefined && { maxActivations }),
+        ...(maxSeats !== undefined && { maxSeats }),
+      },
+    }),
+  })
+}
+
+export async function givenLicence(harness: Harness, fields: IssueFields): Promise<Licence> {
+  return (await issue(harness, fields)).licence!
+}
+
+/** The request of a verb. */
+export function verbOn(harness: Harness, licence: { id: string }) {
+  return { accountId: harness.accountId, licenceId: licence.id, actor }
+}
+
+/** A licence in a status, reached by real calls. */
+export async function givenLicenceIn(
+  harness: Harness,
+  status: LicenceStatus,
+  planId: string,
+): Promise<Licence> {
+  // Payments do not end an issued licence, so these statuses need a purchase.
+  const isPaid = status === 'expired' || status === 'downgraded'
+  const licence = isPaid ? await bought(harness, planId) : await givenLicence(harness, { planId })
+  const verb = verbOn(harness, licence)
+  const { licensing } = harness
+  const reach: Record<LicenceStatus, () => Promise<unknown>> = {
+    active: async () => {},
+    suspended: () => licensing.suspendLicence(verb),
+    revoked: () => licensing.revokeLicence(verb),
+    retired: () => licensing.retireLicence(verb),
+    expired: () => happen(harness, licence, 'a cancelled subscription'),
+    downgraded: () => happen(harness, licence, 'a partial refund'),
+  }
+  await reach[status]()
+  return licence
+}
+
+/** Retires a plan like catalog: an archived copy with a higher version. */
+export function archive(harness: Harness, plan: PlanCopy): Promise<{ suspendedLicences: bigint }> {
+  plan.version += 1n
+  plan.archiveVersion = plan.version
+  plan.status = 'retired'
+  plan.archivedBy = actor
+  return harness.licensing.archivePlan({ plan })
+}
+
+export async function restore(harness: Harness, plan: PlanCopy): Promise<void> {
+  plan.version += 1n
+  plan.status = 'active'
+  await harness.licensing.syncPlans({ plans: [plan] })
+}
+
+export interface SentEvent {
+  type: string
+  object: Record<string, unknown>
+  previous: Record<string, unknown> | null
+}
+
+/** The webhook events so far, in order, optionally of one licence. */
+export async function events(harness: Harness, licence?: { id: string }): Promise<SentEvent[]> {
+  const rows = await harness.sql<{ payload: Buffer }[]>`select payload from outbox order by position`
+  return rows
+    .map(({ payload }) => toWebhook(fromBinary(EventSchema, payload)))
+    .filter((event) => event !== null)
+    .filter((event) => licence === undefined || event.object['licence_id'] === licence.id)
+}
+
+export async function eventTypes(harness: Harness, licence?: { id: string }): Promise<string[]> {
+  return (await events(harness, licence)).map((event) => event.type)
+}
+
+/** The first page of a list, of the usual size. */
+export const firstPage = { limit: 0, beforeId: '' }
+
+/** The first page of a licence's history. */
+export const newest = { limit: 0, beforePosition: 0n }
+
+/** A licence's history, oldest first, without times and positions. */
+export async function history(harness: Harness, licence: { id: string }) {
+  const { entries } = await harness.licensing.listLicenceHistory({
+    accountId: harness.accountId,
+    licenceId: licence.id,
+    ...newest,
+    limit: 200,
+  })
+  return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))
+}
+
+export async function activeOn(harness: Harness, plan: { id: string }): Promise<bigint> {
+  const { counts } = await harness.licensing.countActiveLicences({ planIds: [plan.id] })
+  return counts[0]!
+}
+
+/** The number of active licences by the table of licences, to compare with the counters. */
+export async function countedOn(harness: Harness, plan: { id: string }): Promise<bigint> {
+  const [row] = await harness.sql<{ active: bigint }[]>`
+    select count(*) as active from licences where plan_id = ${plan.id} and status = 'active'`
+  return row!.active
+}
+
+/** Licences whose row in `licence_statuses` is missing or different, and rows without a licence. */
+export async function statusesAstray({ sql }: Pick<Harness, 'sql'>): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select coalesce(l.id, s.licence_id) as id
+    from licences l full join licence_statuses s on s.licence_id = l.id
+    where (l.id, l.application_id, l.plan_id, l.status, l.expires_on)
+      is distinct from (s.licence_id, s.application_id, s.plan_id, s.status, s.expires_on)`
+  return rows.map((row) => row.id)
+}
+
+/** Snapshots that a licence or a purchase refers to and that do not exist, and snapshots that none refers to. */
+export async function snapshotsAstray({ sql }: Pick<Harness, 'sql'>) {
+  const rows = await sql<{ id: string; missing: boolean }[]>`
+    with used as (
+      select snapshot_id as id from licences
+      union select snapshot_id from purchases
+      union select landed_snapshot_id from purchases
+      union select snapshot_id from purchase_effects where snapshot_id is not null
+    )
+    select coalesce(used.id, s.id) as id, s.id is null as missing
+    from used full join snapshots s on s.id = used.id where used.id is null or s.id is null`
+  const idsOf = (missing: boolean) => rows.filter((row) => row.missing === missing).map(({ id }) => id)
+  return { missing: idsOf(true), unused: idsOf(false) }
+}
+
+export async function statusOf(harness: Harness, licence: { id: string }): Promise<string> {
+  const detail = await harness.licensing.getLicence({
+    accountId: harness.accountId,
+    licenceId: licence.id,
+  })
+  return detail.licence!.status
+}
+
+/** Transactions that PostgreSQL had to undo because locks were acquired in different orders. */
+export async function deadlocks({ sql }: Harness): Promise<number> {
+  const [row] = await sql<{ deadlocks: number }[]>`
+    select deadlocks::int from pg_stat_database where datname = current_database()`
+  return row!.deadlocks
+}
+
+/** The error with which a call is refused. */
+export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
+  const outcome = await call.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  if (outcome instanceof ServiceError) return outcome
+  throw new Error('the call was not refused', { cause: outcome })
+}
+
+/** How often a race is run. */
+export const raceRounds = Number(process.env['RACE_ROUNDS'] ?? 20)

@@ -1,0 +1,106 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { newId } from '@licensing/database/ids'
+import type { TokenGrant } from '@licensing/proto/products'
+import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose'
+import type { JSONWebKeySet, JWTPayload } from 'jose'
+import { startHarness } from './harness.ts'
+import type { Harness, Settings } from './harness.ts'
+
+export type Products = Harness['products']
+
+/** The service with a token clock that can be moved forward. */
+export interface ProductsHarness extends Harness {
+  clock: { aheadMs: number }
+  /** The products' service of another replica. */
+  otherProducts(changes?: Partial<Settings>): Promise<Products>
+}
+
+export async function startProducts(): Promise<ProductsHarness> {
+  const running = new AsyncDisposableStack()
+  const clock = { aheadMs: 0 }
+  const harness = running.use(await startHarness({ now: () => new Date(Date.now() + clock.aheadMs) }))
+  return {
+    ...harness,
+    clock,
+    otherProducts: async (changes) => running.use(await harness.replica(changes)).products,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** An installed product that asks for a place. */
+export interface Installed {
+  fingerprint?: string
+  host?: string
+  productVersion?: string
+}
+
+export function activate(products: Products, licence: { key: string }, installed: Installed = {}) {
+  const { fingerprint = newId('evt'), host = 'machine.example.com', productVersion = '1.0' } = installed
+  return products.activate({ licenceKey: licence.key, fingerprint, host, productVersion })
+}
+
+export async function givenActivation(
+  products: Products,
+  licence: { key: string },
+  installed: Installed = {},
+): Promise<TokenGrant> {
+  return (await activate(products, licence, installed)).grant!
+}
+
+/** The request of an activation's own calls. */
+export function callOf({ activationId, token }: TokenGrant, installed: Installed = {}) {
+  const { host = 'machine.example.com', productVersion = '1.0' } = installed
+  return { activationId, token, host, productVersion }
+}
+
+export async function keysOf(products: Products, applicationId: string): Promise<JSONWebKeySet> {
+  const { jwksJson } = await products.getSigningKeys({ applicationId })
+  return JSON.parse(jwksJson) as JSONWebKeySet
+}
+
+/** The whole revocation list, read in parts. */
+export async function revocationsOf(
+  products: Products,
+  request: Parameters<Products['getRevocations']>[0],
+): Promise<RevocationsAnswer> {
+  const { version, etag, notModified, json, parts, list } = await products.getRevocations(request)
+  const texts = [json]
+  for (let part = 1; part < parts; part += 1) {
+    const { applicationId } = request
+    texts.push((await products.getRevocationsPart({ applicationId, list, part })).json)
+  }
+  const text = Buffer.concat(texts).toString() || '{"revoked":[],"signature":""}'
+  const { revoked, signature } = JSON.parse(text) as Pick<RevocationsAnswer, 'revoked' | 'signature'>
+  return { version, etag, notModified, parts, revoked, signature }
+}
+
+interface RevocationsAnswer {
+  version: bigint
+  etag: string
+  notModified: boolean
+  parts: number
+  revoked: string[]
+  signature: string
+}
+
+/** The claims of a token, verified like in a product. */
+export async function verified(
+  { products, applicationId, clock }: ProductsHarness,
+  token: string,
+): Promise<JWTPayload> {
+  const keys = createLocalJWKSet(await keysOf(products, applicationId))
+  const currentDate = new Date(Date.now() + clock.aheadMs)
+  const { payload } = await jwtVerify(token, keys, { audience: applicationId, currentDate })
+  return payload
+}
+
+/** The times of a token, in seconds since the epoch. */
+export function lifeOf({ token, expiresAt, refreshAfter }: TokenGrant) {
+  const { iat, exp } = decodeJwt(token)
+  return {
+    iat: iat!,
+    exp: exp!,
+    expiresAt: timestampDate(expiresAt!).getTime() / 1000,
+    refreshAfter: timestampDate(refreshAfter!).getTime() / 1000,
+  }
+}

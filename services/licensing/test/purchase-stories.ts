@@ -1,0 +1,169 @@
+import { newId } from '@licensing/database/ids'
+import { array, constantFrom, integer, nat, option, record, shuffledSubarray, tuple } from 'fast-check'
+import type { Arbitrary } from 'fast-check'
+import type { Effect, LaterEffect, RenewedEffect } from '../src/purchases/effect.ts'
+
+/** Histories of one customer's purchases, by the processor's clock, and the orders in which they may become known. */
+
+const dayMs = 86_400_000
+/** The processor's clock: days counted from some time ago. */
+export const day = (days: number, now: Date) => new Date(now.getTime() + (days - 100) * dayMs)
+
+const happenings = constantFrom(
+  'renewed',
+  'renewed on another plan',
+  'payment_failed',
+  'inquiry_opened',
+  'inquiry_closed',
+  'partially_refunded',
+  'refunded',
+  'charged_back',
+  'canceled',
+)
+
+export interface StoryPurchase {
+  plan: number
+  orderedOn: number
+  endsOn: number | null
+  happened: [what: string, on: number][]
+}
+
+/** Days are distinct, so that the order of time is one. Today is day 100. */
+export const stories: Arbitrary<StoryPurchase[]> = tuple(
+  array(
+    record({
+      plan: nat({ max: 2 }),
+      endsAfter: option(integer({ min: 3, max: 150 })),
+      happened: array(happenings, { maxLength: 3 }),
+    }),
+    { minLength: 1, maxLength: 4 },
+  ),
+  shuffledSubarray(
+    Array.from({ length: 40 }, (_, at) => 1 + at * 2),
+    { minLength: 40 },
+  ),
+).map(([purchases, days]) => {
+  let next = 0
+  return purchases.map(({ plan, endsAfter, happened }) => {
+    const own = days.slice(next, next + 1 + happened.length).sort((a, b) => a - b)
+    next += own.length
+    const [orderedOn = 0, ...later] = own
+    // A renewal comes before the end that it moves: later ones have revocations go out that they would have prevented.
+    const renewed = later.filter((_, at) => happened[at]!.startsWith('renewed'))
+    return {
+      plan,
+      orderedOn,
+      endsOn: endsAfter === null ? null : Math.max(orderedOn + endsAfter, ...renewed.map((on) => on + 1)),
+      happened: happened
+        .map((what, at) => [what, later[at]!] as [string, number])
+        // A cancelled and partially refunded purchase grants defaults until the sweep, whose time is not known.
+        .filter(([what], at) => what !== 'partially_refunded' || !happened.slice(0, at).includes('canceled')),
+    }
+  })
+})
+
+export interface Customer {
+  accountId: string
+  applicationId: string
+  externalRef: string
+  plans: readonly string[]
+  now: Date
+}
+
+/** The effects of a history, in order of time. */
+export function effectsOf(story: StoryPurchase[], customer: Customer): Effect[] {
+  const { accountId, applicationId, externalRef, now } = customer
+  const run = newId('evt')
+  const planOf = (plan: number) => customer.plans[plan % customer.plans.length]!
+  return story
+    .flatMap(({ plan, orderedOn, endsOn, happened }, at): { on: number; effect: Effect }[] => {
+      const purchase = {
+        accountId,
+        applicationId,
+        purchaseRef: `cs_${run}_${at}`,
+        orderedAt: day(orderedOn, now),
+      }
+      const endsAt = endsOn === null ? null : day(endsOn, now)
+      const paid: Effect = {
+        ...purchase,
+        cause: purchase.purchaseRef,
+        at: purchase.orderedAt,
+        kind: 'paid',
+        planId: planOf(plan),
+        externalRef,
+        endsAt,
+      }
+      const rest = happened.map(([what, on]) => ({
+        on,
+        effect: {
+          ...purchase,
+          cause: `${what} ${run} ${on}`,
+          at: day(on, now),
+          ...whatOf(what, on, now, planOf(plan + 1)),
+        },
+      }))
+      return [{ on: orderedOn, effect: paid }, ...rest]
+    })
+    .sort((a, b) => a.on - b.on)
+    .map(({ effect }) => effect)
+}
+
+type What =
+  Pick<RenewedEffect, 'kind' | 'endsAt' | 'planId'> | { kind: Exclude<LaterEffect['kind'], 'renewed'> }
+
+function whatOf(what: string, on: number, now: Date, otherPlan: string): What {
+  switch (what) {
+    case 'renewed':
+      return { kind: 'renewed', endsAt: day(on + 60, now), planId: undefined }
+    case 'renewed on another plan':
+      return { kind: 'renewed', endsAt: day(on + 60, now), planId: otherPlan }
+    case 'payment_failed':
+    case 'inquiry_opened':
+    case 'inquiry_closed':
+    case 'partially_refunded':
+    case 'refunded':
+    case 'charged_back':
+    case 'canceled':
+      return { kind: what }
+    default:
+      throw new Error(`nothing happens as ${what}`)
+  }
+}
+
+/** All orders in which effects can arrive: a purchase is paid before its other effects. */
+export function* ordersOf(effects: readonly Effect[]): Generator<Effect[]> {
+  if (effects.length === 0) return yield []
+  for (const [at, effect] of effects.entries()) {
+    const waits = effects.some(
+      (other) => other !== effect && other.purchaseRef === effect.purchaseRef && other.kind === 'paid',
+    )
+    if (waits && effect.kind !== 'paid') continue
+    for (const order of ordersOf(effects.toSpliced(at, 1))) yield [effect, ...order]
+  }
+}
+
+/** One such order, drawn by `places`. */
+export function orderBy(effects: readonly Effect[], places: readonly number[]): Effect[] {
+  const left = [...effects]
+  const order: Effect[] = []
+  for (const place of places) {
+    if (left.length === 0) break
+    const effect = left[place % left.length]!
+    const landing = left.find((other) => other.purchaseRef === effect.purchaseRef && other.kind === 'paid')
+    const next = landing ?? effect
+    left.splice(left.indexOf(next), 1)
+    order.push(next)
+  }
+  return [...order, ...left]
+}
+
+/** Whether a revocation may go out, in this order, before something is known that came before it. */
+export function mayRevokeEarly(order: readonly Effect[]): boolean {
+  return order.some(
+    (effect, at) => isGivenBack(effect) && order.slice(at + 1).some((later) => later.at < effect.at),
+  )
+}
+
+function isGivenBack({ kind }: Effect): boolean {
+  return kind === 'refunded' || kind === 'charged_back'
+}

@@ -1,0 +1,112 @@
+import { newId } from '@licensing/database/ids'
+import { lockWaits } from '@licensing/test-support/lock-waits'
+import { eventually } from '@licensing/test-support/poll'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness } from '../harness.ts'
+import type { Harness } from '../harness.ts'
+import { archive, givenLicence, givenPlan, issue, statusOf, verbOn } from '../makers.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+/** What an archive in the middle of its work holds: the plan, and its licences. */
+async function heldByArchive(planId: string) {
+  const connection = await harness.deps.lists.reserve()
+  await connection`begin`
+  await connection`select 1 from plans where id = ${planId} for update`
+  await connection`select 1 from licences where plan_id = ${planId} for update`
+  return {
+    async end() {
+      await connection`commit`
+      connection.release()
+    },
+  }
+}
+
+/** Connections of the service that wait for a lock. */
+const waiting = () => lockWaits(harness.deps.lists)
+
+test('verbs, activations and issues that wait for an archive occupy no connections, and finish after it', async () => {
+  const { licensing, products, accountId, applicationId } = harness
+  const plan = await givenPlan(harness)
+  const licences = await Promise.all(
+    Array.from({ length: 60 }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  const neighbour = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const elsewhere = await givenLicence(neighbour, { planId: (await givenPlan(neighbour)).id })
+  const grant = await products.activate({
+    licenceKey: elsewhere.key,
+    fingerprint: 'f',
+    host: 'h',
+    productVersion: '1',
+  })
+  expect(grant.created).toBe(true)
+
+  const held = await heldByArchive(plan.id)
+  const machine = { host: 'machine.example.com', productVersion: '1' }
+  const asked = licences.map(async (licence, at) => {
+    // Four times as many as the pool has connections.
+    if (at % 4 === 0) return licensing.suspendLicence(verbOn(harness, licence))
+    if (at % 4 === 1) return products.activate({ licenceKey: licence.key, fingerprint: `m${at}`, ...machine })
+    if (at % 4 === 2)
+      return licensing.updateLicence({
+        ...verbOn(harness, licence),
+        externalRef: `ref-${at}`,
+        neverExpires: false,
+      })
+    const items = [{ legacyKey: `old-${at}`, externalRef: 'x', planId: plan.id }]
+    return licensing.importLicences({ accountId, applicationId, actor: 'key_1', items, dryRun: false })
+  })
+  const issued = issue(harness, { planId: plan.id })
+  await licensing.getLicence({ accountId: neighbour.accountId, licenceId: elsewhere.id })
+  await licensing.suspendLicence(verbOn(neighbour, elsewhere))
+  await harness.sql`select 1`
+  // Sooner than they give up: of 60 that wait, two look again at a time.
+  await eventually(async () => expect(await waiting()).toBeLessThanOrEqual(3), { timeoutMs: 3_000 })
+  await held.end()
+  for (const outcome of await Promise.allSettled([...asked, issued])) {
+    // On a slow machine the archive may have lasted longer than they wait.
+    if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'unavailable' })
+  }
+  await licensing.revokeLicence(verbOn(harness, licences[0]!))
+  expect(await statusOf(harness, licences[0]!)).toBe('revoked')
+})
+
+test('a call that waits longer than four seconds gets unavailable, and changes nothing', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const held = await heldByArchive(plan.id)
+  try {
+    await expect(harness.licensing.suspendLicence(verbOn(harness, licence))).rejects.toMatchObject({
+      code: 'unavailable',
+    })
+  } finally {
+    await held.end()
+  }
+  expect(await statusOf(harness, licence)).toBe('active')
+})
+
+test('an archive pauses between two steps for as long as the first took', async () => {
+  const plan = await givenPlan(harness)
+  // One more than a step changes.
+  const licences = await Promise.all(
+    Array.from({ length: 101 }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  const [first] = licences.map(({ id }) => id).sort()
+  const verb = await harness.deps.lists.reserve()
+  await verb`begin`
+  await verb`select 1 from licences where id = ${first!} for update`
+  const archived = archive(harness, plan)
+  await eventually(async () => expect(await waiting()).toBe(1))
+  await sleep(100)
+  await verb`commit`
+  verb.release()
+  await archived
+  const times = await harness.sql<{ at: number }[]>`
+    select extract(epoch from updated_at)::float8 * 1000 as at from licences where plan_id = ${plan.id} order by id`
+  expect(times.at(100)!.at - times.at(99)!.at).toBeGreaterThan(45)
+})

@@ -1,0 +1,30 @@
+import { callWithIds, callWithoutIds } from '@licensing/grpc/testing/unscoped-requests'
+import { LicensingService } from '@licensing/proto/licensing'
+import { ProductService } from '@licensing/proto/products'
+import { RootKeyService } from '@licensing/proto/root-keys'
+import { contentsOf } from '@licensing/test-support/contents'
+import { expect, test } from 'vitest'
+import { startProducts } from './products.ts'
+
+test('every RPC refuses a request without its account or application, and changes nothing', async () => {
+  await using harness = await startProducts()
+  const before = await contentsOf(harness.sql)
+  const answers = [
+    ...(await callWithoutIds(LicensingService, harness.licensing)),
+    ...(await callWithoutIds(ProductService, harness.products)),
+    ...(await callWithoutIds(RootKeyService, harness.rootKeys)),
+  ]
+  expect(answers.length).toBeGreaterThan(LicensingService.methods.length)
+  expect(answers.filter(({ answer }) => answer !== 'internal')).toEqual([])
+  expect(await contentsOf(harness.sql)).toEqual(before)
+})
+
+test('the same requests with all ids are answered, or refused for other reasons', async () => {
+  await using harness = await startProducts()
+  const answers = {
+    ...(await callWithIds(LicensingService, harness.licensing)),
+    ...(await callWithIds(ProductService, harness.products)),
+    ...(await callWithIds(RootKeyService, harness.rootKeys)),
+  }
+  expect(Object.entries(answers).filter(([, answer]) => answer === 'internal')).toEqual([])
+})
