@@ -7,12 +7,12 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Pool } from 'undici'
-import { createAddressRefusal, parseNetworks } from '../src/sending/address.ts'
-import { createConnector } from '../src/sending/connector.ts'
-import { createResolver, createSystemLookup } from '../src/sending/resolver.ts'
-import { Sender } from '../src/sending/sender.ts'
-import { newSecret } from '../src/signing/secret.ts'
-import { deliveryHeaders } from '../src/signing/sign.ts'
+import { createAddressRefusal, parseNetworks } from '../src/http-client/address.ts'
+import { createConnector } from '../src/http-client/connector.ts'
+import { createResolver, createSystemLookup } from '../src/http-client/resolver.ts'
+import { Sender } from '../src/http-client/sender.ts'
+import { newSecret } from '../src/endpoints/endpoint-secrets.ts'
+import { deliveryHeaders } from '../src/dispatch/attempt.ts'
 
 const inFlight = 64
 const endpoints = 8

@@ -1,7 +1,7 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
 import { readSeconds } from './deliveries/backoff.ts'
-import { parseNetworks } from './sending/address.ts'
+import { parseNetworks } from './http-client/address.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 
 const environment = z.object({

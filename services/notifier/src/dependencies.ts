@@ -1,9 +1,9 @@
 import type { Database } from '@licensing/database/connect'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
-import type { SendMail } from './alerts/mail.ts'
+import type { SendMail } from './alerts/mailer.ts'
 import type { Clock } from './clock.ts'
-import type { Engine } from './engine/engine.ts'
+import type { Engine } from './dispatch/dispatcher.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 
 /** What the handlers need. */

@@ -10,14 +10,14 @@ import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
-import { createMailer } from './alerts/mail.ts'
+import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
 import { resultSettings, sessionSettings } from './database-settings.ts'
-import { mostFlushes } from './engine/result-writer.ts'
+import { mostFlushes } from './dispatch/attempt-writer.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
-import { keepPartitions } from './upkeep/upkeep.ts'
+import { keepPartitions } from './maintenance/maintenance.ts'
 
 await runProcess(
   'notifier',

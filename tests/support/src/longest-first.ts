@@ -5,13 +5,13 @@ import type { TestSpecification } from 'vitest/node'
 
 /** What a run of all tests awaits longest outside of tests/: seconds on two cores. */
 export const longFiles: Readonly<Record<string, number>> = {
-  'services/notifier/src/engine/crash.pg.test.ts': 108,
+  'services/notifier/src/dispatch/crash.pg.test.ts': 108,
   'services/billing/src/outages.pg.test.ts': 74,
   'packages/events/src/lying-connections.pg.test.ts': 62,
   'services/licensing/src/licences/lifecycle.pg.test.ts': 54,
   'services/billing/src/fulfilment/orders.pg.test.ts': 37,
   'services/billing/src/sale-events/sale-events.pg.test.ts': 35,
-  'services/notifier/src/engine/isolation.pg.test.ts': 35,
+  'services/notifier/src/dispatch/isolation.pg.test.ts': 35,
   'sdk/test/webhook-recipes.test.ts': 33,
   'services/notifier/src/endpoints/recover-crash.pg.test.ts': 33,
   'services/catalog/src/plans/races.pg.test.ts': 31,

@@ -8,7 +8,7 @@ import { givenEvent, publish } from '../testing/events.ts'
 import { startMailbox } from '../testing/mailbox.ts'
 import type { TestNotifier } from '../testing/notifier.ts'
 import { firstPage, startTestNotifier } from '../testing/notifier.ts'
-import { createMailer } from './mail.ts'
+import { createMailer } from './mailer.ts'
 
 async function alertsOf(notifier: TestNotifier, of: object = {}) {
   const { accountId } = notifier.of

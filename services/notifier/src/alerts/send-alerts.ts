@@ -3,20 +3,19 @@ import { ServiceError } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
 import { alertMail, mostListed } from './alert-mail.ts'
-import { listWaitingAlerts } from './alert-queries.ts'
-import type { WaitingAlert } from './alert-queries.ts'
-import { giveBackAllowances, ofAccount, takeAllowances } from './allowance-queries.ts'
-import { leaseSeconds, wasRefused } from './mail.ts'
-import type { SendMail } from './mail.ts'
 import {
+  listWaitingAlerts,
   endLease,
   leaseMailing,
   listDueAccounts,
   recordLogged,
   recordMailed,
   takeUnlisted,
-} from './mailing-queries.ts'
-import type { Lease } from './mailing-queries.ts'
+} from './alert-queries.ts'
+import type { WaitingAlert, Lease } from './alert-queries.ts'
+import { giveBackAllowances, ofAccount, takeAllowances } from './mail-allowance-queries.ts'
+import { leaseSeconds, wasRefused } from './mailer.ts'
+import type { SendMail } from './mailer.ts'
 
 export interface AlertDependencies {
   sql: Database

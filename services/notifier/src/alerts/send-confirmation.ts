@@ -3,8 +3,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { SendConfirmationRequest, SendConfirmationResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDependencies } from '../dependencies.ts'
-import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './allowance-queries.ts'
-import { wasRefused } from './mail.ts'
+import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
+import { wasRefused } from './mailer.ts'
 
 /** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
 const pagePath = '/confirm-alert-email'

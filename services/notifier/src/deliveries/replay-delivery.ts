@@ -10,11 +10,10 @@ import type { NotifierDependencies } from '../dependencies.ts'
 import { endpointDisabled } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
-import { keptSince } from '../events/retention.ts'
+import { keptSince } from '../events/event.ts'
 import { deliveryNotFound } from './delivery.ts'
-import { insertDeliveries } from './delivery-queries.ts'
-import type { ReplayedDelivery } from './replay-queries.ts'
-import { findReplayed, requestReplay } from './replay-queries.ts'
+import { insertDeliveries, findReplayed, requestReplay } from './delivery-queries.ts'
+import type { ReplayedDelivery } from './delivery-queries.ts'
 
 /** Sends a delivery again, now: as one more attempt of the same, or to another endpoint as a new one. */
 export async function replayDelivery(

@@ -2,8 +2,7 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import { failingFrom } from '../deliveries/backoff.ts'
-import type { Endpoint } from './endpoint.ts'
-import type { Subscription } from './subscription.ts'
+import type { Endpoint, Subscription } from './endpoint.ts'
 
 /** Where an endpoint is found: under its account and application alone. */
 export interface EndpointPath {
@@ -220,4 +219,26 @@ export async function findDatabaseTime(sql: Sql): Promise<Date> {
 
 function rowColumns(sql: Sql) {
   return sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
+}
+
+export async function listSecrets(
+  sql: Sql,
+  afterId: string,
+  limit: number,
+): Promise<{ id: string; secret: Uint8Array }[]> {
+  return sql<{ id: string; secret: Uint8Array }[]>`
+    select id, encrypted_secret as secret from endpoints where id > ${afterId} order by id limit ${limit}`
+}
+
+/** The same secret in other bytes: no new generation. @returns false where it was changed meanwhile */
+export async function replaceSecret(
+  sql: Sql,
+  id: string,
+  former: Uint8Array,
+  next: Buffer,
+): Promise<boolean> {
+  const replaced = await sql`
+    update endpoints set encrypted_secret = ${next}
+    where id = ${id} and encrypted_secret = ${Buffer.from(former)}`
+  return replaced.count > 0
 }

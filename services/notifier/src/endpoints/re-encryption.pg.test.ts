@@ -7,7 +7,7 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startProcesses } from '../testing/processes.ts'
-import { listSecrets, replaceSecret } from './endpoint-secret-queries.ts'
+import { listSecrets, replaceSecret } from './endpoint-queries.ts'
 
 const newKey = () => randomBytes(32).toString('base64url')
 

@@ -9,13 +9,12 @@ import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies } from '../dependencies.ts'
-import { keptSince } from '../events/retention.ts'
-import { endpointDisabled, endpointNotFound } from './endpoint.ts'
+import { keptSince } from '../events/event.ts'
+import { endpointDisabled, endpointNotFound, isSubscribed } from './endpoint.ts'
 import type { EndpointRow } from './endpoint-queries.ts'
 import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
 import { findMissed, insertMissed, recoversAlone } from './recover-queries.ts'
 import type { Recovery } from './recover-queries.ts'
-import { isSubscribed } from './subscription.ts'
 
 const mostRecovered = 100_000
 const dayMs = 86_400_000

@@ -1,6 +1,6 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { base64Array, jsonArray, plainArray } from '@licensing/database/arrays'
-import { isInLine } from './deferred-queries.ts'
+import { isInLine } from './deferred-event-queries.ts'
 
 /** An event as it is kept. */
 export interface StoredEvent {

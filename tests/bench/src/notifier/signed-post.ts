@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Pool } from 'undici'
-import { deliveryHeaders } from '../../../../services/notifier/src/signing/sign.ts'
+import { deliveryHeaders } from '../../../../services/notifier/src/dispatch/attempt.ts'
 import type { Bed } from './bed.ts'
 
 export const inFlight = 64

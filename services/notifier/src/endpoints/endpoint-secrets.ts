@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Database } from '@licensing/database/connect'
+import { encrypt } from '@licensing/database/encryption'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import { reEncryptTables } from '@licensing/database/re-encryption'
+import { implement } from '@licensing/grpc/server'
+import { onceAlone } from '@licensing/idempotency/once'
+import { RotateSecretResponseSchema } from '@licensing/proto/notifier'
+import type { EndpointRequest } from '@licensing/proto/notifier'
+import { SecretsService } from '@licensing/proto/secrets'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { changeSecret, lockEndpoint, listSecrets, replaceSecret } from './endpoint-queries.ts'
+import { endpointDisabled, endpointNotFound } from './endpoint.ts'
+
+/** Interface 4.4: signing switches to the new secret immediately. */
+export async function rotateSecret(
+  { sql, keys, engine }: NotifierDependencies,
+  request: EndpointRequest,
+): Promise<MessageInitShape<typeof RotateSecretResponseSchema>> {
+  const { endpointId } = request
+  const secret = newSecret()
+  const answer = { id: endpointId, secret }
+  const kept = { schema: RotateSecretResponseSchema, answer: () => answer }
+  const changed = await onceAlone(sql, kept, async (sql) => {
+    const row = await changeSecret(sql, request, encrypt(secret, endpointId, keys))
+    if (row) return row
+    throw (await lockEndpoint(sql, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
+  })
+  engine.endpointsChanged([changed])
+  return answer
+}
+
+const budgetMs = 20_000
+
+/** The operator's change of the encryption key. */
+export function secretsService(sql: Database, keys: EncryptionKeys) {
+  const table = {
+    list: (afterId: string, limit: number) => listSecrets(sql, afterId, limit),
+    replace: (id: string, former: Uint8Array, next: Buffer) => replaceSecret(sql, id, former, next),
+  }
+  return implement(SecretsService, {
+    reEncrypt: () => reEncryptTables([table], keys, budgetMs),
+  })
+}
+
+/** `whsec_` and 43 characters of base 64 url: 256 random bits. */
+export const newSecret = () => `whsec_${randomBytes(32).toString('base64url')}`
