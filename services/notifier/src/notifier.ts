@@ -15,8 +15,8 @@ import type { AlertDependencies } from './alerts/send-alerts.ts'
 import type { Clock } from './clock.ts'
 import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
-import { Engine } from './dispatch/dispatcher.ts'
-import { startEndpointNews } from './dispatch/endpoint-changes.ts'
+import { Dispatcher } from './dispatch/dispatcher.ts'
+import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
 import { consumeEvents, findKnownEvents, shareEvents } from './events/consume-events.ts'
 import { startRecordingDeferred } from './events/record-deferred-events.ts'
 import type { Networks } from './http-client/address.ts'
@@ -28,15 +28,15 @@ import { Sender } from './http-client/sender.ts'
 import { webhookUrlProblem } from './http-client/webhook-url.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { notifierService } from './service.ts'
-import { startUpkeep } from './maintenance/maintenance.ts'
+import { startMaintenance } from './maintenance/maintenance.ts'
 
 const alertsEveryMs = 5_000
 const othersAreRecentMs = 1_000
 
 export interface NotifierOptions {
   sql: Database
-  /** Another pool, with `resultSettings`. */
-  resultSql: Database
+  /** A second pool, with `attemptSettings`. */
+  attemptSql: Database
   nats: Nats
   log: Logger
   clock: Clock
@@ -48,7 +48,7 @@ export interface NotifierOptions {
   slots: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
-  /** Where callers reach the gateway: links in mails begin with it. */
+  /** The public address of the gateway. Links in mails begin with it. */
   publicUrl?: string | undefined
 }
 
@@ -59,8 +59,8 @@ export interface Notifier {
 }
 
 /**
- * Everything of the notifier but its connections and the server of its RPCs. Its database is migrated, and has the
- * partitions of these weeks (`keepPartitions`).
+ * Starts all of the notifier except its connections and its RPC server. The database has to be migrated, and to have the
+ * current partitions of events (`keepPartitions`).
  */
 export function startNotifier(options: NotifierOptions): Notifier {
   const { sql, nats, log, clock, keys } = options
@@ -75,10 +75,15 @@ export function startNotifier(options: NotifierOptions): Notifier {
     failed: (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
     isOutage: isDatabaseOutage,
   })
-  const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
-  const engine = new Engine({
+  const endpointChanges = watchEndpointChanges({
     sql,
-    resultSql: options.resultSql,
+    nats,
+    log,
+    changed: (rows) => dispatcher.applyChanges(rows),
+  })
+  const dispatcher = new Dispatcher({
+    sql,
+    attemptSql: options.attemptSql,
     sender,
     keys,
     clock,
@@ -86,28 +91,28 @@ export function startNotifier(options: NotifierOptions): Notifier {
     slots: options.slots,
     backoff: createBackoff(options.backoffSeconds),
     alertQueued: () => alerts.wake(),
-    announce: (endpointIds) => news.announce(endpointIds),
+    announce: (endpointIds) => endpointChanges.announce(endpointIds),
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
   const registrations = createTurns('other endpoints are being registered for this application: try again')
   const { sendMail, publicUrl } = options
-  const deps = { sql, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }
+  const deps = { sql, log, clock, keys, dispatcher, urlProblem, registrations, sendMail, publicUrl }
 
   alerts.start()
-  engine.start()
-  const upkeep = startUpkeep({
+  dispatcher.start()
+  const maintenance = startMaintenance({
     sql,
     clock,
     log,
-    measure: () => engine.measure(),
+    measure: () => dispatcher.measure(),
     alertQueued: () => alerts.wake(),
   })
   const purge = startPurge({ sql, log })
-  const consume = consumeEvents({ engine, clock, alertQueued: () => alerts.wake() })
+  const consume = consumeEvents({ dispatcher, clock, alertQueued: () => alerts.wake() })
   const isTransient = (error: unknown) => {
-    // Events wait then, rather than go to the dead letters.
-    if (isPartitionMissing(error)) upkeep.makePartitions()
+    // A transient error makes the events wait. They do not become dead letters.
+    if (isPartitionMissing(error)) maintenance.makePartitions()
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
   const consumers: Consumer[] = []
@@ -140,13 +145,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
       await deferred.stop()
-      await Promise.all([upkeep.stop(), purge.stop(), engine.stop(), news.stop()])
+      await Promise.all([maintenance.stop(), purge.stop(), dispatcher.stop(), endpointChanges.stop()])
       await Promise.all([alerts.stop(), sender.close()])
     },
   }
 }
 
-/** As after the clock was set far ahead. */
+/** For example after the clock was set far ahead. */
 function isPartitionMissing(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('no partition of relation')
 }

@@ -4,11 +4,10 @@ import type { AlertKind } from '@licensing/proto/closed-sets'
 
 export interface NewAlert {
   accountId: string
-  /** Null where it is about the account as a whole. */
+  /** Null if the alert is about the whole account. */
   applicationId: string | null
   endpointId: string | null
-  /** Null where an earlier release made it: the database says it then. */
-  kind: AlertKind | null
+  kind: AlertKind
   subject: string
   text: string
 }
@@ -35,18 +34,57 @@ export interface Alert {
   mailed_at: Date | null
 }
 
-export async function insertAlert(sql: Sql, alert: NewAlert): Promise<void> {
-  const { accountId, applicationId, endpointId, kind, subject, text } = alert
+/** A mail lists at most this many alerts. Further ones are counted. */
+export const mostListed = 1_000
+
+/**
+ * Inserts alerts, which then wait for the next mail. The number of waiting alerts is bounded: an alert replaces a waiting one
+ * of the same kind about the same endpoint, and if more than `mostListed` alerts of an account wait, the oldest ones are only
+ * counted in its next mail.
+ */
+export async function insertAlerts(sql: Sql, given: NewAlert[]): Promise<void> {
+  if (given.length === 0) return
+  const byEndpoint = given.map((alert, i) => [`${alert.endpointId ?? i} ${alert.kind}`, alert] as const)
+  const alerts = [...new Map(byEndpoint).values()]
   await sql`
+    with added as materialized (
+      select * from unnest(
+        ${alerts.map((alert) => alert.accountId)}::text[],
+        ${alerts.map((alert) => alert.applicationId)}::text[],
+        ${alerts.map((alert) => alert.endpointId)}::text[],
+        ${alerts.map((alert) => alert.kind)}::text[],
+        ${alerts.map((alert) => alert.subject)}::text[],
+        ${alerts.map((alert) => alert.text)}::text[]
+      ) with ordinality as added (account_id, application_id, endpoint_id, kind, subject, text, place)
+    ), replaced as (
+      delete from alerts a using added
+      where a.endpoint_id = added.endpoint_id and a.kind = added.kind and a.completed_at is null
+    ), unlisted as (
+      update alerts set completed_at = clock_timestamp() where completed_at is null and id = any(array(
+        select oldest.id from (select account_id, count(*) as count from added group by account_id) account
+        cross join lateral (
+          select a.id from alerts a
+          where a.account_id = account.account_id and a.completed_at is null and not exists (
+            select from added where added.endpoint_id = a.endpoint_id and added.kind = a.kind
+          )
+          order by a.id desc offset greatest(0, ${mostListed}::int - account.count)
+        ) oldest
+      ))
+      returning account_id
+    ), counted as (
+      insert into alert_mailings as m (account_id, unlisted)
+      select account_id, count(*) from unlisted group by account_id order by account_id
+      on conflict (account_id) do update set unlisted = m.unlisted + excluded.unlisted
+    )
     insert into alerts (account_id, application_id, endpoint_id, kind, subject, text)
-    values (${accountId}, ${applicationId}, ${endpointId}, ${kind}, ${subject}, ${text})`
+    select account_id, application_id, endpoint_id, kind, subject, text from added order by place`
 }
 
 /** Alerts that are still to be mailed, oldest first. */
 export async function listWaitingAlerts(sql: Sql, accountId: string, most: number): Promise<WaitingAlert[]> {
   return sql<WaitingAlert[]>`
     select id, kind, application_id, endpoint_id, subject, left(text, 10000) as text, created_at
-    from alerts where account_id = ${accountId} and sent_at is null order by id limit ${most}`
+    from alerts where account_id = ${accountId} and completed_at is null order by id limit ${most}`
 }
 
 /** Newest first. */
@@ -62,7 +100,7 @@ export async function findAlerts(
     order by id desc limit ${of.limit}`
 }
 
-/** What an alert says of the delivery that has used up its attempts. */
+/** The facts that an alert states about a delivery that has used up its attempts. */
 export async function findExhausted(
   sql: Sql,
   delivery: { applicationId: string; deliveryId: string },
@@ -74,7 +112,7 @@ export async function findExhausted(
   return row!
 }
 
-/** The right to mail an account's alerts, until it runs out. */
+/** The right to mail an account's alerts, for a limited time. */
 export interface Lease {
   accountId: string
   number: bigint
@@ -84,15 +122,15 @@ export interface Lease {
   unlisted: number
 }
 
-/** Accounts with alerts to be mailed; first the one whose turn was longest ago. */
+/** Accounts with alerts to be mailed. The account that has waited longest is first. */
 export async function listDueAccounts(sql: Sql, most: number): Promise<string[]> {
-  // From account to account through the index, however many alerts each has.
+  // Reads one row of each account from the index, however many alerts it has.
   const rows = await sql<{ account_id: string }[]>`
     with recursive waiting (account_id) as (
-      (select account_id from alerts where sent_at is null order by account_id limit 1)
+      (select account_id from alerts where completed_at is null order by account_id limit 1)
       union all
       select (
-        select account_id from alerts where sent_at is null and account_id > waiting.account_id
+        select account_id from alerts where completed_at is null and account_id > waiting.account_id
         order by account_id limit 1
       )
       from waiting where account_id is not null
@@ -103,7 +141,7 @@ export async function listDueAccounts(sql: Sql, most: number): Promise<string[]>
   return rows.map((row) => row.account_id)
 }
 
-/** @returns undefined if another replica has it, or the account's pause has not ended */
+/** @returns undefined if another replica has the lease, or the account's pause has not ended */
 export async function leaseMailing(sql: Sql, accountId: string, seconds: number): Promise<Lease | undefined> {
   const [row] = await sql<{ leases: bigint; failures: number; unlisted: number }[]>`
     insert into alert_mailings as m (account_id, leases, next_mail_at)
@@ -114,7 +152,7 @@ export async function leaseMailing(sql: Sql, accountId: string, seconds: number)
   return row && { accountId, number: row.leases, failures: row.failures, unlisted: row.unlisted }
 }
 
-/** The account's next mail is sent in so many seconds. */
+/** Ends the lease. The account's next mail is sent after `seconds`. */
 export async function endLease(sql: Sql, lease: Lease, seconds: number, failures: number): Promise<void> {
   await sql`
     update alert_mailings
@@ -122,39 +160,29 @@ export async function endLease(sql: Sql, lease: Lease, seconds: number, failures
     where account_id = ${lease.accountId} and leases = ${lease.number}`
 }
 
-// So many at once that the statement stays short.
-const mostUnlisted = 50_000
-
-/**
- * Takes alerts newer than those that a mail lists out of the queue: the mail only counts them.
- *
- * @returns how many it counts, with those of earlier mails that were not sent
- */
-export async function takeUnlisted(sql: Database, lease: Lease, newestListed: bigint): Promise<number> {
-  const { accountId } = lease
-  return transaction(sql, async (tx) => {
-    const taken = await tx`
-      update alerts set sent_at = clock_timestamp() where id in (
-        select id from alerts where account_id = ${accountId} and sent_at is null and id > ${newestListed}
-        order by id limit ${mostUnlisted}
-      ) and sent_at is null`
-    const [row] = await tx<{ unlisted: number }[]>`
-      update alert_mailings set unlisted = unlisted + ${taken.count} where account_id = ${accountId}
-      returning unlisted`
-    return row?.unlisted ?? 0
-  })
-}
-
-/** The account's mail was sent, with these alerts in its list. */
+/** Records that the account's mail was sent, with these alerts in its list. */
 export async function recordMailed(sql: Database, lease: Lease, ids: bigint[]): Promise<void> {
   await transaction(sql, async (tx) => {
-    await tx`update alerts set sent_at = clock_timestamp(), mailed_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
-    await tx`update alert_mailings set unlisted = 0 where account_id = ${lease.accountId}`
+    await tx`update alerts set completed_at = clock_timestamp(), mailed_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
+    await tx`update alert_mailings set unlisted = unlisted - ${lease.unlisted}::int where account_id = ${lease.accountId}`
     await endLease(tx, lease, 0, 0)
   })
 }
 
-/** Nothing is left to be done for these alerts, and they were not mailed. */
+/** Records that these alerts were logged, because there is nowhere to mail them. */
 export async function recordLogged(sql: Sql, ids: bigint[]): Promise<void> {
-  await sql`update alerts set sent_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
+  await sql`update alerts set completed_at = clock_timestamp() where id = any(${ids.map(String)}::bigint[])`
+}
+
+const keptDays = 90
+const mostDeleted = 1_000
+
+/** Deletes alerts that were completed 90 days ago. @returns false if there may be more */
+export async function deleteOldAlerts(sql: Sql): Promise<boolean> {
+  const deleted = await sql`
+    delete from alerts where id = any(array(
+      select id from alerts where completed_at < clock_timestamp() - ${keptDays}::int * interval '1 day'
+      order by completed_at limit ${mostDeleted}
+    ))`
+  return deleted.count < mostDeleted
 }

@@ -3,7 +3,7 @@ import { mostAttempts } from '../deliveries/backoff.ts'
 import { findEndpointOwners, markUnreadableReported } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import type { EndpointHealth } from '../statistics/endpoint-health.ts'
-import { findExhausted, insertAlert } from './alert-queries.ts'
+import { findExhausted, insertAlerts } from './alert-queries.ts'
 import type { NewAlert } from './alert-queries.ts'
 
 /** Interface 6.3: an endpoint that exhausts retries is disabled permanently and an alert is sent. */
@@ -45,7 +45,7 @@ export type Failing = EndpointHealth & {
   is_gone: boolean
 }
 
-/** An endpoint has failed so often in a row, or in such a way, that its vendor should look at it. */
+/** Alerts about endpoints that failed several times in a row, or answered 410 Gone. */
 export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAlert[]> {
   if (failing.length === 0) return []
   const endpoints = await findEndpointOwners(
@@ -77,8 +77,8 @@ export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAle
 }
 
 /**
- * Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret, if deliveries wait that were due
- * before a time.
+ * Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without a delivery that
+ * was due before a time are left out.
  *
  * @returns how many alerts it made
  */
@@ -88,8 +88,8 @@ export async function reportUnreadable(
   dueBefore: Date,
 ): Promise<number> {
   const marked = await markUnreadableReported(tx, endpoints, dueBefore)
-  for (const { id, account_id: accountId, application_id: applicationId, url } of marked) {
-    await insertAlert(tx, {
+  const alerts = marked.map(
+    ({ id, account_id: accountId, application_id: applicationId, url }): NewAlert => ({
       kind: 'endpoint_failing',
       accountId,
       applicationId,
@@ -101,7 +101,8 @@ export async function reportUnreadable(
         'Rotate the secret, and use the new one in your backend: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret.',
         'Or ask the operator of the service to configure the former encryption key again.',
       ].join('\n'),
-    })
-  }
-  return marked.length
+    }),
+  )
+  await insertAlerts(tx, alerts)
+  return alerts.length
 }

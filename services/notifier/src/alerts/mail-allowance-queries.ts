@@ -2,19 +2,19 @@ import { hash } from 'node:crypto'
 import type { Database, Sql } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 
-/** So many mails in so many hours. */
+/** At most `most` mails in `hours`. */
 export interface Allowance {
   key: string
   most: number
   hours: number
 }
 
-/** All mails of an account: alerts and confirmations. */
+/** Of all mails of an account: alerts and confirmations. */
 export const ofAccount = (accountId: string): Allowance => ({ key: accountId, most: 6, hours: 1 })
 
 /**
- * Mails to an address that nobody has confirmed, whichever accounts ask for them. Letter case and what follows a `+`
- * are ignored: they usually reach the same mailbox.
+ * Of all mails to an address that is not confirmed, whichever accounts request them. Letter case and the text after a `+` are
+ * ignored, because such addresses usually reach the same mailbox.
  */
 export function ofAddress(address: string): Allowance {
   const at = address.lastIndexOf('@')
@@ -22,7 +22,7 @@ export function ofAddress(address: string): Allowance {
   return { key: `sha256:${hash('sha256', mailbox.toLowerCase())}`, most: 5, hours: 24 }
 }
 
-class UsedUp extends Error {
+class AllowanceExhausted extends Error {
   readonly seconds: number
 
   constructor(seconds: number) {
@@ -32,21 +32,21 @@ class UsedUp extends Error {
 }
 
 /**
- * Counts a mail that is about to be sent, under every allowance or under none.
+ * Counts a mail that is about to be sent against all of the allowances, or against none.
  *
- * @returns 0, or after how many seconds a used-up allowance admits the next mail
+ * @returns 0, or the seconds until an exhausted allowance admits the next mail
  */
 export async function takeAllowances(sql: Database, allowances: Allowance[]): Promise<number> {
   try {
     await transaction(sql, async (tx) => {
       for (const allowance of allowances) {
         if (await take(tx, allowance)) continue
-        throw new UsedUp(await secondsUntilNext(tx, allowance))
+        throw new AllowanceExhausted(await secondsUntilNext(tx, allowance))
       }
     })
     return 0
   } catch (error) {
-    if (error instanceof UsedUp) return error.seconds
+    if (error instanceof AllowanceExhausted) return error.seconds
     throw error
   }
 }
@@ -72,14 +72,14 @@ async function secondsUntilNext(sql: Sql, { key, most, hours }: Allowance): Prom
   return Math.max(1, row?.seconds ?? 1)
 }
 
-/** The mail was not sent. */
+/** Reverts `takeAllowances`: the mail was not sent. */
 export async function giveBackAllowances(sql: Sql, allowances: Allowance[]): Promise<void> {
   await sql`
     update mail_allowances set mailed = trim_array(mailed, 1)
     where key = any(${allowances.map(({ key }) => key)}) and cardinality(mailed) > 0`
 }
 
-/** Deletes what no allowance looks at any more. */
+/** Deletes rows that no allowance reads any more. */
 export async function deleteOldAllowances(sql: Sql): Promise<void> {
   await sql`delete from mail_allowances where changed_at < clock_timestamp() - interval '25 hours'`
 }

@@ -2,19 +2,19 @@ import { createTransport } from 'nodemailer'
 
 interface Mail {
   to: string
-  /** Fixed words and numbers: nothing that a vendor or a caller wrote. */
+  /** Fixed words and numbers, no text from a vendor or a caller. */
   subject: string
   text: string
-  /** The same for each try of a mail, so that a mail system may recognise a repeat. */
+  /** The same for each try of a mail, so that a mail system can recognise a repetition. */
   reference: string
 }
 
-/** Hands a mail to the server; rejects when the server has not taken it. */
+/** Sends a mail. Rejects if the mail server has not accepted it. */
 export type SendMail = (mail: Mail) => Promise<void>
 
 /**
- * Longer than looking up an address and handing over a mail can take: each answer of the mail server may take as long as
- * `socketTimeout`, and there are up to ten.
+ * Longer than it can take to look up an address and send a mail: the mail server sends up to ten responses, each of which may
+ * take `socketTimeout`.
  */
 export const leaseSeconds = 300
 
@@ -29,12 +29,12 @@ export function createMailer(url: string, from: string): SendMail {
   const domain = from.slice(from.lastIndexOf('@') + 1).replace(/[^A-Za-z0-9.-]/g, '') || 'localhost'
   return async ({ to, subject, text, reference }) => {
     const messageId = `<${reference}@${domain}>`
-    // As an object it is one address: a text would be read as a list.
+    // An object is always one address. A text would be parsed as a list.
     await transport.sendMail({ from, to: { name: '', address: to }, subject, text, messageId })
   }
 }
 
-/** Whether a failed mail is certain not to have been taken: the server refused it, or the connection was never made. */
+/** Whether a failed mail was certainly not accepted: the server refused it, or no connection was made. */
 export function wasRefused(error: unknown): boolean {
   const { responseCode, syscall, code, timeoutType } = Object(error) as Record<string, unknown>
   return (

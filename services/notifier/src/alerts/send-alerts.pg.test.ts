@@ -1,4 +1,6 @@
+import type { Transaction } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
+import { ServiceError } from '@licensing/grpc/errors'
 import type { AlertKind } from '@licensing/proto/closed-sets'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
@@ -7,6 +9,9 @@ import { startMailbox } from '../testing/mailbox.ts'
 import type { Mailbox } from '../testing/mailbox.ts'
 import { startTestNotifier } from '../testing/notifier.ts'
 import type { TestNotifier } from '../testing/notifier.ts'
+import { deleteOld } from '../maintenance/maintenance.ts'
+import { insertAlerts } from './alert-queries.ts'
+import type { NewAlert } from './alert-queries.ts'
 import { createMailer } from './mailer.ts'
 
 const from = 'alerts@licensing.example'
@@ -34,20 +39,33 @@ function billingAlerts({ natsServer, of }: TestNotifier, count: number, alert: o
   return publish({ natsServer }, events, { source: 'billing' })
 }
 
-/** Alerts of many accounts that are all there at one moment. */
+const givenAlert = ({ of }: TestNotifier, alert: Partial<NewAlert> = {}): NewAlert => ({
+  ...of,
+  endpointId: null,
+  kind: 'endpoint_failing',
+  subject: 'Subject',
+  text: 'Text',
+  ...alert,
+})
+
+async function insertWaiting(tx: Transaction, accountId: string, count: number): Promise<void> {
+  await tx`
+    insert into alerts (account_id, kind, subject, text)
+    select ${accountId}, 'endpoint_failing', 'Subject', 'Text ' || n from generate_series(1, ${count}::int) n`
+}
+
+/** Inserts alerts of many accounts in one transaction. */
 async function waitingAlerts({ sql }: TestNotifier, counts: Record<string, number>): Promise<void> {
   await sql.begin(async (tx) => {
     for (const [accountId, count] of Object.entries(counts)) {
-      await tx`
-        insert into alerts (account_id, kind, subject, text)
-        select ${accountId}, 'endpoint_failing', 'Subject', 'Text ' || n from generate_series(1, ${count}::int) n`
+      await insertWaiting(tx, accountId, count)
     }
   })
 }
 
 async function states({ sql, of }: TestNotifier, accountId = of.accountId) {
   const [row] = await sql<{ stored: number; mailed: number; waiting: number }[]>`
-    select count(*)::int as stored, count(mailed_at)::int as mailed, (count(*) - count(sent_at))::int as waiting
+    select count(*)::int as stored, count(mailed_at)::int as mailed, (count(*) - count(completed_at))::int as waiting
     from alerts where account_id = ${accountId}`
   return row!
 }
@@ -98,22 +116,74 @@ test(
   },
 )
 
-test('a mail lists a thousand alerts and counts the others, which are not said to be mailed', async () => {
+test('a mail lists a thousand alerts and counts the others, which are not marked as mailed', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   mailbox.refuse(1)
-  await waitingAlerts(notifier, { [notifier.of.accountId]: 1_300 })
-  // The first try fails: the second counts them once more, and no alert twice.
+  await notifier.sql.begin(async (tx) => {
+    await insertWaiting(tx, notifier.of.accountId, 1_000)
+    await insertAlerts(tx, [givenAlert(notifier), givenAlert(notifier)])
+    await insertAlerts(tx, [givenAlert(notifier)])
+  })
+  // The first try fails.
   await eventually(async () => {
     await notifier.sql`update alert_mailings set next_mail_at = now() where failures > 0`
-    expect(await states(notifier)).toEqual({ stored: 1_300, mailed: 1_000, waiting: 0 })
+    expect(await states(notifier)).toEqual({ stored: 1_003, mailed: 1_000, waiting: 0 })
   })
   expect(mailbox.mails).toHaveLength(1)
-  expect(mailbox.mails[0]!.subject).toBe('1300 alerts: Webhook endpoint failing')
-  expect(mailbox.mails[0]!.text).toContain('300 more alerts are not listed here.')
+  expect(mailbox.mails[0]!.subject).toBe('1003 alerts: Webhook endpoint failing')
+  expect(mailbox.mails[0]!.text).toContain('3 more alerts are not listed here.')
+  // The next mail does not count them again.
+  await notifier.sql.begin((tx) => insertAlerts(tx, [givenAlert(notifier)]))
+  await eventually(() => expect(mailbox.mails).toHaveLength(2), { timeoutMs: 30_000 })
+  expect(mailbox.mails[1]!.subject).toBe('Webhook endpoint failing')
 })
 
-test('an account whose alerts never end delays the mail of another by one mail of its own at most', async () => {
+test('a waiting alert is replaced by one of the same kind about the same endpoint', async () => {
+  await using notifier = await startTestNotifier({
+    alertEmail: () => Promise.reject(new ServiceError('unavailable', 'catalog is unavailable')),
+    sendMail: () => Promise.resolve(),
+  })
+  const { sql } = notifier
+  const [first, second] = [newId('whe'), newId('whe')]
+  const insert = (alert: Partial<NewAlert>) =>
+    sql.begin((tx) => insertAlerts(tx, [givenAlert(notifier, alert)]))
+  await insert({ endpointId: first, text: 'one' })
+  await insert({ endpointId: second, text: 'two' })
+  await insert({ endpointId: first, text: 'three' })
+  await insert({ endpointId: first, kind: 'endpoint_disabled', text: 'four' })
+  await insert({ text: 'five' })
+  await insert({ text: 'six' })
+  const texts = async () => {
+    const rows = await sql<{ text: string }[]>`select text from alerts order by id`
+    return rows.map(({ text }) => text)
+  }
+  expect(await texts()).toEqual(['two', 'three', 'four', 'five', 'six'])
+  await sql`update alerts set completed_at = now()`
+  await insert({ endpointId: first, text: 'seven' })
+  expect(await texts()).toEqual(['two', 'three', 'four', 'five', 'six', 'seven'])
+})
+
+test('an alert is deleted 90 days after it was completed, and never while it waits', async () => {
+  await using notifier = await startTestNotifier({
+    alertEmail: () => Promise.reject(new ServiceError('unavailable', 'catalog is unavailable')),
+    sendMail: () => Promise.resolve(),
+  })
+  const { sql, of } = notifier
+  await sql`
+    insert into alerts (account_id, kind, subject, text, created_at, completed_at)
+    select ${of.accountId}, 'refund_reversed', 'Subject', coalesce(days || ' days', 'waiting'), now() - interval '200 days',
+      now() - days * interval '1 day'
+    from unnest(array[89, 91, null]) as days`
+  await sql`
+    insert into alerts (account_id, kind, subject, text, completed_at)
+    select ${of.accountId}, 'refund_reversed', 'Subject', 'many', now() - interval '100 days'
+    from generate_series(1, 2500)`
+  await deleteOld(sql)
+  expect(await sql`select text from alerts order by id`).toEqual([{ text: '89 days' }, { text: 'waiting' }])
+})
+
+test('an account with endless alerts delays the mail of another account by at most one mail', async () => {
   await using mailbox = await startMailbox()
   const [flooding = '', quiet = ''] = [newId('acct'), newId('acct')].toSorted()
   await using notifier: TestNotifier = await startTestNotifier({
@@ -142,7 +212,7 @@ test('replicas send each mail once', async () => {
   expect(mailbox.mails.flatMap(({ to }) => to).toSorted()).toEqual(accounts.map(addressOf).toSorted())
 })
 
-test('a mail that the server refused counts for nothing; one that it may have taken counts, and keeps its Message-ID', async () => {
+test('a refused mail does not count; a mail that may have been accepted counts and keeps its Message-ID', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   const { sql, of } = notifier
@@ -171,7 +241,7 @@ test('a mail that the server refused counts for nothing; one that it may have ta
   expect(ids[0]).toBe(ids[1])
 })
 
-test('no word of an alert reaches the header of its mail', async () => {
+test('no text of an alert reaches the header of its mail', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   const hostile = 'You won\r\nBcc: everybody@example.com\r\n\r\nhttps://evil.example'
@@ -199,7 +269,7 @@ test('an address is one address, also if it reads like a list', async () => {
 const token = 'a'.repeat(43)
 const confirmation = (accountId: string, address: string) => ({ accountId, address, token })
 
-test('a confirmation mail has the link and nothing of the vendor’s', async () => {
+test('a confirmation mail has the link and no text of the vendor', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   const { accountId } = notifier.of
@@ -237,7 +307,7 @@ test('confirmations and alerts of an account share its six mails an hour', async
   expect(mailbox.mails).toHaveLength(6)
 })
 
-test('an address that nobody confirmed gets five mails a day, whichever accounts ask and however it is written', async () => {
+test('an unconfirmed address gets five mails a day, whichever accounts ask and however it is written', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   const written = ['victim@example.com', 'Victim@example.com', 'victim+a@example.com', 'victim+b@EXAMPLE.com']
@@ -255,7 +325,7 @@ test('an address that nobody confirmed gets five mails a day, whichever accounts
   expect(used).toHaveLength(5)
 })
 
-test('a confirmation that the mail server refuses counts for nothing', async () => {
+test('a confirmation that the mail server refuses does not count', async () => {
   await using mailbox = await startMailbox()
   await using notifier = await start(mailbox)
   mailbox.refuse(10)

@@ -9,7 +9,7 @@ import { wasRefused } from './mailer.ts'
 /** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
 const pagePath = '/confirm-alert-email'
 
-/** Mails the link that confirms an address. Its reader may never have heard of the vendor: nothing of the vendor's is in it. */
+/** Mails the link that confirms an address. The mail contains no text of the vendor: its reader may not know the vendor. */
 export async function sendConfirmation(
   { sql, sendMail, publicUrl }: NotifierDependencies,
   { accountId, address, token }: SendConfirmationRequest,

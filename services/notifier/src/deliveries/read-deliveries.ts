@@ -14,7 +14,12 @@ import type {
 import type { NotifierDependencies } from '../dependencies.ts'
 import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
 import { keptSince } from '../events/event.ts'
-import { findDeliveries, listLeftovers, listAttemptRows, findPayload } from './delivery-log-queries.ts'
+import {
+  findDeliveries,
+  findEndpointsToCleanUp,
+  listAttemptRows,
+  findPayload,
+} from './delivery-log-queries.ts'
 import { deliveryMessage, attemptMessage, deliveryNotFound } from './delivery.ts'
 
 export async function listDeliveries(
@@ -26,11 +31,11 @@ export async function listDeliveries(
   if (status !== undefined && !isMember('deliveryStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
   }
-  // An endpoint of somebody else may have any number of deliveries, none of which is to be looked through.
+  // An endpoint of another account may have any number of deliveries. The query would read all of them in vain.
   if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
     return { deliveries: [], hasMore: false }
   }
-  const leftovers = status === undefined ? [] : await listLeftovers(sql, applicationId)
+  const disabled = status === undefined ? [] : await findEndpointsToCleanUp(sql, applicationId)
   const filter = {
     accountId,
     applicationId,
@@ -44,11 +49,11 @@ export async function listDeliveries(
     ...(beforeId && { beforeId }),
     limit: rowsFor(request.limit),
   }
-  const { page, hasMore } = pageOf(await findDeliveries(sql, filter, leftovers), request.limit)
+  const { page, hasMore } = pageOf(await findDeliveries(sql, filter, disabled), request.limit)
   return { deliveries: page.map(deliveryMessage), hasMore }
 }
 
-// Replays have no end: `listAttempts` pages them.
+// There may be any number of replays: `listAttempts` has pages of all attempts.
 const newestAttempts = 100
 
 export async function getDelivery(

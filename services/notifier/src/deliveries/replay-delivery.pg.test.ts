@@ -17,7 +17,7 @@ async function delivered(notifier: TestNotifier, filter: Partial<Delivery> = {})
   })
 }
 
-test('a replay of a delivered one is one more attempt of it, with the same id and body', async () => {
+test('a replay of a delivered delivery is one more attempt with the same id and body', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
@@ -31,7 +31,7 @@ test('a replay of a delivered one is one more attempt of it, with the same id an
   expect(second!.headers['webhook-attempt']).toBe('2')
 })
 
-test('a replay that fails leaves a delivered one delivered, and is not retried', async () => {
+test('a failed replay of a delivered delivery leaves it delivered and is not retried', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0] })
   await notifier.register(receiver.url())
@@ -46,7 +46,7 @@ test('a replay that fails leaves a delivered one delivered, and is not retried',
   ).toHaveLength(0)
 })
 
-test('a replay of a pending one is made at once, and leaves its schedule as it was', async () => {
+test('a replay of a pending delivery is made at once and does not change its retry schedule', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
@@ -84,7 +84,7 @@ test('a replay that succeeds ends the retries', async () => {
   expect(await notifier.sql`select 1 from deliveries where due_at is not null`).toHaveLength(0)
 })
 
-test('a replay while an attempt is in flight follows on it', async () => {
+test('a replay requested during an attempt follows that attempt', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 300 })
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
@@ -96,7 +96,7 @@ test('a replay while an attempt is in flight follows on it', async () => {
   expect(receiver.requests.map(({ headers }) => headers['webhook-attempt'])).toEqual(['1', '2', '3'])
 })
 
-test('what a disabled endpoint missed is replayed to its successor as a delivery of its own', async () => {
+test('a delivery of a disabled endpoint is replayed to another endpoint as a new delivery', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   await using notifier = await startTestNotifier({ receiver })
   const { calls, of } = notifier
@@ -129,7 +129,7 @@ test('what a disabled endpoint missed is replayed to its successor as a delivery
   expect(delivery).toMatchObject({ status: 'failed', attemptCount: 1 })
 })
 
-test('a replay names what it cannot do', async () => {
+test('a replay that is not possible is refused with its reason', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const { calls, of } = notifier
@@ -155,7 +155,7 @@ test('a replay names what it cannot do', async () => {
   expect(receiver.requests).toHaveLength(1)
 })
 
-test('after 90 days the payload is gone, the record stays, and a replay says so', async () => {
+test('after 90 days the payload is deleted, the record stays, and a replay is refused', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const { calls, of, clock, sql } = notifier

@@ -1,13 +1,13 @@
 import { createLogger } from '@licensing/process/log'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
-import type { Result } from './attempt-queries.ts'
-import { ResultWriter } from './attempt-writer.ts'
+import type { FinishedAttempt } from './attempt-queries.ts'
+import { AttemptWriter } from './attempt-writer.ts'
 
 const log = createLogger('test', 'silent')
 const unavailable = () => Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' })
 
-function givenResult(deliveryId: string, changes: Partial<Result> = {}): Result {
+function givenAttempt(deliveryId: string, changes: Partial<FinishedAttempt> = {}): FinishedAttempt {
   const at = new Date()
   return {
     applicationId: 'app_1',
@@ -18,7 +18,7 @@ function givenResult(deliveryId: string, changes: Partial<Result> = {}): Result 
     at,
     endedAt: at,
     durationMs: 1,
-    delivered: true,
+    isDelivered: true,
     responseCode: 200,
     error: null,
     responseExcerpt: 'ok',
@@ -30,20 +30,20 @@ function givenResult(deliveryId: string, changes: Partial<Result> = {}): Result 
   }
 }
 
-function startWriter(write: (results: Result[]) => Promise<void>) {
-  const batches: Result[][] = []
-  const writer = new ResultWriter({
-    write,
-    written: (results: Result[]) => batches.push(results),
+function startWriter(record: (attempts: FinishedAttempt[]) => Promise<void>) {
+  const batches: FinishedAttempt[][] = []
+  const writer = new AttemptWriter({
+    record,
+    recorded: (attempts: FinishedAttempt[]) => batches.push(attempts),
     log,
   })
   return { writer, batches }
 }
 
-test('results that come together are written together, 200 at most, in the order of their ids', async () => {
+test('attempts that end together are recorded together, up to 200, in the order of their ids', async () => {
   const { writer, batches } = startWriter(() => Promise.resolve())
   const ids = Array.from({ length: 450 }, (_, i) => `dlv_${String((i * 7) % 450).padStart(3, '0')}`)
-  for (const id of ids) writer.add(givenResult(id))
+  for (const id of ids) writer.add(givenAttempt(id))
   await writer.drain()
   expect(batches.map((batch) => batch.length)).toEqual([200, 200, 50])
   for (const batch of batches) {
@@ -52,17 +52,17 @@ test('results that come together are written together, 200 at most, in the order
   }
 })
 
-test('a result alone is written within milliseconds', async () => {
+test('a single attempt is recorded within milliseconds', async () => {
   const { writer, batches } = startWriter(() => Promise.resolve())
-  writer.add(givenResult('dlv_1'))
+  writer.add(givenAttempt('dlv_1'))
   await eventually(() => expect(batches).toHaveLength(1), { timeoutMs: 500, intervalMs: 1 })
 })
 
-test('two results of one delivery are never in one batch', async () => {
+test('two attempts of one delivery are never in one batch', async () => {
   const { writer, batches } = startWriter(() => Promise.resolve())
-  writer.add(givenResult('dlv_1', { attempt: 1 }))
-  writer.add(givenResult('dlv_1', { attempt: 2 }))
-  writer.add(givenResult('dlv_2'))
+  writer.add(givenAttempt('dlv_1', { attempt: 1 }))
+  writer.add(givenAttempt('dlv_1', { attempt: 2 }))
+  writer.add(givenAttempt('dlv_2'))
   await writer.drain()
   expect(batches.map((batch) => batch.map(({ deliveryId }) => deliveryId))).toEqual([
     ['dlv_1', 'dlv_2'],
@@ -70,13 +70,15 @@ test('two results of one delivery are never in one batch', async () => {
   ])
 })
 
-test('while the database is unavailable results are kept', async () => {
-  let isAway = true
-  const { writer, batches } = startWriter(() => (isAway ? Promise.reject(unavailable()) : Promise.resolve()))
-  writer.add(givenResult('dlv_1'))
+test('while the database is unavailable attempts stay in memory', async () => {
+  let isUnavailable = true
+  const { writer, batches } = startWriter(() =>
+    isUnavailable ? Promise.reject(unavailable()) : Promise.resolve(),
+  )
+  writer.add(givenAttempt('dlv_1'))
   await eventually(() => expect(writer.isBehind).toBe(true), { intervalMs: 1 })
-  writer.add(givenResult('dlv_2'))
-  isAway = false
+  writer.add(givenAttempt('dlv_2'))
+  isUnavailable = false
   await writer.drain()
   expect(
     batches
@@ -87,15 +89,15 @@ test('while the database is unavailable results are kept', async () => {
   expect(writer.isBehind).toBe(false)
 })
 
-test('a result that the database refuses does not keep the others, and is written without what came of the receiver', async () => {
-  const { writer, batches } = startWriter((results) =>
-    results.some(({ responseExcerpt }) => responseExcerpt === 'poison')
+test('an attempt that the database refuses is recorded without the response, and does not delay the others', async () => {
+  const { writer, batches } = startWriter((attempts) =>
+    attempts.some(({ responseExcerpt }) => responseExcerpt === 'poison')
       ? Promise.reject(new Error('invalid byte sequence'))
       : Promise.resolve(),
   )
-  writer.add(givenResult('dlv_1'))
-  writer.add(givenResult('dlv_2', { responseExcerpt: 'poison' }))
-  writer.add(givenResult('dlv_3'))
+  writer.add(givenAttempt('dlv_1'))
+  writer.add(givenAttempt('dlv_2', { responseExcerpt: 'poison' }))
+  writer.add(givenAttempt('dlv_3'))
   await writer.drain()
   const written = batches
     .flat()

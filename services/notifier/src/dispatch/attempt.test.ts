@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { deliveryHeaders, signature } from './attempt.ts'
 
-test('a known body has the signature that another implementation gives it', () => {
+test('the signature of a known body equals that of another implementation', () => {
   // printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
   const expected = 'c89214b5b5da833daed6f0b8c5bb6bd58cea9022bd80ccc78230f3942d632925'
   expect(
@@ -11,7 +11,7 @@ test('a known body has the signature that another implementation gives it', () =
   ).toBe(`t=1700000000,v1=${expected}`)
 })
 
-test('the raw bytes are signed, whatever they are', () => {
+test('the signature covers the raw bytes, whatever they are', () => {
   fc.assert(
     fc.property(fc.string(), fc.uint8Array(), fc.nat(), (secret, bytes, unixSeconds) => {
       const body = Buffer.from(bytes)
@@ -22,7 +22,7 @@ test('the raw bytes are signed, whatever they are', () => {
   )
 })
 
-test('a delivery says what it is, which event it carries and which attempt it is', () => {
+test('the headers have the content type, the event and the number of the attempt', () => {
   const signed = { secret: 'whsec_test', body: Buffer.from('{}'), unixSeconds: 1_700_000_000 }
   expect(deliveryHeaders({ ...signed, eventId: 'evt_1', attempt: 3 })).toEqual([
     'Content-Type',

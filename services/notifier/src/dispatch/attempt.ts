@@ -1,12 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { contextFrom, inSpan } from '@licensing/process/telemetry'
 import type { AttemptResult, Sender } from '../http-client/sender.ts'
-import type { Pick } from './scheduler.ts'
+import type { NextAttempt } from './scheduler.ts'
 
 export type Signed = {
   secret: string
   body: Buffer
-  /** When the attempt is made; each has its own, so that a late retry is not taken for a replayed request. */
+  /** The time of this attempt, so that receivers do not reject a late retry as a replayed request. */
   unixSeconds: number
 }
 
@@ -36,9 +36,13 @@ export function deliveryHeaders({
   ]
 }
 
-/** Sends a delivery once, signed now with the secret of now, as a span of the trace that caused its event. */
-export async function attempt(sender: Sender, { work, settings }: Pick, now: Date): Promise<AttemptResult> {
-  const { delivery } = work
+/** Sends a delivery once, signed with the current secret and time, as a span of the trace that caused its event. */
+export async function attempt(
+  sender: Sender,
+  { claimed, settings }: NextAttempt,
+  now: Date,
+): Promise<AttemptResult> {
+  const { delivery } = claimed
   const body = Buffer.from(delivery.body)
   const headers = deliveryHeaders({
     secret: settings.secret,

@@ -63,7 +63,7 @@ async function isAnyDue(except: string[] = []): Promise<boolean> {
 }
 
 /** How many rows of deliveries are read, by an index or without one; all is rolled back. */
-async function rowsReadBy(work: (tx: Transaction) => Promise<unknown>): Promise<number> {
+async function rowsReadBy(query: (tx: Transaction) => Promise<unknown>): Promise<number> {
   const connection = await sql.reserve()
   const read = async () => {
     const [row] = await connection<{ read: number }[]>`
@@ -73,7 +73,7 @@ async function rowsReadBy(work: (tx: Transaction) => Promise<unknown>): Promise<
   try {
     await connection`begin`
     const before = await read()
-    await work(connection as unknown as Transaction)
+    await query(connection as unknown as Transaction)
     return (await read()) - before
   } finally {
     await connection`rollback`
@@ -81,7 +81,7 @@ async function rowsReadBy(work: (tx: Transaction) => Promise<unknown>): Promise<
   }
 }
 
-test('a claim costs the same however much of a dead endpoint is due', async () => {
+test('the cost of a claim does not depend on how many deliveries of a dead endpoint are due', async () => {
   await givenDue('whe_dead', manyRows)
   await givenDue('whe_well', 20)
   for (const isAnalysed of [false, true]) {
@@ -101,7 +101,7 @@ test('a claim costs the same however much of a dead endpoint is due', async () =
   }
 })
 
-test('what is claimed is claimed once, however many claim at a time', async () => {
+test('each delivery is claimed once, however many processes claim at the same time', async () => {
   for (let i = 0; i < 10; i += 1) await givenDue(`whe_${i}`, 100)
   const ids: string[] = []
   const worker = async () => {
@@ -115,7 +115,7 @@ test('what is claimed is claimed once, however many claim at a time', async () =
   expect(new Set(ids).size).toBe(1_000)
 })
 
-test('an endpoint is looked at again when what was claimed of it is given back or its lease runs out', async () => {
+test('an endpoint is looked at again when a claim of its deliveries is released or its lease ends', async () => {
   await givenDue('whe_1', 10)
   const claimId = randomUUID()
   const { claimed } = await claim({ claimId, leaseMs: 1 })
@@ -129,7 +129,7 @@ test('an endpoint is looked at again when what was claimed of it is given back o
   expect((await claim()).claimed).toHaveLength(9)
 })
 
-test('a delivery that comes to wait while its endpoint is looked at is not forgotten', async () => {
+test('a delivery that starts to wait while its endpoint is looked at is found', async () => {
   await givenDue('whe_1', 1)
   expect((await claim()).claimed).toHaveLength(1)
   await lookAt(sql, ['whe_1'], new Date(0))
@@ -151,7 +151,7 @@ test('a delivery that comes to wait while its endpoint is looked at is not forgo
   expect((await claim()).claimed.map(({ id }) => id)).toEqual(['dlv_late'])
 })
 
-test('endpoints that nobody would look at are found again', async () => {
+test('endpoints that are missing from waiting_endpoints are found again', async () => {
   for (let i = 0; i < 5; i += 1) await givenDue(`whe_${i}`, 3)
   await sql`delete from waiting_endpoints where endpoint_id <> 'whe_3'`
   expect(await sql.begin((tx) => restoreHeads(tx))).toBe(4)
@@ -159,7 +159,7 @@ test('endpoints that nobody would look at are found again', async () => {
   expect((await claim()).claimed).toHaveLength(15)
 })
 
-test('an endpoint that is claimed from while another is left out is found by its own head', async () => {
+test('an endpoint is found also if another one is left out', async () => {
   await givenDue('whe_dead', 50)
   await givenDue('whe_well', 20)
   const { claimed } = await claim({ except: ['whe_dead'] })
@@ -170,7 +170,7 @@ test('an endpoint that is claimed from while another is left out is found by its
   expect(await isAnyDue(['whe_dead'])).toBe(false)
 })
 
-test('accounts take turns, however many endpoints and deliveries of others were due before', async () => {
+test('accounts take turns, however many endpoints and deliveries of others were due earlier', async () => {
   for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 2, 'acct_large')
   for (let i = 0; i < 70; i += 1) await givenDue(`whe_${i}`, 2, `acct_${String(i).padStart(2, '0')}`)
   const turns: string[][] = []
@@ -185,7 +185,7 @@ test('accounts take turns, however many endpoints and deliveries of others were 
   expect(new Set(turns.flat()).size).toBe(71)
 })
 
-test('an account that is left out costs nothing of the turn of another', async () => {
+test('an account that is left out does not reduce the turn of another', async () => {
   for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 1, 'acct_large')
   await givenDue('whe_well', 1, 'acct_well')
   const full = { accounts: ['acct_large'], endpoints: [] }
@@ -210,6 +210,7 @@ test('the vendor of an unreadable secret is alerted once for each secret, if no 
   // Two replicas at once.
   expect((await Promise.all([report(found), report(found)])).toSorted((a, b) => a - b)).toEqual([0, 1])
   expect(await alerted()).toEqual(['whe_stuck'])
+  await sql`update alerts set completed_at = now()`
   expect(await report([{ id: 'whe_rotated', generation: 2n }])).toBe(1)
   await sql`update endpoints set generation = 2 where id = 'whe_stuck'`
   expect(await report([{ id: 'whe_stuck', generation: 2n }])).toBe(1)

@@ -1,34 +1,34 @@
 import type { Database, Sql, Transaction } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import { plainArray } from '@licensing/database/arrays'
-import { lookAt } from '../deliveries/delivery-queries.ts'
+import { abandoned, lookAt } from '../deliveries/delivery-queries.ts'
 import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import type { Sendable } from './claimed-delivery.ts'
+import type { DueDelivery } from '../deliveries/delivery.ts'
 
 const mostEndpoints = 64
 // Bounds the cost of a look when the deliveries of many endpoints are due.
 const mostSorted = 10_000
 
-/** The due deliveries from which a claim chooses. */
+/** Which due deliveries may be claimed. */
 export interface DueRequest {
   now: Date
-  /** Accounts and endpoints for which this process has no capacity. */
+  /** Accounts and endpoints that are left out, because this process has no capacity for them. */
   full: { accounts: string[]; endpoints: string[] }
-  /** The account that had the last turn. */
+  /** The last account whose endpoints were looked at. */
   afterAccount: string
 }
 
 export interface ClaimRequest extends DueRequest {
-  /** How many of an endpoint are wanted. */
+  /** How many deliveries of an endpoint may be claimed. */
   capacity: (endpoint: EndpointRow) => number
   most: number
   claimId: string
   leaseMs: number
 }
 
-/** What was claimed; a body that is null is past retention. */
-export type Claimed = Omit<Sendable, 'body'> & { body: string | null }
+/** A delivery that was just claimed. Its body is null if the payload is past retention. */
+export type Claimed = Omit<DueDelivery, 'body'> & { body: string | null }
 
 /**
  * Endpoints with due deliveries, without locking. Accounts take turns: first one endpoint of each account, beginning with
@@ -52,7 +52,7 @@ export async function findDueEndpoints(
     order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
 }
 
-/** When the next endpoint has something due; a time that has passed if one has now. */
+/** When the next delivery may be due. In the past if one is due now. */
 export async function findNextLook(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ look_at: Date }[]>`
     select look_at from waiting_endpoints order by look_at limit 1`
@@ -60,11 +60,11 @@ export async function findNextLook(sql: Sql): Promise<Date | undefined> {
 }
 
 /**
- * Leases what is due, a bounded number of each endpoint. It costs the same however much of an endpoint is due: the
- * endpoints are found by their heads, and of each only as many rows are read as are taken. Others may do the same at
- * the same time: rows that one of them is taking are skipped.
+ * Claims due deliveries, up to `capacity` of each endpoint. The cost does not depend on how many are due: endpoints are
+ * found in `waiting_endpoints`, and only the claimed rows of each are read. Several processes may claim at the same time:
+ * each skips rows that another has locked.
  *
- * @returns the endpoints that had their turn, those of them that are enabled, and what was claimed
+ * @returns the endpoints that were looked at, those of them that are enabled, and the claimed deliveries
  */
 export async function claimDue(
   sql: Database,
@@ -75,7 +75,7 @@ export async function claimDue(
   if (looked.length === 0) return { looked, endpoints: [], claimed: [] }
   const ids = looked.map(({ id }) => id)
   const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
-  // Where one endpoint alone has something due it gets all free places.
+  // The endpoints share the free places equally. A place that one does not use goes to those after it.
   let left = most
   const wanted = endpoints.map((endpoint, i) => {
     const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
@@ -91,14 +91,14 @@ export async function claimDue(
   return { looked, endpoints, claimed }
 }
 
-/** Leases so many due deliveries of each of these endpoints at most. */
+/** Claims up to `quota` due deliveries of each of these endpoints. */
 export async function claimOf(
   sql: Sql,
   wanted: { id: string; quota: number }[],
   { now, claimId, leaseMs }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs'>,
 ): Promise<Claimed[]> {
   if (wanted.length === 0) return []
-  // By ctid, so that the rows are fetched one by one: a join's plan would be for a guess at how many are taken.
+  // The rows are updated by their ctid. For a join, PostgreSQL would choose its plan by a guess at the number of rows.
   return sql<Claimed[]>`
     with claimed as (
       update deliveries d
@@ -129,8 +129,9 @@ export async function claimOf(
 }
 
 /**
- * Points endpoints at the first of what still waits; those with nothing left, or disabled, go. Code that makes
- * a delivery wait lowers look_at afterwards, and waits for this lock to do so; an endpoint locked for that is skipped.
+ * Sets look_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled, or has no waiting
+ * delivery, is deleted from the table. A transaction that makes a delivery wait lowers look_at afterwards, and waits for
+ * this lock to do so. If it has locked the endpoint already, the endpoint is skipped here.
  */
 export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<void> {
   const locked = await tx<{ id: string }[]>`
@@ -138,7 +139,7 @@ export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<
     where endpoint_id = any(${plainArray(endpointIds)}::text[])
     order by endpoint_id for update skip locked`
   const ids = plainArray(locked.map(({ id }) => id))
-  // A statement of its own: it has to see what was committed before the rows were locked.
+  // A separate statement, because it has to see what other transactions committed before the rows were locked.
   await tx`
     with head as materialized (
       select endpoint.id, (
@@ -156,28 +157,39 @@ export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<
     where w.endpoint_id = head.id and head.due_at is not null`
 }
 
-/** What is due and can never be sent, since its payload is past retention, has failed. */
-export async function giveUpUnsendable(sql: Sql, claimId: string, deliveryIds: string[]): Promise<void> {
+/** Abandons claimed deliveries that can never be sent: their payloads are past retention. */
+export async function abandonExpired(sql: Sql, claimId: string, deliveryIds: string[]): Promise<void> {
   await sql`
-    update deliveries
-    set status = case when status = 'pending' then 'failed' else status end,
-      retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null
-    where claimed_until is not null and id = any(${deliveryIds}::text[]) and claim_id = ${claimId}`
+    with expired as (
+      select application_id, id, endpoint_id, status from deliveries
+      where claimed_until is not null and id = any(${deliveryIds}::text[]) and claim_id = ${claimId}
+      for update
+    ), no_longer_pending as (
+      insert into endpoint_health_changes (endpoint_id, pending_change)
+      select endpoint_id, -count(*) from expired where status = 'pending' group by endpoint_id
+    )
+    update deliveries d set ${abandoned(sql)}
+    from expired where d.application_id = expired.application_id and d.id = expired.id`
 }
 
-/** Gives deliveries back that are held and were not sent: they are due as before. */
-export async function releaseClaims(sql: Sql, works: { id: string; claimId: string }[]): Promise<void> {
-  const freed = await sql<{ endpoint_id: string; due_at: Date }[]>`
+interface FreedDelivery {
+  endpoint_id: string
+  due_at: Date | null
+}
+
+/** Releases claims of deliveries that were not sent: they are due as before. */
+export async function releaseClaims(sql: Sql, claims: { id: string; claimId: string }[]): Promise<void> {
+  const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
-    from unnest(${works.map(({ id }) => id)}::text[], ${works.map(({ claimId }) => claimId)}::uuid[]) as held (id, claim_id)
-    where d.claimed_until is not null and d.id = held.id and d.claim_id = held.claim_id
+    from unnest(${claims.map(({ id }) => id)}::text[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as claim (id, claim_id)
+    where d.claimed_until is not null and d.id = claim.id and d.claim_id = claim.claim_id
     returning d.endpoint_id, d.due_at`
   await lookAtFreed(sql, freed)
 }
 
-/** Frees what senders hold that are gone or stuck: their leases are over. @returns how many */
+/** Frees deliveries whose lease has ended, because their process was killed or is stuck. @returns how many */
 export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
-  const freed = await sql<{ endpoint_id: string; due_at: Date }[]>`
+  const freed = await sql<FreedDelivery[]>`
     update deliveries d set claim_id = null, claimed_until = null
     from (
       select application_id, id from deliveries where claimed_until < clock_timestamp()
@@ -189,8 +201,9 @@ export async function freeExpiredClaims(sql: Sql, most: number): Promise<number>
   return freed.length
 }
 
-async function lookAtFreed(sql: Sql, freed: { endpoint_id: string; due_at: Date }[]): Promise<void> {
-  const first = freed.reduce((least, row) => Math.min(least, row.due_at.getTime()), Infinity)
-  if (freed.length === 0) return
-  await lookAt(sql, [...new Set(freed.map((row) => row.endpoint_id))], new Date(first))
+/** A delivery that was acknowledged while another process had the claim is not due any more. */
+async function lookAtFreed(sql: Sql, freed: FreedDelivery[]): Promise<void> {
+  const due = freed.filter(({ due_at: dueAt }) => dueAt !== null)
+  const first = Math.min(...due.map(({ due_at: dueAt }) => dueAt!.getTime()))
+  await lookAt(sql, [...new Set(due.map((row) => row.endpoint_id))], new Date(first))
 }

@@ -13,10 +13,10 @@ import { lookAt } from '../deliveries/delivery-queries.ts'
 import { makePartitions } from '../events/event-partitions.ts'
 import { notifierMigrations } from '../migrations.ts'
 import { Claimer } from './claimer.ts'
-import { EndpointBook } from './endpoint-cache.ts'
+import { EndpointCache } from './endpoint-cache.ts'
 import { Scheduler } from './scheduler.ts'
-import type { Pick } from './scheduler.ts'
-import type { Work } from './claimed-delivery.ts'
+import type { NextAttempt } from './scheduler.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
 
 const keys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
 const otherKeys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
@@ -43,19 +43,19 @@ async function startClaimer() {
     insert into events (recorded_at, account_id, sequence, application_id, id, body)
     values (date_trunc('day', now()), 'acct_well', 1, 'app_1', 'evt_1', '{}')`
   const scheduler = new Scheduler(512)
-  const sent: Pick[] = []
+  const sent: NextAttempt[] = []
   const answered = new AbortController()
   started.defer(() => answered.abort())
-  const answer = async (work: Work) => {
+  const answer = async (claimed: ClaimedDelivery) => {
     await sleep(10, undefined, { signal: answered.signal })
-    scheduler.ended(work, 'delivered', performance.now())
+    scheduler.ended(claimed, 'delivered', performance.now())
     queue(scheduler, busy, 1)
-    pump()
+    startAttempts()
   }
-  const pump = () => {
+  const startAttempts = () => {
     const now = performance.now()
     for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) {
-      if (pick.settings.id === busy.id) answer(pick.work).catch(() => {})
+      if (pick.settings.id === busy.id) answer(pick.claimed).catch(() => {})
       else sent.push(pick)
     }
   }
@@ -64,15 +64,15 @@ async function startClaimer() {
     clock: { now: () => new Date() },
     log,
     scheduler,
-    book: new EndpointBook(keys, log),
-    pump,
+    endpoints: new EndpointCache(keys, log),
+    startAttempts,
     isBehind: () => false,
     alertQueued: () => {},
   })
   started.defer(() => claimer.stop())
   const running = started.move()
   const sentTo = (endpointId: string) =>
-    sent.filter(({ settings }) => settings.id === endpointId).map(({ work }) => work.delivery.id)
+    sent.filter(({ settings }) => settings.id === endpointId).map(({ claimed }) => claimed.delivery.id)
   return { sql, scheduler, claimer, sentTo, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
@@ -139,8 +139,8 @@ function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number):
 /** An attempt timed out, and as many more deliveries wait in this process as it wants of such an endpoint. */
 function timeOut(scheduler: Scheduler, endpoint: Blocked): void {
   queue(scheduler, endpoint, 1)
-  const { work } = scheduler.next(performance.now())!
-  scheduler.ended(work, 'timeout', performance.now())
+  const { claimed } = scheduler.next(performance.now())!
+  scheduler.ended(claimed, 'timeout', performance.now())
 }
 
 const ofOneAccount = () => 'acct_blocked'

@@ -7,54 +7,48 @@ import { Loop } from '@licensing/process/loop'
 import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
 import type { Clock } from '../clock.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import {
-  claimDue,
-  findNextLook,
-  freeExpiredClaims,
-  giveUpUnsendable,
-  releaseClaims,
-} from './claim-queries.ts'
-import type { EndpointBook } from './endpoint-cache.ts'
+import { claimDue, findNextLook, freeExpiredClaims, abandonExpired, releaseClaims } from './claim-queries.ts'
+import type { EndpointCache } from './endpoint-cache.ts'
 import { leaseMs } from './claimed-delivery.ts'
 import { expiredClaims } from './metrics.ts'
 import type { Scheduler } from './scheduler.ts'
-import type { Work } from './claimed-delivery.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
 
 export interface ClaimerOptions {
   sql: Database
   clock: Clock
   log: Logger
   scheduler: Scheduler
-  book: EndpointBook
-  /** Starts what was claimed. */
-  pump: () => void
-  /** Whether results wait for a database that was unavailable. */
+  endpoints: EndpointCache
+  /** Starts attempts of claimed deliveries. */
+  startAttempts: () => void
+  /** Whether attempts could not be recorded, because the database was unavailable. */
   isBehind: () => boolean
   /** Called when an alert was queued. */
   alertQueued: () => void
 }
 
 const lookEveryMs = 250
-// Nothing is due: what other replicas make due is found by looking.
+// The pause while nothing is due. Deliveries that other replicas make due are found only by looking.
 const idleMs = 2_000
 const tickEveryMs = 250
 const tickIdleMs = 1_000
 const freeEveryMs = 1_000
 const reportEveryMs = 1_000
 const freeIdleMs = 4_000
-// While the encryption key is changed, another replica may have a key that this process does not have.
+// While the operator changes the encryption key, another replica may have a key that this process does not have.
 const reportAfterMs = 5_000
 const mostClaimed = 1_000
 const mostReported = 200
 
-/** Fetches what is due from the database as far as there is capacity for it, and gives back what cannot be sent in time. */
+/** Claims due deliveries as far as there is capacity for them, and releases those that cannot be sent within their lease. */
 export class Claimer {
   readonly #options: ClaimerOptions
   readonly #looking: Loop
   readonly #loops: Loop[]
   /** Endpoints with more deliveries waiting than there was capacity for. */
   readonly #backlogged = new Set<string>()
-  /** The account that had the last turn. */
+  /** The last account whose endpoints were looked at. */
   #afterAccount = ''
   #isStopping = false
 
@@ -77,7 +71,7 @@ export class Claimer {
     this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
     this.#loops = [
       this.#looking,
-      loop('held', tickEveryMs, () => this.#tick(), tickIdleMs),
+      loop('claimed', tickEveryMs, () => this.#tick(), tickIdleMs),
       loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
       loop('unreadable', reportEveryMs, () => this.#report()),
     ]
@@ -87,16 +81,16 @@ export class Claimer {
     for (const loop of this.#loops) loop.start()
   }
 
-  /** Claims no more, and gives back what is queued. */
+  /** Claims no more deliveries, and releases the queued ones. */
   async stop(): Promise<void> {
     this.#isStopping = true
     await Promise.all(this.#loops.map((loop) => loop.stop()))
     await this.#release(this.#options.scheduler.empty()).catch((error: unknown) =>
-      this.#options.log.warn({ err: error }, 'deliveries stay leased until their leases end'),
+      this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
     )
   }
 
-  /** Something is due that nobody holds. */
+  /** To be called when a delivery is due that no process has claimed. */
   wake(): void {
     this.#looking.wake()
   }
@@ -110,7 +104,7 @@ export class Claimer {
     this.#backlogged.add(endpointId)
   }
 
-  /** Looks for more before what is here of a backlogged endpoint is used up. */
+  /** Looks for more deliveries of a backlogged endpoint when half of those in the queue are sent. */
   refill(endpointId: string): void {
     if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
     this.#backlogged.delete(endpointId)
@@ -127,17 +121,17 @@ export class Claimer {
   }
 
   async #look(): Promise<void> {
-    const { sql, clock, scheduler, book, pump } = this.#options
-    // Each is looked at once, so that the look ends although it can claim nothing of them.
+    const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
+    // Endpoints of which nothing could be claimed. They are left out from then on, so that the loop ends.
     const fruitless: string[] = []
     while (!this.#isStopping) {
       const full = scheduler.full()
       if (full === null) return
-      full.endpoints.push(...book.unreadable(), ...fruitless)
+      full.endpoints.push(...cache.unreadable(), ...fruitless)
       const claimId = randomUUID()
       const leaseEndsAt = performance.now() + leaseMs
       const capacity = (row: EndpointRow) => {
-        const settings = book.open(row)
+        const settings = cache.open(row)
         return settings ? scheduler.capacity(settings) : 0
       }
       const { looked, endpoints, claimed } = await claimDue(sql, {
@@ -153,7 +147,7 @@ export class Claimer {
       this.#afterAccount = looked.at(-1)!.account_id
       const fruitful = new Set(claimed.map((delivery) => delivery.endpoint_id))
       fruitless.push(...looked.flatMap(({ id }) => (fruitful.has(id) ? [] : [id])))
-      const settings = new Map(endpoints.map((row) => [row.id, book.open(row)]))
+      const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
       for (const { body, ...delivery } of claimed) {
         const known = settings.get(delivery.endpoint_id)
         if (known && body !== null) {
@@ -161,21 +155,22 @@ export class Claimer {
         }
       }
       for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
-      pump()
-      const unsendable = claimed.filter(({ body }) => body === null).map(({ id }) => id)
-      if (unsendable.length > 0) await giveUpUnsendable(sql, claimId, unsendable)
+      startAttempts()
+      const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
+      if (expired.length > 0) await abandonExpired(sql, claimId, expired)
     }
   }
 
   async #tick(): Promise<'idle' | void> {
-    const { scheduler, pump } = this.#options
+    const { scheduler, startAttempts } = this.#options
     await this.#release(scheduler.tick(performance.now()))
-    pump()
+    startAttempts()
     if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
   }
 
   async #free(): Promise<'idle' | void> {
-    // After an outage of the database the results of what was in flight come first: it is not sent again.
+    // After an outage of the database, the attempts that were in flight are recorded first. Otherwise their deliveries,
+    // whose leases have ended, would be sent again.
     if (this.#options.isBehind()) return
     const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
     expiredClaims.inc(freed)
@@ -185,8 +180,8 @@ export class Claimer {
 
   /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
   async #report(): Promise<number | void> {
-    const { sql, clock, book, alertQueued } = this.#options
-    const unreported = book.takeUnreported(mostReported, reportAfterMs)
+    const { sql, clock, endpoints, alertQueued } = this.#options
+    const unreported = endpoints.takeUnreported(mostReported, reportAfterMs)
     if (unreported.length === 0) return
     const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
     // If this fails, the endpoints are found again when their secrets are read again.
@@ -195,9 +190,9 @@ export class Claimer {
     return 0
   }
 
-  async #release(works: Work[]): Promise<void> {
-    if (works.length === 0) return
-    const held = works.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
-    await transaction(this.#options.sql, (tx) => releaseClaims(tx, held))
+  async #release(claimed: ClaimedDelivery[]): Promise<void> {
+    if (claimed.length === 0) return
+    const claims = claimed.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
+    await transaction(this.#options.sql, (tx) => releaseClaims(tx, claims))
   }
 }

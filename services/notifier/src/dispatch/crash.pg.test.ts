@@ -38,7 +38,7 @@ async function expectWhole(notifiers: TestProcesses, receiver: HttpsReceiver, de
   await expectExactCounts(notifiers.sql)
 }
 
-test('when one of two notifiers is killed the other sends what it held; only what was in flight comes twice', async () => {
+test('when one of two notifiers is killed, the other sends its deliveries, and only attempts in flight are repeated', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 100 })
   await using notifiers = await startProcesses({ receiver })
   const paths = ['/a', '/b', '/c', '/d']
@@ -51,7 +51,7 @@ test('when one of two notifiers is killed the other sends what it held; only wha
   expect(duplicatesOf(receiver)).toBeLessThanOrEqual(paths.length * mostUnrecorded)
 })
 
-test('killed again and again at any moment, notifiers lose no event and no delivery', async () => {
+test('notifiers that are killed repeatedly lose no event and no delivery', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 10 })
   await using notifiers = await startProcesses({ receiver })
   await notifiers.register(receiver.url('/a'))
@@ -72,7 +72,7 @@ test('killed again and again at any moment, notifiers lose no event and no deliv
   expect(published).toBe(900)
 })
 
-test('a notifier that is stopped finishes what is in hand: nothing comes twice, nothing waits for a lease', async () => {
+test('a notifier that is stopped finishes its attempts: nothing is sent twice, and nothing waits for a lease', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 50 })
   await using notifiers = await startProcesses({ receiver })
   for (const path of ['/a', '/b', '/c']) await notifiers.register(receiver.url(path))
@@ -85,7 +85,7 @@ test('a notifier that is stopped finishes what is in hand: nothing comes twice, 
   expect(Date.now() - stoppedAt).toBeLessThan(12_000)
 })
 
-test('a notifier that froze for longer than its leases does no harm when it comes back', async () => {
+test('a notifier that was suspended for longer than its leases causes no error when it continues', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 50 })
   await using notifiers = await startProcesses({ receiver })
   await notifiers.register(receiver.url('/a'))
@@ -100,7 +100,7 @@ test('a notifier that froze for longer than its leases does no harm when it come
   expect(duplicatesOf(receiver)).toBeLessThanOrEqual(mostUnrecorded)
 })
 
-test('while PostgreSQL is unavailable results are kept: what was in flight is not sent again', async () => {
+test('while PostgreSQL is unavailable, attempts stay in memory, and their deliveries are not sent again', async () => {
   await using postgres = await startOwnPostgres()
   await using receiver = await startHttpsReceiver({ delayMs: 300 })
   await using notifiers = await startProcesses({ receiver, count: 1, databaseServerUrl: postgres.url() })
@@ -114,7 +114,7 @@ test('while PostgreSQL is unavailable results are kept: what was in flight is no
   expect(duplicatesOf(receiver)).toBe(0)
 })
 
-test('while NATS is unavailable what is recorded is sent, and events that come after are not missed', async () => {
+test('while NATS is unavailable, recorded events are sent, and later events are not missed', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const endpointId = await notifiers.register(receiver.url('/a'))
@@ -130,7 +130,7 @@ test('while NATS is unavailable what is recorded is sent, and events that come a
   expect(duplicatesOf(receiver)).toBe(0)
 })
 
-test('a clock that is set forward or back loses nothing and sends nothing twice', async () => {
+test('when the clock is set forward or back, nothing is lost and nothing is sent twice', async () => {
   await using receiver = await startHttpsReceiver({ delayMs: 20 })
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())

@@ -5,20 +5,20 @@ import { decrypt } from '@licensing/database/encryption'
 import type { EndpointSettings } from './endpoint-queue.ts'
 
 const mostKept = 20_000
-// The operator may encrypt the secret again under a key of this process.
+// An unreadable secret is tried again after this time: the operator may have encrypted it with a key of this process.
 const readAgainMs = 60_000
 
 type Version = Pick<EndpointRow, 'id' | 'generation'>
 
-/** The newest settings of endpoints that this process has heard of, whatever order it heard them in. */
-export class EndpointBook {
+/** The newest settings of endpoints, decrypted. Rows may be given in any order: `generation` says which one is newer. */
+export class EndpointCache {
   readonly #keys: EncryptionKeys
   readonly #log: Logger
   readonly #known = new Map<string, EndpointSettings>()
-  /** A disabled endpoint stays disabled. */
+  /** Disabled endpoints. They stay disabled. */
   readonly #closed = new Set<string>()
   readonly #unreadable = new Map<string, { generation: bigint; untilMs: number }>()
-  /** In the order in which they were found. */
+  /** Unreadable endpoints whose vendors were not alerted, oldest first. */
   readonly #unreported: (Version & { foundMs: number })[] = []
 
   constructor(keys: EncryptionKeys, log: Logger) {
@@ -27,8 +27,8 @@ export class EndpointBook {
   }
 
   /**
-   * Null if nothing can be sent: the endpoint has been disabled, or its secret cannot be decrypted. In the second case
-   * its deliveries wait until the secret is rotated or the key is configured again.
+   * The settings to send with; null if the endpoint is disabled or its secret cannot be decrypted. In the second case its
+   * deliveries wait until the secret is rotated or the key is configured again.
    */
   open(row: EndpointRow): EndpointSettings | null {
     if (this.#closed.has(row.id)) return null
@@ -59,7 +59,7 @@ export class EndpointBook {
     return [...this.#unreadable].flatMap(([id, { untilMs }]) => (now < untilMs ? [id] : []))
   }
 
-  /** How many endpoints have a secret that could not be decrypted, and have not been read since. */
+  /** How many endpoints have a secret that cannot be decrypted. */
   get unreadableCount(): number {
     return this.#unreadable.size
   }

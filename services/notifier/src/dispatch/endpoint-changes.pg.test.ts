@@ -5,11 +5,11 @@ import { connectNats } from '@licensing/events/connection'
 import { createLogger } from '@licensing/process/log'
 import { expect, test } from 'vitest'
 import { startTestNotifier } from '../testing/notifier.ts'
-import { startEndpointNews } from './endpoint-changes.ts'
+import { watchEndpointChanges } from './endpoint-changes.ts'
 
 const log = createLogger('test', 'silent')
 
-test('a replica that stood still for long, and whose connections were stalled, learns of every change meanwhile', async () => {
+test('a replica that was suspended, and whose connections were stalled, receives every change of that time', async () => {
   await using notifier = await startTestNotifier()
   const { host } = new URL(notifier.databaseUrl)
   await using toDatabase = await startFaultyProxy(host)
@@ -19,7 +19,7 @@ test('a replica that stood still for long, and whose connections were stalled, l
   const sql = connect(url.href, { name: 'replica', max: 2 })
   const nats = await connectNats(notifier.natsServer.urlOf('notifier', toNats.address), 'replica', log)
   const generations = new Map<string, bigint>()
-  const news = startEndpointNews({
+  const news = watchEndpointChanges({
     sql,
     nats,
     log,

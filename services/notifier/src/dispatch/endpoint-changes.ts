@@ -7,17 +7,17 @@ import { listChangedEndpoints, findDatabaseTime, findEndpointRows } from '../end
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 
 const subject = 'notifier.endpoints-changed'
-// While NATS carries the changes, and while it does not.
+// While NATS is connected, and while it is not.
 const lookEveryMs = { connected: 10_000, disconnected: 1_000 }
-// Longer than a transaction may take to commit its change after it noted the time: a statement, and standing still.
+// Longer than a transaction may take from the statement that sets changed_at to its commit.
 const overlapMs = 60_000
 const subscribeAgainMs = 500
 
 /**
- * Reports changes of endpoints to the other replicas: at once over NATS, and by a look at the table for what NATS did
- * not carry. A look goes back to the last one that succeeded, so that a replica that stood still misses nothing.
+ * Announces changes of endpoints to the other replicas over NATS, and calls `changed` for theirs. NATS may lose messages, so
+ * the table is read regularly too, for all changes since the last reading that succeeded.
  */
-export function startEndpointNews(options: {
+export function watchEndpointChanges(options: {
   sql: Database
   nats: Nats
   log: Logger
@@ -32,7 +32,7 @@ export function startEndpointNews(options: {
     lookedAt = now
     return nats.connected() ? lookEveryMs.connected : lookEveryMs.disconnected
   }
-  // Ends when the connection was replaced by another.
+  // The loop of messages ends when the connection is replaced by another.
   const listen = async (signal: AbortSignal) => {
     await nats.whenConnected(signal)
     if (signal.aborted) return

@@ -1,7 +1,7 @@
-import type { AttemptKind, Work } from './claimed-delivery.ts'
+import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
 import { attemptKindOf } from './claimed-delivery.ts'
 
-/** What an attempt needs of its endpoint. */
+/** The properties of an endpoint that an attempt needs. */
 export interface EndpointSettings {
   id: string
   accountId: string
@@ -11,30 +11,30 @@ export interface EndpointSettings {
 }
 
 /**
- * What is known of how an endpoint answers: `proven` has acknowledged and is quick, `slow` times out or takes long,
- * of `unknown` nothing is known yet.
+ * How an endpoint has answered so far: `proven` acknowledges quickly, `slow` times out or takes long, and `unknown` has not
+ * acknowledged anything yet.
  */
-export type Standing = 'proven' | 'unknown' | 'slow'
+export type Responsiveness = 'proven' | 'unknown' | 'slow'
 
-export type Ending = 'delivered' | 'failed' | 'timeout'
+export type AttemptOutcome = 'delivered' | 'failed' | 'timeout'
 
 const firstCap = 2
 const mostInFlight = 32
 const slowMs = 1_000
-const memory = 0.2
-// So much work is queued here for an endpoint that answers as usual; no lease runs out in that time.
+const newestWeight = 0.2
+// The queue of an endpoint is as long as it can answer in this time. No lease ends in that time.
 const queuedMs = 2_000
 const [leastPerSlot, mostPerSlot] = [8, 64]
 const queuedWhenPenalised = 2
 
-/** One endpoint's part of the engine's memory: its queues, its cap, its standing. Pure: times are given. */
-export class EndpointState {
+/** The claimed deliveries of one endpoint, and how many of them may be in flight. Pure: times are parameters. */
+export class EndpointQueue {
   settings: EndpointSettings
-  standing: Standing = 'unknown'
+  responsiveness: Responsiveness = 'unknown'
   cap = firstCap
-  readonly queues: Record<AttemptKind, Work[]> = { first: [], later: [] }
-  /** Start of each attempt in flight, in order of their beginning. */
-  readonly inFlight = new Map<Work, number>()
+  readonly queues: Record<AttemptKind, ClaimedDelivery[]> = { first: [], later: [] }
+  /** When each attempt in flight started, oldest first. */
+  readonly inFlight = new Map<ClaimedDelivery, number>()
   usedAt = 0
   #isPenalised = false
   #hasAnswered = false
@@ -56,10 +56,10 @@ export class EndpointState {
     return this.inFlight.size >= this.cap
   }
 
-  /** How many deliveries are of use here: others are better off where any process can take them. */
+  /** How many deliveries may be queued in this process. Further ones stay in the database, where any process can claim them. */
   get mostQueued(): number {
     if (this.#isPenalised) return queuedWhenPenalised
-    if (this.standing === 'slow') return this.cap
+    if (this.responsiveness === 'slow') return this.cap
     const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#usualMs) : 0
     return this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
   }
@@ -68,36 +68,36 @@ export class EndpointState {
     return Math.max(0, this.mostQueued - this.queued)
   }
 
-  push(work: Work): void {
-    this.queues[attemptKindOf(work)].push(work)
+  push(claimed: ClaimedDelivery): void {
+    this.queues[attemptKindOf(claimed)].push(claimed)
   }
 
-  start(work: Work, now: number): void {
-    this.inFlight.set(work, now)
+  start(claimed: ClaimedDelivery, now: number): void {
+    this.inFlight.set(claimed, now)
     this.usedAt = now
   }
 
   /** The cap starts at 2, grows with successes to 32, and falls to 1 on a timeout (decisions, section 6). */
-  end(work: Work, ending: Ending, now: number): void {
-    const startedAt = this.inFlight.get(work)
+  end(claimed: ClaimedDelivery, outcome: AttemptOutcome, now: number): void {
+    const startedAt = this.inFlight.get(claimed)
     if (startedAt === undefined) return
-    this.inFlight.delete(work)
+    this.inFlight.delete(claimed)
     this.usedAt = now
-    if (ending === 'timeout') {
+    if (outcome === 'timeout') {
       this.cap = 1
       this.#isPenalised = true
     } else {
-      this.#usualMs += memory * (now - startedAt - this.#usualMs)
+      this.#usualMs += newestWeight * (now - startedAt - this.#usualMs)
     }
-    if (ending === 'delivered') {
+    if (outcome === 'delivered') {
       this.cap = Math.min(this.cap + 1, mostInFlight)
       this.#isPenalised = false
       this.#hasAnswered = true
     }
   }
 
-  /** An attempt that has not been answered for long makes its endpoint slow at once, not only when it has ended. */
-  judge(now: number): Standing {
+  /** An endpoint is slow as soon as an attempt waits for long, not only when the attempt has ended. */
+  responsivenessAt(now: number): Responsiveness {
     const [oldest = now] = this.inFlight.values()
     if (this.#isPenalised || this.#usualMs > slowMs || now - oldest > slowMs) return 'slow'
     return this.#hasAnswered ? 'proven' : 'unknown'

@@ -16,7 +16,7 @@ function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promi
   )
 }
 
-test('endpoints that never answer delay nobody else', async () => {
+test('endpoints that never answer do not delay others', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith(({ path }) => (path === '/well' ? {} : 'hang'))
   await using notifier = await startTestNotifier({ receiver, slots: 40 })
@@ -34,7 +34,7 @@ test('endpoints that never answer delay nobody else', async () => {
   }
 })
 
-test('what is in flight to one endpoint never exceeds 32, and starts at 2', async () => {
+test('attempts in flight to one endpoint start at 2 and never exceed 32', async () => {
   let inFlight = 0
   const seen: number[] = []
   await using receiver = await startHttpsReceiver()
@@ -53,7 +53,7 @@ test('what is in flight to one endpoint never exceeds 32, and starts at 2', asyn
   expect(Math.max(...seen)).toBeGreaterThan(24)
 })
 
-test('far more deliveries than memory holds for an endpoint reach it all the same, none twice', async () => {
+test('an endpoint receives far more deliveries than its queue has places, each once', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
@@ -67,7 +67,7 @@ test('far more deliveries than memory holds for an endpoint reach it all the sam
   expect(receiver.requests).toHaveLength(3_000)
 })
 
-test('when an endpoint comes back, its retries do not delay new events of others', async () => {
+test('when an endpoint answers again, its retries do not delay new events of others', async () => {
   await using receiver = await startHttpsReceiver()
   let isBack = false
   receiver.answerWith(({ path }) => (path === '/well' ? {} : isBack ? { delayMs: 300 } : { status: 500 }))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { Ending } from './endpoint-queue.ts'
+import type { AttemptOutcome } from './endpoint-queue.ts'
 import { Scheduler } from './scheduler.ts'
-import type { Work } from './claimed-delivery.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
 
 interface World {
   endpoints: number
@@ -26,7 +26,7 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
   const waits: number[] = []
   // What exceeds the capacity waits elsewhere, endpoint by endpoint, as it does in the database.
   const elsewhere = new Map<string, string[]>()
-  const ends = new Map<number, { work: Work; ending: Ending }[]>()
+  const ends = new Map<number, { claimed: ClaimedDelivery; ending: AttemptOutcome }[]>()
   const settingsOf = (id: string) => ({ id, accountId: id, url: '', secret: '', generation: 1n })
   const give = (endpointId: string, id: string, now: number) => {
     const delivery = {
@@ -56,7 +56,7 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
       if (scheduler.capacity(settingsOf(endpointId)) > 0) give(endpointId, id, now)
       else wait(endpointId, id)
     }
-    for (const { work, ending } of ends.get(now) ?? []) scheduler.ended(work, ending, now)
+    for (const { claimed, ending } of ends.get(now) ?? []) scheduler.ended(claimed, ending, now)
     ends.delete(now)
     if (now % 250 === 0) {
       for (const { delivery } of scheduler.tick(now)) wait(delivery.endpoint_id, delivery.id)
@@ -65,12 +65,12 @@ function play({ endpoints, deadShare, eventsPerSecond, seconds, slots, deathAtMs
       }
     }
     for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) {
-      const { delivery } = pick.work
+      const { delivery } = pick.claimed
       const hangs = isDead(delivery.endpoint_id) && now >= deathAtMs
       const endsAt = now + (hangs ? timeoutMs : answerMs)
       ends.set(endsAt, [
         ...(ends.get(endsAt) ?? []),
-        { work: pick.work, ending: hangs ? 'timeout' : 'delivered' },
+        { claimed: pick.claimed, ending: hangs ? 'timeout' : 'delivered' },
       ])
       if (!isDead(delivery.endpoint_id)) waits.push(now - cameAt.get(delivery.id)!)
     }
@@ -95,7 +95,7 @@ test('when a third of all endpoints die at once, the others wait no longer', () 
   expect(waits.at(-1)).toBeLessThan(1_000)
 })
 
-test('with few slots and many dead endpoints the others get through once those are known', () => {
+test('with few slots and many dead endpoints, deliveries of others are sent as soon as the dead ones are known', () => {
   const waits = play({ ...world, slots: 100, deadShare: 0.3 })
   expect(quantile(waits, 0.99)).toBeLessThanOrEqual(1_500)
 })

@@ -2,13 +2,13 @@ import { Counter, Gauge, Histogram } from 'prom-client'
 
 export const attemptsMade = new Counter({
   name: 'webhook_attempts_total',
-  help: 'Attempts by what became of them: delivered, status, timeout, connect, tls, dns, blocked, reset, protocol',
+  help: 'Attempts by outcome: delivered, status, timeout, connect, tls, dns, blocked, reset, protocol',
   labelNames: ['class', 'attempt'],
 })
 
 export const attemptSeconds = new Histogram({
   name: 'webhook_attempt_seconds',
-  help: 'Time of an attempt, from name to answer',
+  help: 'Time of an attempt, from name resolution to response',
   buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 6],
 })
 
@@ -20,13 +20,13 @@ export const firstAttemptDelay = new Histogram({
 
 export const flushSize = new Histogram({
   name: 'webhook_flush_rows',
-  help: 'Results written in one statement',
+  help: 'Attempts recorded in one statement',
   buckets: [1, 2, 5, 10, 20, 50, 100, 200],
 })
 
 export const duplicatesSent = new Counter({
   name: 'webhook_duplicate_attempts_total',
-  help: 'Attempts of a delivery that another sender had an attempt of in the meantime',
+  help: 'Attempts that were recorded after another process had made an attempt of the same delivery',
 })
 
 export const endpointsDisabled = new Counter({
@@ -37,13 +37,13 @@ export const endpointsDisabled = new Counter({
 
 export const slotsBusy = new Gauge({
   name: 'webhook_slots_busy',
-  help: 'Deliveries in flight by attempt (first, later) and by standing of their endpoint (proven, unknown, slow)',
+  help: 'Deliveries in flight by attempt (first, later) and by responsiveness of their endpoint (proven, unknown, slow)',
   labelNames: ['of'],
 })
 
 export const queuedDeliveries = new Gauge({
   name: 'webhook_queued',
-  help: 'Deliveries that this process holds and has not started',
+  help: 'Deliveries that this process has claimed and not started',
 })
 
 export const unreadableSecrets = new Gauge({
@@ -59,5 +59,5 @@ export const oldestDueSeconds = new Gauge({
 
 export const expiredClaims = new Counter({
   name: 'webhook_expired_leases_total',
-  help: 'Deliveries whose lease ran out before a result of theirs was written',
+  help: 'Deliveries whose lease ended before their attempt was recorded',
 })

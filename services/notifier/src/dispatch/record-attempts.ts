@@ -1,14 +1,14 @@
 import type { Database, Sql } from '@licensing/database/connect'
 import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
+import { insertAlerts } from '../alerts/alert-queries.ts'
 import { exhaustionAlert } from '../alerts/endpoint-alerts.ts'
-import { insertAlert } from '../alerts/alert-queries.ts'
 import type { Clock } from '../clock.ts'
 import { disableEndpoint } from '../endpoints/disable-endpoint.ts'
 import { lockEndpoints } from '../endpoints/endpoint-queries.ts'
+import { writeAttempts } from './attempt-queries.ts'
+import type { FinishedAttempt, UpdatedDelivery } from './attempt-queries.ts'
 import { endpointsDisabled } from './metrics.ts'
-import type { Advanced, Result } from './attempt-queries.ts'
-import { writeResults } from './attempt-queries.ts'
 
 interface Options {
   sql: Database
@@ -16,38 +16,49 @@ interface Options {
   log: Logger
 }
 
-export interface Outcomes {
-  advanced: Advanced[]
-  /** Endpoints disabled by these results. */
+export interface RecordedAttempts {
+  updated: UpdatedDelivery[]
+  /** Endpoints that these attempts disabled. */
   disabled: string[]
 }
 
-/** Writes results; an endpoint with a delivery out of attempts is disabled, and the alert to its vendor queued, in the same commit. */
-export async function writeOutcomes(options: Options, results: Result[]): Promise<Outcomes> {
-  const last = results.filter(({ isLast }) => isLast)
-  if (last.length === 0) return { advanced: await writeResults(options.sql, results), disabled: [] }
-  const outcomes = await transaction(options.sql, async (tx) => {
+/**
+ * Records attempts. If one was the last of its delivery, the same transaction disables the endpoint and queues the alert to
+ * its vendor.
+ */
+export async function recordAttempts(
+  { sql, clock, log }: Options,
+  attempts: FinishedAttempt[],
+): Promise<RecordedAttempts> {
+  const last = attempts.filter(({ isLast }) => isLast)
+  if (last.length === 0) return { updated: await writeAttempts(sql, attempts), disabled: [] }
+  const recorded = await transaction(sql, async (tx) => {
     // Lock order: endpoints, then deliveries.
     const endpointIds = [...new Set(last.map(({ endpointId }) => endpointId))].sort()
     await lockEndpoints(tx, endpointIds)
-    const advanced = await writeResults(tx, results)
-    return { advanced, disabled: await disableExhausted(tx, options.clock.now(), last, advanced) }
+    const updated = await writeAttempts(tx, attempts)
+    return { updated, disabled: await disableExhausted(tx, clock.now(), last, updated) }
   })
-  if (outcomes.disabled.length > 0) {
-    endpointsDisabled.inc({ reason: 'retries_exhausted' }, outcomes.disabled.length)
-    options.log.warn({ endpoint_ids: outcomes.disabled }, 'endpoints disabled: retries exhausted')
+  if (recorded.disabled.length > 0) {
+    endpointsDisabled.inc({ reason: 'retries_exhausted' }, recorded.disabled.length)
+    log.warn({ endpoint_ids: recorded.disabled }, 'endpoints disabled: retries exhausted')
   }
-  return outcomes
+  return recorded
 }
 
-async function disableExhausted(tx: Sql, now: Date, last: Result[], advanced: Advanced[]): Promise<string[]> {
-  const failed = new Set(advanced.filter(({ status }) => status === 'failed').map((row) => row.delivery_id))
+async function disableExhausted(
+  tx: Sql,
+  now: Date,
+  last: FinishedAttempt[],
+  updated: UpdatedDelivery[],
+): Promise<string[]> {
+  const failed = new Set(updated.filter(({ status }) => status === 'failed').map((row) => row.delivery_id))
   const disabled: string[] = []
-  for (const result of last) {
-    if (!failed.has(result.deliveryId)) continue
-    if (!(await disableEndpoint(tx, result.endpointId, 'retries_exhausted', now))) continue
-    disabled.push(result.endpointId)
-    await insertAlert(tx, await exhaustionAlert(tx, result))
+  for (const attempt of last) {
+    if (!failed.has(attempt.deliveryId)) continue
+    if (!(await disableEndpoint(tx, attempt.endpointId, 'retries_exhausted', now))) continue
+    disabled.push(attempt.endpointId)
+    await insertAlerts(tx, [await exhaustionAlert(tx, attempt)])
   }
   return disabled
 }

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { EndpointSettings, Ending } from './endpoint-queue.ts'
+import type { EndpointSettings, AttemptOutcome } from './endpoint-queue.ts'
 import { Scheduler } from './scheduler.ts'
-import type { AttemptKind, Work } from './claimed-delivery.ts'
+import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
 
 const settings = (id: string, generation = 1n, accountId = `account of ${id}`): EndpointSettings => ({
   id,
@@ -13,7 +13,7 @@ const settings = (id: string, generation = 1n, accountId = `account of ${id}`): 
 })
 
 let made = 0
-function givenWork(endpointId: string, kind: AttemptKind = 'first', leaseEndsAt = 1e9): Work {
+function givenClaimed(endpointId: string, kind: AttemptKind = 'first', leaseEndsAt = 1e9): ClaimedDelivery {
   made += 1
   const delivery = {
     id: `dlv_${made}`,
@@ -31,37 +31,37 @@ function givenWork(endpointId: string, kind: AttemptKind = 'first', leaseEndsAt 
 }
 
 function add(scheduler: Scheduler, endpointId: string, count: number, kind: AttemptKind = 'first'): void {
-  for (let i = 0; i < count; i += 1) scheduler.add(settings(endpointId), givenWork(endpointId, kind))
+  for (let i = 0; i < count; i += 1) scheduler.add(settings(endpointId), givenClaimed(endpointId, kind))
 }
 
 /** Starts all that may be started now. */
-function startAll(scheduler: Scheduler, now = 0): Work[] {
-  const started: Work[] = []
-  for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) started.push(pick.work)
+function startAll(scheduler: Scheduler, now = 0): ClaimedDelivery[] {
+  const started: ClaimedDelivery[] = []
+  for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) started.push(pick.claimed)
   return started
 }
 
 /** Starts all that may be started in a time. */
-function startDuring(scheduler: Scheduler, from: number, ms: number): Work[] {
+function startDuring(scheduler: Scheduler, from: number, ms: number): ClaimedDelivery[] {
   return Array.from({ length: ms }, (_, after) => startAll(scheduler, from + after)).flat()
 }
 
-const countOf = (works: Work[], endpointId: string) =>
-  works.filter(({ delivery }) => delivery.endpoint_id === endpointId).length
+const countOf = (claims: ClaimedDelivery[], endpointId: string) =>
+  claims.filter(({ delivery }) => delivery.endpoint_id === endpointId).length
 
-test('what is in flight to an endpoint starts at 2, grows with successes to 32, and falls to 1 on a timeout', () => {
+test('attempts in flight to an endpoint start at 2, grow with successes to 32, and fall to 1 on a timeout', () => {
   const scheduler = new Scheduler(1_000)
   add(scheduler, 'a', 500)
   let inFlight = startAll(scheduler)
   expect(inFlight).toHaveLength(2)
   for (const expected of [4, 8, 16, 32, 32, 32]) {
-    for (const work of inFlight) scheduler.ended(work, 'delivered', 0)
+    for (const claimed of inFlight) scheduler.ended(claimed, 'delivered', 0)
     inFlight = startAll(scheduler)
     expect(inFlight).toHaveLength(expected)
   }
   const [slow, ...others] = inFlight
   scheduler.ended(slow!, 'timeout', 5_000)
-  for (const work of others) scheduler.ended(work, 'failed', 5_000)
+  for (const claimed of others) scheduler.ended(claimed, 'failed', 5_000)
   expect(startAll(scheduler, 5_000)).toHaveLength(1)
 })
 
@@ -73,14 +73,14 @@ test('endpoints take turns', () => {
   expect(order).toEqual(['a', 'b', 'a', 'b'])
 })
 
-test('endpoints that never answer have a fifth of the slots, however many they are', () => {
+test('endpoints that never answer share a fifth of the slots, however many there are', () => {
   const scheduler = new Scheduler(100)
   for (let i = 0; i < 200; i += 1) add(scheduler, `dead ${i}`, 5)
   // Nothing is known of them at first: half of the slots at most.
   let inFlight = startAll(scheduler, 0)
   expect(inFlight).toHaveLength(50)
   for (let now = 5_000; now < 60_000; now += 5_000) {
-    for (const work of inFlight) scheduler.ended(work, 'timeout', now)
+    for (const claimed of inFlight) scheduler.ended(claimed, 'timeout', now)
     inFlight = startDuring(scheduler, now, 1_000)
   }
   expect(inFlight).toHaveLength(20)
@@ -92,10 +92,10 @@ test('endpoints that never answer have a fifth of the slots, however many they a
   expect(scheduler.busy.slow).toBeLessThanOrEqual(20)
 })
 
-test('attempts at slow endpoints begin one after the other, and keep no other waiting', () => {
+test('attempts at slow endpoints start one after the other, and do not delay others', () => {
   const scheduler = new Scheduler(100)
   for (let i = 0; i < 50; i += 1) add(scheduler, `dead ${i}`, 5)
-  for (const work of startAll(scheduler, 0)) scheduler.ended(work, 'timeout', 5_000)
+  for (const claimed of startAll(scheduler, 0)) scheduler.ended(claimed, 'timeout', 5_000)
   add(scheduler, 'well', 2)
   const at = 6_000
   expect(scheduler.slowFrom(at)).toBeUndefined()
@@ -110,11 +110,11 @@ test('attempts at slow endpoints begin one after the other, and keep no other wa
   expect(scheduler.busy.slow).toBe(20)
 })
 
-test('an endpoint that has not answered for a second is slow already while it is waited for', () => {
+test('an endpoint is slow as soon as an attempt has waited for a second', () => {
   const scheduler = new Scheduler(100)
   add(scheduler, 'a', 40)
   for (let i = 0; i < 3; i += 1) {
-    for (const work of startAll(scheduler, 0)) scheduler.ended(work, 'delivered', 0)
+    for (const claimed of startAll(scheduler, 0)) scheduler.ended(claimed, 'delivered', 0)
   }
   startAll(scheduler, 0)
   expect(scheduler.busy.proven).toBeGreaterThan(8)
@@ -128,7 +128,7 @@ test('retries leave slots to first attempts, and first attempts to retries', () 
     for (let i = 0; i < 100; i += 1) {
       // Known to be well, so that their shares alone limit them.
       add(scheduler, `${prefix} ${i}`, 1, kind)
-      for (const work of startAll(scheduler, 0)) scheduler.ended(work, 'delivered', 0)
+      for (const claimed of startAll(scheduler, 0)) scheduler.ended(claimed, 'delivered', 0)
     }
     for (let i = 0; i < 100; i += 1) add(scheduler, `${prefix} ${i}`, 2, kind)
   }
@@ -145,13 +145,13 @@ test('accounts take turns, however many endpoints each of them has', () => {
   const give = (accountId: string, endpoints: number, each: number) => {
     for (let i = 0; i < endpoints; i += 1) {
       const id = `${accountId} ${i}`
-      for (let n = 0; n < each; n += 1) scheduler.add(settings(id, 1n, accountId), givenWork(id))
+      for (let n = 0; n < each; n += 1) scheduler.add(settings(id, 1n, accountId), givenClaimed(id))
     }
   }
   give('large', 50, 2)
   give('small', 1, 2)
   give('other', 2, 1)
-  const accountOf = ({ delivery }: Work) => delivery.endpoint_id.split(' ')[0]
+  const accountOf = ({ delivery }: ClaimedDelivery) => delivery.endpoint_id.split(' ')[0]
   // Half of the slots are for endpoints of which nothing is known yet.
   const started = startAll(scheduler)
   expect(started.map(accountOf)).toEqual([
@@ -167,13 +167,13 @@ test('accounts take turns, however many endpoints each of them has', () => {
   expect(new Set(started.map(({ delivery }) => delivery.endpoint_id)).size).toBe(6 + 1 + 2)
 })
 
-test('an account with hundreds of endpoints leaves places in the queue to those of others', () => {
+test('an account with hundreds of endpoints leaves places in the queue to other accounts', () => {
   const scheduler = new Scheduler(512)
   let queued = 0
   for (let i = 0; i < 2_000; i += 1) {
     const endpoint = settings(`endpoint ${i}`, 1n, 'large')
     for (let capacity = scheduler.capacity(endpoint); capacity > 0; capacity -= 1) {
-      scheduler.add(endpoint, givenWork(endpoint.id))
+      scheduler.add(endpoint, givenClaimed(endpoint.id))
       queued += 1
     }
   }
@@ -190,28 +190,28 @@ test('a few accounts cannot fill the queue: a place is left for every other acco
   for (let account = 0; account < 8; account += 1) {
     const of = (i: number) => settings(`endpoint ${account} ${i}`, 1n, `account ${account}`)
     expect(scheduler.capacity(of(0)), `account ${account}`).toBe(16)
-    for (let i = 0; scheduler.capacity(of(i)) > 0; i += 1) scheduler.add(of(i), givenWork(of(i).id))
+    for (let i = 0; scheduler.capacity(of(i)) > 0; i += 1) scheduler.add(of(i), givenClaimed(of(i).id))
   }
   expect(scheduler.queued).toBeGreaterThan(19_000)
   expect(scheduler.full()).not.toBeNull()
 })
 
-test('a slow endpoint gives back what it will not get to, and takes no more', () => {
+test('deliveries of a slow endpoint that it cannot send soon are released, and no more are claimed', () => {
   const scheduler = new Scheduler(100)
   expect(scheduler.capacity(settings('a'))).toBe(16)
   add(scheduler, 'a', 16)
   expect(scheduler.capacity(settings('a'))).toBe(0)
   expect(scheduler.full()).toEqual({ accounts: [], endpoints: ['a'] })
-  const [work] = startAll(scheduler, 0)
-  scheduler.ended(work!, 'timeout', 5_000)
+  const [claimed] = startAll(scheduler, 0)
+  scheduler.ended(claimed!, 'timeout', 5_000)
   expect(scheduler.tick(5_000)).toHaveLength(12)
   expect(scheduler.queued).toBe(2)
 })
 
-test('work whose lease is about to end is given back, never started', () => {
+test('a delivery whose lease is about to end is released and not sent', () => {
   const scheduler = new Scheduler(100)
-  scheduler.add(settings('a'), givenWork('a', 'first', 10_000))
-  scheduler.add(settings('a'), givenWork('a', 'first', 20_000))
+  scheduler.add(settings('a'), givenClaimed('a', 'first', 10_000))
+  scheduler.add(settings('a'), givenClaimed('a', 'first', 20_000))
   const [started, ...others] = startAll(scheduler, 4_000)
   expect(others).toEqual([])
   expect(started!.leaseEndsAt).toBe(20_000)
@@ -219,17 +219,17 @@ test('work whose lease is about to end is given back, never started', () => {
   expect(scheduler.tick(4_000)).toEqual([])
 })
 
-test('what is queued goes out with the newest settings, whatever order they come in', () => {
+test('queued deliveries are sent with the newest settings, whatever order they arrive in', () => {
   const scheduler = new Scheduler(100)
   add(scheduler, 'a', 1)
   scheduler.change(settings('a', 3n))
   scheduler.change(settings('a', 2n))
-  scheduler.add(settings('a', 1n), givenWork('a'))
+  scheduler.add(settings('a', 1n), givenClaimed('a'))
   expect(scheduler.next(0)!.settings.generation).toBe(3n)
   expect(scheduler.next(0)!.settings.generation).toBe(3n)
 })
 
-test('nothing is lost or started twice, and no limit is broken, whatever happens', () => {
+test('no delivery is lost or started twice, and no limit is exceeded, in any order of calls', () => {
   const endpoint = fc.integer({ min: 0, max: 5 }).map((i) => `e${i}`)
   const step = fc.oneof(
     fc.record({
@@ -241,7 +241,7 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
     fc.record({
       do: fc.constant('end' as const),
       which: fc.nat(100),
-      ending: fc.constantFrom<Ending>('delivered', 'failed', 'timeout'),
+      ending: fc.constantFrom<AttemptOutcome>('delivered', 'failed', 'timeout'),
     }),
     fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 3_000 }) }),
     fc.record({ do: fc.constant('drop' as const), endpoint }),
@@ -250,27 +250,27 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
     fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
       const slots = 10
       const scheduler = new Scheduler(slots)
-      const [queued, inFlight] = [new Set<Work>(), new Set<Work>()]
-      const gone = (works: Work[]) => {
-        for (const work of works) expect(queued.delete(work)).toBe(true)
+      const [queued, inFlight] = [new Set<ClaimedDelivery>(), new Set<ClaimedDelivery>()]
+      const gone = (claims: ClaimedDelivery[]) => {
+        for (const claimed of claims) expect(queued.delete(claimed)).toBe(true)
       }
       let now = 0
       for (const step of steps) {
         if (step.do === 'add') {
-          const work = givenWork(step.endpoint, step.kind, now + step.lease)
-          queued.add(work)
-          scheduler.add(settings(step.endpoint), work)
+          const claimed = givenClaimed(step.endpoint, step.kind, now + step.lease)
+          queued.add(claimed)
+          scheduler.add(settings(step.endpoint), claimed)
         } else if (step.do === 'end') {
-          const work = [...inFlight][step.which]
-          if (work) inFlight.delete(work)
-          if (work) scheduler.ended(work, step.ending, now)
+          const claimed = [...inFlight][step.which]
+          if (claimed) inFlight.delete(claimed)
+          if (claimed) scheduler.ended(claimed, step.ending, now)
         } else if (step.do === 'wait') {
           now += step.ms
           gone(scheduler.tick(now))
         } else gone(scheduler.drop(step.endpoint))
-        for (const work of startAll(scheduler, now)) {
-          expect(queued.delete(work)).toBe(true)
-          inFlight.add(work)
+        for (const claimed of startAll(scheduler, now)) {
+          expect(queued.delete(claimed)).toBe(true)
+          inFlight.add(claimed)
         }
         expect(inFlight.size).toBeLessThanOrEqual(slots)
         expect(scheduler.busy.all).toBe(inFlight.size)
@@ -281,9 +281,9 @@ test('nothing is lost or started twice, and no limit is broken, whatever happens
       expect(queued.size).toBe(0)
       expect(scheduler.queued).toBe(0)
       // With all ended, the next one starts: no limit stays taken.
-      for (const work of inFlight) scheduler.ended(work, 'delivered', now)
-      scheduler.add(settings('last'), givenWork('last'))
-      expect(scheduler.next(now)?.work.delivery.endpoint_id).toBe('last')
+      for (const claimed of inFlight) scheduler.ended(claimed, 'delivered', now)
+      scheduler.add(settings('last'), givenClaimed('last'))
+      expect(scheduler.next(now)?.claimed.delivery.endpoint_id).toBe('last')
     }),
   )
 })

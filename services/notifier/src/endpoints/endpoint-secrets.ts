@@ -15,7 +15,7 @@ import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 
 /** Interface 4.4: signing switches to the new secret immediately. */
 export async function rotateSecret(
-  { sql, keys, engine }: NotifierDependencies,
+  { sql, keys, dispatcher }: NotifierDependencies,
   request: EndpointRequest,
 ): Promise<MessageInitShape<typeof RotateSecretResponseSchema>> {
   const { endpointId } = request
@@ -27,13 +27,13 @@ export async function rotateSecret(
     if (row) return row
     throw (await lockEndpoint(sql, request)) ? endpointDisabled(endpointId) : endpointNotFound(endpointId)
   })
-  engine.endpointsChanged([changed])
+  dispatcher.endpointsChanged([changed])
   return answer
 }
 
 const budgetMs = 20_000
 
-/** The operator's change of the encryption key. */
+/** Encrypts all secrets with a new key of the operator. */
 export function secretsService(sql: Database, keys: EncryptionKeys) {
   const table = {
     list: (afterId: string, limit: number) => listSecrets(sql, afterId, limit),
@@ -44,5 +44,5 @@ export function secretsService(sql: Database, keys: EncryptionKeys) {
   })
 }
 
-/** `whsec_` and 43 characters of base 64 url: 256 random bits. */
+/** `whsec_` and 43 characters of base64url: 256 random bits. */
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64url')}`

@@ -15,7 +15,7 @@ export interface Endpoint {
   created_at: Date
   disabled_at: Date | null
   disabled_reason: DisabledReason | null
-  /** Of the event that has failed most often and still is retried, from `failingFrom` failures on. */
+  /** Failed attempts of the pending event that has most of them, if they are at least `failingFrom`. */
   failing_attempts: number | null
   failing_since: Date | null
   pending: bigint
@@ -67,10 +67,10 @@ export function endpointDisabled(id: string, remedy = 'register a new endpoint')
   })
 }
 
-/** Types that an endpoint is subscribed to; null for all of them, also those yet to come. */
+/** The event types that an endpoint is subscribed to; null for all types, including future ones. */
 export type Subscription = string[] | null
 
-/** Reads `*` or types separated by commas. @returns what is wrong with it where it is neither */
+/** Reads `*` or types separated by commas. @returns `problem` if the text is neither */
 export function readSubscription(text: string): { types: Subscription } | { problem: string } {
   if (text.trim() === '*') return { types: null }
   const types = text.split(',').map((type) => type.trim())

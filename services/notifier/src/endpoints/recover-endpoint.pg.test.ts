@@ -63,7 +63,7 @@ async function settled(notifier: TestNotifier, endpointId: string, count: number
   )
 }
 
-test('a new endpoint gets what happened before it was there: same ids, same bytes, in order of sequence', async () => {
+test('a new endpoint gets earlier events with the same ids and bytes, in order of sequence', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   const path = `/${newId('evt')}`
@@ -90,7 +90,7 @@ test('a new endpoint gets what happened before it was there: same ids, same byte
   ).toBe(true)
 })
 
-test('doing it twice, at once or later, sends nothing twice', async () => {
+test('repeated and concurrent recoveries send nothing twice', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   const path = `/${newId('evt')}`
@@ -104,7 +104,7 @@ test('doing it twice, at once or later, sends nothing twice', async () => {
   expect(new Set(idsAt(path)).size).toBe(100)
 })
 
-test('what was delivered or is pending stays as it is; what failed is recovered, and again when it fails again', async () => {
+test('delivered and pending events are not recovered; failed ones are, each time they have failed', async () => {
   await using bed = await given({ backoffSeconds: [0.01] })
   const { notifier, recover } = bed
   const path = `/${newId('evt')}`
@@ -126,7 +126,7 @@ test('what was delivered or is pending stays as it is; what failed is recovered,
   await settled(notifier, id, 2)
 })
 
-test('a time from its start and before its end, by the created_at of events, is recovered', async () => {
+test('a recovery covers events created from its start on and before its end', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   const now = Date.now()
@@ -146,7 +146,7 @@ test('a time from its start and before its end, by the created_at of events, is 
   expect(await recovered(0, times[0])).toEqual([])
 })
 
-test('only types that the endpoint is subscribed to, and of those the ones asked for', async () => {
+test('a recovery covers only requested types that the endpoint is subscribed to', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   await recorded([suspended(notifier), retired(notifier), suspended(notifier), retired(notifier)])
@@ -158,7 +158,7 @@ test('only types that the endpoint is subscribed to, and of those the ones asked
   expect(await recover(wide.id)).toBe(2)
 })
 
-test('of test events, only those sent to the endpoint itself', async () => {
+test('a recovery covers only test events that were sent to the endpoint', async () => {
   await using bed = await given()
   const { notifier, recover } = bed
   const one = await notifier.register(receiver.url())
@@ -171,7 +171,7 @@ test('of test events, only those sent to the endpoint itself', async () => {
   expect(await recover(one.id)).toBe(1)
 })
 
-test('what belongs to another application or account is not recovered, nor what is past retention', async () => {
+test('events of another application or account, or past retention, are not recovered', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   const elsewhere = { ...notifier.of, applicationId: newId('app') }
@@ -186,7 +186,7 @@ test('what belongs to another application or account is not recovered, nor what 
   expect(await recover(id)).toBe(1)
 })
 
-test('a disabled endpoint, a time that ends before it begins and an unknown type are refused, and write nothing', async () => {
+test('a disabled endpoint, an empty period and an unknown type are refused, and nothing is written', async () => {
   await using bed = await given()
   const { notifier, recover, recorded } = bed
   await recorded([suspended(notifier)])

@@ -18,8 +18,8 @@ import type { Recovery } from './recover-queries.ts'
 
 const mostRecovered = 100_000
 const dayMs = 86_400_000
-const longestOnTheWayDays = 35
-// Clocks of the services that make events and of this one may differ by so much.
+const longestDelayDays = 35
+// The clocks of this service and of those that make events may differ by this much.
 const clockMarginMs = 5 * 60_000
 const kept = {
   schema: RecoverEndpointResponseSchema,
@@ -29,8 +29,8 @@ const waitMs = 100
 const longestWaitMs = 25_000
 
 /**
- * Makes deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
- * pending and makes none.
+ * Creates deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
+ * pending and creates none.
  */
 export async function recoverEndpoint(
   deps: NotifierDependencies,
@@ -41,13 +41,13 @@ export async function recoverEndpoint(
   const givenUpAt = performance.now() + longestWaitMs
   for (;;) {
     const deliveries = await transaction(deps.sql, async (tx) =>
-      // No connection is held while another recovery of the account runs.
+      // A call that waits for another recovery of the account does not use a connection meanwhile.
       (await recoversAlone(tx, request.accountId))
         ? once(tx, kept, () => recover(deps, tx, request, { ...times, types }))
         : null,
     )
     if (deliveries !== null) {
-      deps.engine.wake()
+      deps.dispatcher.wake()
       return { deliveries: BigInt(deliveries) }
     }
     if (performance.now() > givenUpAt) {
@@ -93,9 +93,9 @@ async function recover(
     since,
     until,
     recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
-    // Recording waits for NATS, and for as long as a consumer may be stopped.
+    // An event may be recorded this long after it happened: NATS or the consumer may have been stopped.
     recordedBefore: new Date(
-      Math.min(until.getTime(), now.getTime()) + longestOnTheWayDays * dayMs + clockMarginMs,
+      Math.min(until.getTime(), now.getTime()) + longestDelayDays * dayMs + clockMarginMs,
     ),
   }
   const missed = await findMissed(tx, recovery, mostRecovered)
@@ -103,7 +103,7 @@ async function recover(
     throw invalid('/since', `more than ${mostRecovered} events were missed: recover a shorter time first`)
   }
   const deliveries = await insertMissed(tx, recovery, missed, now)
-  // Locked last, so that a sender that disables the endpoint does not wait for all of this.
+  // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
   enabled(request, await lockEndpoint(tx, request))
   if (deliveries > 0) await lookAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
   return deliveries

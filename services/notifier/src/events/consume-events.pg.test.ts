@@ -21,7 +21,7 @@ function neighbourOf(accountId: string) {
   }
 }
 
-test('an account that sends thousands of events at once does not delay another of its partition; each has its own in order', async () => {
+test('an account that sends thousands of events at once does not delay other accounts of its partition, and both keep their order', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith(({ path }) => (path === '/quiet' ? {} : 'hang'))
   await using notifier = await startTestNotifier({ receiver })

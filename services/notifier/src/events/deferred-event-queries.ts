@@ -7,7 +7,7 @@ export interface DeferredEvent {
   trace_parent: string | null
 }
 
-/** Puts events at the end of their accounts' lines, in their order. */
+/** Defers events: they are recorded after the account's earlier deferred events. */
 export async function insertDeferred(sql: Sql, events: DeferredEvent[]): Promise<void> {
   await sql`
     insert into deferred_events (account_id, payload, trace_parent)
@@ -19,21 +19,21 @@ export async function insertDeferred(sql: Sql, events: DeferredEvent[]): Promise
     order by event.place`
 }
 
-/** Whether events of an account wait in line: the next ones have to follow them. */
-export function isInLine(sql: Sql, accountId: Statement): Statement {
-  // By the index, however long the lines are: of "exists" the planner would make a join that reads all of them.
+/** Whether an account has deferred events. If so, its next events have to follow them. */
+export function hasDeferred(sql: Sql, accountId: Statement): Statement {
+  // Reads one row from the index. For `exists` the planner would choose a join that reads all deferred events.
   return sql`(
     select position from deferred_events d where d.account_id = ${accountId} order by d.position limit 1
   ) is not null`
 }
 
-/** The account after this one that has events in line, and is none of `except`. */
+/** The next account after `after` that has deferred events and is not in `except`. */
 export async function nextDeferredAccount(
   sql: Sql,
   after: string,
   except: string[],
 ): Promise<string | undefined> {
-  // From account to account by the index: a line that is passed over is not read, however long it is.
+  // Reads one row of each account from the index, however many events it has.
   const [row] = await sql<{ account_id: string }[]>`
     with recursive visited (account_id) as (
       (select account_id from deferred_events where account_id > ${after} order by account_id limit 1)
@@ -48,14 +48,14 @@ export async function nextDeferredAccount(
   return row?.account_id
 }
 
-/** False where another replica records events of this account. */
+/** @returns false if another replica is recording deferred events of this account */
 export async function lockDeferred(sql: Sql, accountId: string): Promise<boolean> {
   const [row] = await sql<{ locked: boolean }[]>`
     select pg_try_advisory_xact_lock(hashtextextended(${`deferred_events:${accountId}`}, 0)) as locked`
   return row!.locked
 }
 
-/** Takes the first events out of an account's line, in their order. */
+/** Deletes and returns an account's first deferred events, in their order. */
 export async function takeDeferred(sql: Sql, accountId: string, limit: number): Promise<DeferredEvent[]> {
   const rows = await sql<(DeferredEvent & { position: bigint })[]>`
     delete from deferred_events where account_id = ${accountId} and position = any(array(

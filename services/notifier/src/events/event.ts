@@ -7,7 +7,7 @@ const apiVersion = '2026-11-01'
 
 type Webhook = NonNullable<ReturnType<typeof toWebhook>>
 
-/** The envelope of interface 6.1. Made once: its bytes are what every attempt sends and what is signed. */
+/** The envelope of interface 6.1. It is built once: every attempt sends and signs the same bytes. */
 export function envelope(event: Event, webhook: Webhook, sequence: bigint): string {
   return JSON.stringify({
     id: event.id,
@@ -22,18 +22,18 @@ export function envelope(event: Event, webhook: Webhook, sequence: bigint): stri
   })
 }
 
-/** `created_at` of an envelope that `envelope` made; `otherwise` where the text is none. */
+/** `created_at` of an envelope; `otherwise` if the text is not an envelope. */
 export function happenedAt(body: string, otherwise: Date): Date {
   const [, text] = /"created_at":"([^"]+)"/.exec(body) ?? []
   return text === undefined ? otherwise : new Date(text)
 }
 
-/** Interface 6.3: payloads are kept so long; the record of the delivery stays. */
+/** Interface 6.3: how long payloads are kept. The record of a delivery is kept permanently. */
 export const payloadDays = 90
 
 const dayMs = 86_400_000
 
-/** Payloads of events recorded before this are past retention, whether their partition is dropped yet or not. */
+/** Events recorded before this time are past retention, also if their partition is not dropped yet. */
 export function keptSince(now: Date): Date {
   return new Date(now.getTime() - payloadDays * dayMs)
 }

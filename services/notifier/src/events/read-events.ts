@@ -10,7 +10,7 @@ import type { NotifierDependencies } from '../dependencies.ts'
 import { findEvents, findLatestSequence } from './event-queries.ts'
 import { keptSince } from './event.ts'
 
-/** What a consumer that missed deliveries reads to catch up. */
+/** The events that a consumer reads to catch up after it missed deliveries. */
 export async function listEvents(
   { sql, clock }: NotifierDependencies,
   { accountId, onlyApplicationId, after, limit }: ListEventsRequest,

@@ -12,36 +12,37 @@ import type { Consume } from './consume-events.ts'
 import { lockDeferred, nextDeferredAccount, takeDeferred } from './deferred-event-queries.ts'
 import type { DeferredEvent } from './deferred-event-queries.ts'
 
-// An account's turn: a tenth of a second with few endpoints.
+// Events that an account may record before the next account has its turn: a tenth of a second with few endpoints.
 const mostInTurn = 200
-// What others send meanwhile waits for such a turn at each of its steps: with 3,500 events a second in line, 20 instead of
-// 200 made half of the others' 13 ms instead of 54, and 1,340 a second are recorded instead of 2,700.
+// The same, while accounts without deferred events send some, because these wait for each turn. With 3,500 deferred events
+// a second and 20 in a turn instead of 200, their median delay was 13 ms instead of 54, and 1,340 deferred events a second
+// were recorded instead of 2,700 (measured).
 const mostInTurnBesideOthers = 20
-// While reading is behind, recording takes a fifth of the time at most, one account at a time: what is read may be of
-// accounts that have sent little.
+// While the consumers are behind, this takes at most a fifth of the time, one account at a time: the events that wait in the
+// stream may belong to accounts that have sent little.
 const [mostInTurnBehind, restsBehind] = [50, 4]
-// Else it leaves so much of this process's time to them.
+// Otherwise the process may be busy for this share of the time.
 const mostUtilization = 0.75
 const lookEveryMs = 1_000
-// What other replicas put in line is found by looking.
+// Events that other replicas deferred are found only by looking.
 const idleMs = 8_000
-// A turn that another replica has soon ends.
+// After another replica was found to have an account's turn, which ends soon.
 const pauseTakenMs = 50
 const retryAfter: Pauses = { firstMs: 1_000, longestMs: 60_000 }
-// Accounts in line are rare; one that has very much must not be the only one that moves.
+// One account with very many events must not be the only one whose events are recorded.
 const atOnce = 2
 
-/** Records events that were put in line, accounts in turn. */
+/** Records deferred events. Accounts take turns. */
 export function startRecordingDeferred(options: {
   sql: Database
   consume: Consume
   isTransient: (error: unknown) => boolean
-  /** Whether more events wait to be read than those being consumed. */
+  /** Whether the consumers have a backlog. */
   isBehind: () => boolean
-  /** Whether accounts that have nothing in line have sent events of late. */
+  /** Whether accounts without deferred events have sent events within the last second. */
   isBesideOthers: () => boolean
   log: Logger
-  /** Pauses between tries of what cannot be recorded; a second, doubled up to a minute, when absent. */
+  /** Pauses between tries of an event that cannot be recorded. Default: a second, doubled up to a minute. */
   retry?: Pauses
 }): { wake(): void; stop(): Promise<void> } {
   let restsUntil = 0
@@ -53,25 +54,31 @@ export function startRecordingDeferred(options: {
     const takeTurn = async (signal: AbortSignal) => {
       const { sql, isBehind, isBesideOthers } = options
       if (at > 0 && isBehind()) return lookEveryMs
-      // Not the loop's pause, which ends when more is put in line.
+      // Not the loop's own pause: that ends as soon as more events are deferred.
       const restMs = restsUntil - performance.now()
       if (restMs > 0) await pause(restMs, signal)
       if (signal.aborted) return
       const startedAt = performance.now()
       const passed = () => [...stuck.accounts, ...atWork]
       const nextAfter = (after: string) => nextDeferredAccount(sql, after, passed())
-      const due = stuck.takeDue()
+      const due = stuck.firstDue(atWork)
       const next = due ?? (await nextAfter(last)) ?? (last && (await nextAfter('')))
       if (due === undefined) last = next || ''
       if (!next) return stuck.accounts.length > 0 ? lookEveryMs : 'idle'
-      // The other loop has taken it meanwhile. Its lock does not show that between a turn that failed and the try of its
-      // first event alone.
+      // The other loop may have taken this account meanwhile. The lock of the account does not show it: between a batch that
+      // failed and the try of its first event alone, no transaction holds the lock.
       if (due === undefined && passed().includes(next)) return 0
       const most = isBesideOthers() ? mostInTurnBesideOthers : isBehind() ? mostInTurnBehind : mostInTurn
       atWork.add(next)
-      const outcome = await recordTurn(options, next, most).finally(() => atWork.delete(next))
+      const outcome = await recordTurn(options, next, most)
+        .catch((error: unknown) => {
+          stuck.postponed(next)
+          throw error
+        })
+        .finally(() => atWork.delete(next))
       if (outcome === 'recorded') stuck.moved(next)
       if (outcome === 'failed') stuck.failed(next)
+      if (outcome === 'taken') stuck.postponed(next)
       const { active, idle } = performance.eventLoopUtilization(before)
       before = performance.eventLoopUtilization()
       if (outcome === 'taken') return pauseTakenMs
@@ -87,7 +94,7 @@ export function startRecordingDeferred(options: {
       everyMs: lookEveryMs,
       idleMs,
       failed: (error) =>
-        options.log.warn({ err: error }, 'events in line could not be recorded, trying again'),
+        options.log.warn({ err: error }, 'deferred events could not be recorded, trying again'),
       isOutage: isDatabaseOutage,
     })
   })
@@ -99,7 +106,7 @@ export function startRecordingDeferred(options: {
   }
 }
 
-/** One account's turn: `taken` where another replica has it. */
+/** Records events of one account. @returns `taken` if another replica is recording events of the account */
 async function recordTurn(
   { sql, consume, isTransient, log }: Parameters<typeof startRecordingDeferred>[0],
   accountId: string,
@@ -149,7 +156,7 @@ export interface Pauses {
   longestMs: number
 }
 
-/** Accounts whose first event in line could not be recorded, each with the time of its next try. */
+/** Accounts whose first deferred event could not be recorded, each with the time of its next try. */
 export class StuckLines {
   readonly #pauses: Pauses
   readonly #lines = new Map<string, { failures: number; nextAt: number }>()
@@ -162,15 +169,19 @@ export class StuckLines {
     return [...this.#lines.keys()]
   }
 
-  /** One whose next try is due; others are given it again only after a pause. */
-  takeDue(): string | undefined {
+  /** An account whose next try is due. `running`: accounts whose try has not ended yet. */
+  firstDue(running: ReadonlySet<string>): string | undefined {
     const now = performance.now()
-    for (const [accountId, line] of this.#lines) {
-      if (line.nextAt > now) continue
-      line.nextAt = now + this.#pauses.firstMs
-      return accountId
+    for (const [accountId, { nextAt }] of this.#lines) {
+      if (nextAt <= now && !running.has(accountId)) return accountId
     }
     return undefined
+  }
+
+  /** Another replica is recording events of this account, or the database is unavailable. */
+  postponed(accountId: string): void {
+    const line = this.#lines.get(accountId)
+    if (line) line.nextAt = performance.now() + this.#pauses.firstMs
   }
 
   failed(accountId: string): void {
@@ -181,7 +192,7 @@ export class StuckLines {
     stuckLines.set(this.#lines.size)
   }
 
-  /** Its first event was recorded, or there is none any more. */
+  /** The account's first event was recorded, or it has none any more. */
   moved(accountId: string): void {
     if (this.#lines.delete(accountId)) stuckLines.set(this.#lines.size)
   }

@@ -76,7 +76,7 @@ test('the body is the envelope of the interface, byte for byte', async () => {
   )
 })
 
-test('every attempt and the log have the same bytes, whatever is in them', async () => {
+test('every attempt and the delivery log have the same bytes, whatever the event contains', async () => {
   const of = givenVendor()
   const path = `/${newId('evt')}`
   await notifier.calls.createEndpoint({ ...of, url: receiver.url(path), subscribedEvents: '*' })
@@ -100,7 +100,7 @@ test('every attempt and the log have the same bytes, whatever is in them', async
   expect(data.object.reason).toBe(reason.replace('\ud800', '\ufffd'))
 })
 
-test('sequences have no gap and no twin, and follow the order of the events of an account', async () => {
+test('sequences have no gap and no duplicate, and follow the order of an account’s events', async () => {
   const vendors = [givenVendor(), givenVendor(), givenVendor()]
   const events = Array.from({ length: 600 }, (_, i) => revoked(vendors[i % 3]!))
   await publish(notifier, events.slice(0, 300))
@@ -120,7 +120,7 @@ test('sequences have no gap and no twin, and follow the order of the events of a
   }
 })
 
-test('an event goes to every enabled endpoint of its application that is subscribed to its type', async () => {
+test('an event is sent to every enabled endpoint of its application that is subscribed to its type', async () => {
   const of = givenVendor()
   const neighbour = { ...of, applicationId: newId('app') }
   const endpoint = async (vendor: typeof of, subscribedEvents: string) => {
@@ -142,11 +142,11 @@ test('an event goes to every enabled endpoint of its application that is subscri
   expect((await notifier.calls.listDeliveries({ ...neighbour, ...firstPage })).deliveries).toEqual([])
 })
 
-test('events that are no webhooks, and those that only another release knows, take no sequence', async () => {
+test('events without a webhook type, and events of unknown types, get no sequence', async () => {
   const of = givenVendor()
   const internal = givenEvent({ ...of, payload: { case: 'planCopyChanged', value: { plans: [] } } })
   const unknown = givenEvent({ ...of, payload: { case: undefined } })
-  // api_key_revoked of the releases that wrote it.
+  // An event of a type that this release does not know.
   unknown.$unknown = [{ no: 41, wireType: WireType.LengthDelimited, data: Uint8Array.of(2, 0x0a, 0) }]
   await publish(notifier, [internal, unknown, revoked(of)])
   await eventually(async () =>
@@ -154,7 +154,7 @@ test('events that are no webhooks, and those that only another release knows, ta
   )
 })
 
-test('the events of an account are read in order, from where a consumer left off', async () => {
+test('events of an account are listed in order, after a given sequence', async () => {
   const of = givenVendor()
   const other = { ...of, applicationId: newId('app') }
   const events = Array.from({ length: 7 }, (_, i) => revoked(i % 2 === 0 ? of : other))
@@ -174,7 +174,7 @@ test('the events of an account are read in order, from where a consumer left off
   expect(await envelopes(newId('acct'))).toEqual([])
 })
 
-test('events that come when the clock was set months ahead wait for their partition, no longer', async () => {
+test('events that arrive after the clock was set months ahead wait only for their partition', async () => {
   await using notifier = await startTestNotifier()
   notifier.clock.advance(200 * 86_400_000)
   await notifier.happen(3)
@@ -188,7 +188,7 @@ test('events that come when the clock was set months ahead wait for their partit
   })
 })
 
-test('one event goes to very many endpoints', async () => {
+test('one event is sent to very many endpoints', async () => {
   const of = givenVendor()
   await notifier.sql`
     insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
@@ -202,7 +202,7 @@ test('one event goes to very many endpoints', async () => {
   })
 })
 
-test('many events for many endpoints are recorded in parts that fit into memory, each delivery once', async () => {
+test('many events for many endpoints are recorded in batches that fit into memory, each delivery once', async () => {
   const of = givenVendor()
   await notifier.sql`
     insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
@@ -219,7 +219,7 @@ test('many events for many endpoints are recorded in parts that fit into memory,
   expect(Math.max(...parts.map(({ rows }) => rows))).toBeLessThanOrEqual(10_000)
 })
 
-test('the latest sequence is that of the account’s last event, 0 where it has none, and nothing after it is missed', async () => {
+test('the latest sequence is that of the account’s last event, or 0 if it has none', async () => {
   const of = givenVendor()
   const latest = async () => (await notifier.calls.getLatestSequence({ accountId: of.accountId })).sequence
   expect(await latest()).toBe(0n)
@@ -236,7 +236,7 @@ test('the latest sequence is that of the account’s last event, 0 where it has 
   expect(later[0]!.application_id).toBe(of.applicationId)
 })
 
-test('events that licensing publishes again after it was restored from a backup are recorded and alerted once', async () => {
+test('events that licensing publishes again after a restored backup are recorded once, and so are alerts', async () => {
   const of = givenVendor()
   const alert = givenEvent({
     ...of,

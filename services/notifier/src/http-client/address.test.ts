@@ -71,7 +71,7 @@ const any6 = fc.oneof(
     }),
 )
 
-test('an IPv4 address is admitted exactly when no special range holds it', () => {
+test('an IPv4 address is admitted if and only if no special range contains it', () => {
   fc.assert(
     fc.property(any4, (value) => {
       const address = text4(value)
@@ -81,7 +81,7 @@ test('an IPv4 address is admitted exactly when no special range holds it', () =>
   )
 })
 
-test('an IPv6 address is admitted exactly when it is global unicast, looked through to the IPv4 address it carries', () => {
+test('an IPv6 address is admitted if and only if it is global unicast and its embedded IPv4 address is admitted', () => {
   fc.assert(
     fc.property(any6, (value) => {
       const address = text6(value)
@@ -91,7 +91,7 @@ test('an IPv6 address is admitted exactly when it is global unicast, looked thro
   )
 })
 
-test('mapped, NAT64 and 6to4 forms get the verdict of the IPv4 address in them', () => {
+test('mapped, NAT64 and 6to4 forms are judged by their IPv4 address', () => {
   fc.assert(
     fc.property(any4, (value) => {
       const verdict = refusal(text4(value))
@@ -155,7 +155,7 @@ test('allowed networks may be IPv6, single addresses, or several with spaces bet
   expect(admits('fe80::1')).toBe('a link-local address')
 })
 
-test('an empty list of networks allows nothing, and a broken entry is named', () => {
+test('an empty list of networks allows nothing, and an invalid entry is named', () => {
   expect(parseNetworks('')).toEqual([])
   for (const entry of [
     '10.0.0.0/33',
@@ -180,7 +180,7 @@ test("the machine's own addresses are refused though they are public, unless the
   expect(createAddressRefusal(parseNetworks('93.184.216.34/32'), own)('93.184.216.34')).toBeNull()
 })
 
-test('networks that the operator denies are refused though they are public or allowed, in every form of their addresses', () => {
+test('networks that the operator denies are refused also if they are public or allowed, in every form of their addresses', () => {
   const denied = parseNetworks('93.184.216.0/24,2606:2800::/32,10.1.0.0/16')
   const guarded = createAddressRefusal(parseNetworks('10.0.0.0/8,64:ff9b::/96'), none, denied)
   for (const address of [

@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js'
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 export type Networks = readonly [Address, number][]
 
-/** Why deliveries may not go to this address, as a noun phrase ("a loopback address"), or null when they may. */
+/** Why an address is refused, as a noun phrase ("a loopback address"); null if deliveries may be sent to it. */
 export type AddressRefusal = (address: string) => string | null
 
 type Rules = { allowed: Networks; denied: Networks; own: ReadonlySet<string> }
@@ -13,7 +13,7 @@ type Rules = { allowed: Networks; denied: Networks; own: ReadonlySet<string> }
 const networks = (table: Record<string, string>) =>
   Object.entries(table).map(([cidr, reason]) => ({ network: ipaddr.parseCIDR(cidr), reason }))
 
-// The IANA special-purpose registries, without the few entries that are reachable by everybody.
+// The IANA special-purpose registries, without the few entries that are globally reachable.
 const specialIPv4 = networks({
   '0.0.0.0/8': 'an address of "this network"',
   '10.0.0.0/8': 'a private address',
@@ -33,7 +33,7 @@ const specialIPv4 = networks({
   '240.0.0.0/4': 'a reserved address',
 })
 
-// First match wins: narrow entries stand before the wide ones they lie in.
+// The first match counts: a narrow network is listed before a wide one that contains it.
 const specialIPv6 = networks({
   '::/128': 'the unspecified address',
   '::1/128': 'a loopback address',
@@ -54,7 +54,7 @@ const globalUnicastIPv6 = ipaddr.parseCIDR('2000::/3')
 const nat64 = ipaddr.parseCIDR('64:ff9b::/96')
 const sixToFour = ipaddr.parseCIDR('2002::/16')
 
-/** `WEBHOOK_ALLOWED_CIDRS`, `WEBHOOK_DENIED_CIDRS`: networks or single addresses, separated by commas. Throws on one that is neither. */
+/** `WEBHOOK_ALLOWED_CIDRS`, `WEBHOOK_DENIED_CIDRS`: networks or single addresses, separated by commas. Throws if an entry is neither. */
 export function parseNetworks(list: string): Networks {
   return list
     .split(',')
@@ -72,7 +72,7 @@ export function parseNetworks(list: string): Networks {
     })
 }
 
-/** Admits global unicast addresses and `allowed`; refuses `denied` and this machine's own ones, public or not. */
+/** Accepts global unicast addresses and `allowed`. Refuses `denied` and all addresses of this machine. */
 export function createAddressRefusal(
   allowed: Networks,
   own: () => ReadonlySet<string> = ownAddresses,
@@ -95,7 +95,7 @@ function judge(address: Address, rules: Rules): string | null {
   }
   if (rules.allowed.some(([network, bits]) => isIn(address, network, bits))) return null
 
-  // What a translator or a tunnel makes of the address is where the connection would end.
+  // A NAT64 translator or a 6to4 tunnel would connect to the embedded address.
   if (embedded !== null) return judge(embedded, rules)
 
   const special = address instanceof ipaddr.IPv6 ? specialIPv6 : specialIPv4

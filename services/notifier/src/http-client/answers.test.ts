@@ -4,7 +4,7 @@ import { excerptOf, retryAfterSeconds } from './exchange.ts'
 import { startTlsReceiver } from './testing/receiver.ts'
 import { attemptTo, givenSender } from './testing/sender.ts'
 
-test('an excerpt of any bytes at all is valid UTF-8 of at most 1 KiB without NULs', () => {
+test('an excerpt of any bytes is valid UTF-8 of at most 1 KiB without NULs', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 700 }), { maxLength: 4 }), (chunks) => {
       const text = excerptOf(chunks.map((chunk) => Buffer.from(chunk))) ?? ''
@@ -15,7 +15,7 @@ test('an excerpt of any bytes at all is valid UTF-8 of at most 1 KiB without NUL
   )
 })
 
-test('text is kept as it is, and cut between two characters', () => {
+test('a text is not changed, and is cut between two characters', () => {
   expect(excerptOf([Buffer.from('Grüße, '), Buffer.from('世界')])).toBe('Grüße, 世界')
   expect(excerptOf([Buffer.from(`a${'ü'.repeat(600)}`)])).toBe(`a${'ü'.repeat(511)}`)
   expect(excerptOf([Buffer.from('a\0b')])).toBe('ab')
@@ -30,7 +30,7 @@ test('Retry-After is understood as seconds and as a date', () => {
   expect(retryAfterSeconds('Sat, 01 Feb 2025 00:00:30 GMT', now + 500)).toBe(90)
 })
 
-test('a Retry-After in the past asks for nothing, and one in the far future for a day', () => {
+test('a Retry-After in the past is zero seconds, and one in the far future is a day', () => {
   const now = Date.parse('2025-01-31T23:59:00Z')
   expect(retryAfterSeconds('Fri, 31 Jan 2025 00:00:00 GMT', now)).toBe(0)
   expect(retryAfterSeconds('Fri, 31 Jan 2031 00:00:00 GMT', now)).toBe(86_400)
@@ -125,7 +125,7 @@ async function answered({ answer, ends = false }: Row) {
   return result
 }
 
-test.each(accepted)('an answer $name is accepted', async (row) => {
+test.each(accepted)('a response $name is accepted', async (row) => {
   const { becomes } = row
   expect(await answered(row)).toMatchObject({
     outcome: 'delivered',
@@ -133,6 +133,6 @@ test.each(accepted)('an answer $name is accepted', async (row) => {
   })
 })
 
-test.each(refused)('an answer $name fails, and the attempt says why', async (row) => {
+test.each(refused)('a response $name fails, and the attempt has the reason', async (row) => {
   expect(await answered(row)).toMatchObject({ outcome: 'failed', ...(row.becomes as object) })
 })

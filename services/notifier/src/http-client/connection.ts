@@ -4,12 +4,12 @@ import { Client } from 'undici'
 import { mostHeaderKiB } from './failure.ts'
 import type { Target } from './webhook-url.ts'
 
-/** How old it may be when an exchange begins on it, and how long it is kept between two exchanges. */
+/** How old a connection may be when an exchange starts, and how long it is kept between two exchanges. */
 export type ConnectionLimits = { longestAgeMs: number; idleLifeMs: number }
 
 /**
- * One verified socket with an HTTP/1.1 client on it, used by one exchange at a time. The client can never connect
- * again by itself: another connection is another judgement of addresses.
+ * One verified socket with an HTTP/1.1 client, used by one exchange at a time. The client cannot connect again by itself,
+ * because each connection needs a check of its address.
  */
 export class Connection {
   readonly target: Target
@@ -20,14 +20,14 @@ export class Connection {
   constructor(target: Target, socket: TLSSocket, { longestAgeMs, idleLifeMs }: ConnectionLimits) {
     this.target = target
     this.#socket = socket
-    // Spread, so that connections made together do not all end together.
+    // Varied, so that connections that were made together do not end together.
     this.#reusableUntil = performance.now() + longestAgeMs * (0.75 + Math.random() / 4)
     let handedOver = false
     this.client = new Client(target.origin, {
       connect: (_options, callback) => {
         const isFirst = !handedOver
         handedOver = true
-        // Not at once: the client does not notice an answer that comes while it asks.
+        // In a microtask, because the client ignores a callback during its call.
         queueMicrotask(() => (isFirst ? callback(null, socket) : callback(gone(), null)))
       },
       allowH2: false,
@@ -35,7 +35,7 @@ export class Connection {
       // A server's own Keep-Alive hint, when it is shorter, is followed by the client.
       keepAliveTimeout: idleLifeMs,
       keepAliveMaxTimeout: idleLifeMs,
-      // The deadline of the whole attempt stands in for both.
+      // The deadline of the whole attempt replaces both.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: mostHeaderKiB * 1024,
@@ -59,14 +59,14 @@ export class Connection {
 const gone = () => Object.assign(new Error('the connection is gone'), { code: 'ECONNRESET' })
 
 /**
- * Connections between two exchanges, apart for each endpoint: what the server of one endpoint slips into its
- * connection can never be taken for an answer to another. The latest used is taken first, so that the surplus of a
- * burst ages out; over `capacity` (50 kB each) the one that has been idle longest, whosever it is, is closed.
+ * Idle connections, separate for each endpoint: bytes that the server of one endpoint sends unasked are never a response to
+ * another. The connection that was used last is taken first, so that connections of a burst become too old. If there are more
+ * than `capacity` (50 kB each), the one that has been idle longest is closed.
  */
 export class IdleConnections {
   readonly #capacity: number
   readonly #ofEndpoint = new Map<string, Connection[]>()
-  /** In the order in which they became idle. */
+  /** The connection that has been idle longest is first. */
   readonly #endpointOf = new Map<Connection, string>()
 
   constructor(capacity: number) {
@@ -97,7 +97,7 @@ export class IdleConnections {
     if (this.#endpointOf.size > this.#capacity) this.#closeLongestIdle()
   }
 
-  /** Must be called for each connection that has closed, idle or not. */
+  /** Must be called for each closed connection, idle or not. */
   forget(connection: Connection) {
     const endpointId = this.#endpointOf.get(connection)
     if (endpointId === undefined) return
@@ -108,7 +108,7 @@ export class IdleConnections {
     if (connections.length === 0) this.#ofEndpoint.delete(endpointId)
   }
 
-  /** Closes those of one endpoint, or all. */
+  /** Closes the idle connections of one endpoint, or of all endpoints. */
   close(endpointId?: string) {
     const closing = endpointId === undefined ? this.#endpointOf.keys() : this.#ofEndpoint.get(endpointId)
     for (const connection of Array.from(closing ?? [])) {

@@ -79,7 +79,7 @@ test('a kept connection goes on to the address that was judged, whatever the nam
   expect(asked).toBe(1)
 })
 
-test('the name is asked for once for each connection, and what it answered is what is dialled', async () => {
+test('a name is resolved once for each connection, and the connection is made to that address', async () => {
   let asked = 0
   await using receiver = await startReceiver(ok, { host: '127.0.0.3' })
   await using sender = givenSender({
@@ -141,7 +141,7 @@ test('the first address has more than a second when the next ones do not connect
   expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
 })
 
-test('when all addresses stay silent, the attempt ends with its time', async () => {
+test('when no address answers, the attempt ends at its deadline', async () => {
   await using beside = await startBeside(2, () => {})
   await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.3']), timeoutMs: 2_500 })
   expect(await sender.send(attemptTo(beside.url))).toMatchObject({
@@ -161,7 +161,7 @@ test.each([
     'could not be resolved: queryA ESERVFAIL',
     () => Promise.reject(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' })),
   ],
-])('a host that %s fails with the sentence of a refused address', async (why, resolve) => {
+])('a host that %s fails with the same sentence as a refused address', async (why, resolve) => {
   await using sender = givenSender({ resolve })
   expect(await sender.send(attemptTo('https://receiver.test/'))).toMatchObject({
     outcome: 'failed',

@@ -3,7 +3,7 @@ import type { Connection } from './connection.ts'
 import { SendFailure } from './failure.ts'
 
 const mostBodyBytes = 65_536
-// More than an excerpt, so that it can be seen where its last character ends.
+// More than an excerpt, so that a cut multi-byte character at its end is recognised.
 const keptBodyBytes = 1024 + 3
 const mostInformationalAnswers = 8
 
@@ -17,14 +17,14 @@ const tooManyInformational = () =>
 export type Post = { headers: string[]; body: Buffer }
 
 /**
- * One POST and its answer on one connection. It settles once, by the end of the answer, an error, a limit or `cut`;
- * what had come by then stands.
+ * One POST and its response on one connection. It ends once: with the end of the response, an error, a limit or `cut`. What was
+ * received until then is kept.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
-  readonly settled: Promise<void>
-  /** A byte of an answer came. */
+  readonly ended: Promise<void>
+  /** A byte of a response was received. */
   isAnswered = false
-  /** Null until the head of the final answer has come. */
+  /** Null until the head of the final response is received. */
   status: number | null = null
   retryAfter: string | null = null
   /** The beginning of the body. */
@@ -33,27 +33,27 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #connection: Connection
   #bodyBytes = 0
   #informationalAnswers = 0
-  #isSettled = false
-  readonly #settle: () => void
+  #hasEnded = false
+  readonly #resolve: () => void
 
   constructor(connection: Connection, { headers, body }: Post) {
     this.#connection = connection
-    let settle = () => {}
-    this.settled = new Promise((resolve) => (settle = resolve))
-    this.#settle = settle
+    let resolveEnded = () => {}
+    this.ended = new Promise((resolve) => (resolveEnded = resolve))
+    this.#resolve = resolveEnded
     connection.client.dispatch(
       { method: 'POST', path: connection.target.path, headers, body, idempotent: false },
       this,
     )
   }
 
-  /** Ends it now; the connection, in the middle of something, is of no more use. */
+  /** Ends the exchange now. The connection cannot be reused. */
   cut(error: Error | null) {
     this.#finish(error)
     this.#connection.destroy()
   }
 
-  /** Required of a handler; the exchange is ended through its connection, which is there before this. */
+  /** Required by the interface. The exchange is cut through its connection, which exists before this call. */
   onRequestStart() {}
 
   onResponseStarted() {
@@ -88,27 +88,27 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #finish(error: Error | null) {
-    if (this.#isSettled) return
-    this.#isSettled = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     this.error = error
-    this.#settle()
+    this.#resolve()
   }
 }
 
 const mostBytes = 1024
 
 /**
- * The beginning of an answer's body as text that PostgreSQL keeps: valid UTF-8 of at most 1 KiB without NULs.
- * Not by a TextDecoder, which takes 25 µs where this takes one (measured).
+ * The beginning of a response body as text that PostgreSQL accepts: valid UTF-8 of at most 1 KiB without NULs. A TextDecoder
+ * would take 25 µs, this takes one (measured).
  */
 export function excerptOf(chunks: readonly Buffer[]): string | null {
   if (chunks.length === 0) return null
   const text = beginningOf(Buffer.concat(chunks)).toString('utf8').replaceAll('\0', '')
-  // Replacement characters are longer than the bytes they stand for.
+  // Replacement characters are longer than the bytes that they replace.
   return Buffer.byteLength(text) <= mostBytes ? text : beginningOf(Buffer.from(text)).toString('utf8')
 }
 
-/** At most the limit, without a character that it would cut in two. */
+/** At most `mostBytes`, without a partial character at the end. */
 function beginningOf(bytes: Buffer): Buffer {
   if (bytes.length <= mostBytes) return bytes
   const isContinuation = (at: number) => (bytes[at]! & 0xc0) === 0x80
@@ -119,7 +119,7 @@ function beginningOf(bytes: Buffer): Buffer {
 
 const longestRetryAfterSeconds = 86_400
 
-/** Seconds from `nowMs` on that a Retry-After header asks for, at most a day; null when it says nothing usable. */
+/** Seconds from `nowMs` on that a Retry-After header asks for, at most a day; null if it has no valid value. */
 export function retryAfterSeconds(header: string | null, nowMs: number): number | null {
   if (header === null) return null
   const seconds = /^\d{1,10}$/.test(header) ? Number(header) : secondsUntil(header, nowMs)

@@ -1,7 +1,7 @@
-/** Of the head of an answer. */
+/** The longest head of a response. */
 export const mostHeaderKiB = 64
 
-/** Why an attempt was not acknowledged, as the delivery log shows it. */
+/** Why an attempt failed, as the delivery log shows it. */
 export type FailureReason =
   | 'dns' // the host has no address, or its name servers do not answer; shown as `blocked`
   | 'blocked' // the host leads to an address that deliveries may not go to
@@ -9,7 +9,7 @@ export type FailureReason =
   | 'tls' // handshake or certificate
   | 'timeout' // the whole attempt took too long
   | 'reset' // the connection was closed before an answer
-  | 'protocol' // what came was not HTTP/1.1
+  | 'protocol' // the response was not HTTP/1.1
   | 'status' // an answer other than 2xx
 
 /** A failure whose message may be shown to the vendor: it names no address that the vendor did not give. */
@@ -38,7 +38,7 @@ const codeOf = (error: Error) => ('code' in error && typeof error.code === 'stri
 
 const droppedCodes = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET'])
 
-/** The connection was lost, rather than anything wrong received over it. */
+/** The connection was lost. Otherwise something invalid was received. */
 export const isDropped = (error: Error) =>
   droppedCodes.has(codeOf(error)) && !error.message.startsWith('bad ')
 
@@ -59,22 +59,22 @@ export function handshakeFailure(error: Error): SendFailure {
   return new SendFailure('tls', `the TLS handshake failed${code && ` (${code})`}`, { cause: error })
 }
 
-/** Of an exchange that broke before its status was known. `isAnswered`: some of the answer had come. */
+/** The failure of an exchange without a status. `isAnswered`: a part of the response was received. */
 export function exchangeFailure(error: Error, isAnswered: boolean): SendFailure {
   if (error instanceof SendFailure) return error
-  if (codeOf(error) === 'UND_ERR_INVALID_ARG') throw error // a fault of ours, not of the receiver
+  if (codeOf(error) === 'UND_ERR_INVALID_ARG') throw error // a fault of this service
   if (isDropped(error)) {
     const when = isAnswered ? 'the head of the answer was complete' : 'an answer'
     return new SendFailure('reset', `the connection was closed before ${when}`, { cause: error })
   }
-  // With TLS 1.3 a server's objection to the handshake arrives after it.
+  // With TLS 1.3 a server may reject the handshake after the client has finished it.
   if (isTlsAlert(error)) return handshakeFailure(error)
   return new SendFailure('protocol', `the answer was not valid HTTP/1.1${brokenRule(error)}`, {
     cause: error,
   })
 }
 
-/** The rule that the answer broke, as the HTTP parser names it. */
+/** The rule that the response violates, as the HTTP parser names it. */
 function brokenRule(error: Error): string {
   if (codeOf(error) === 'UND_ERR_HEADERS_OVERFLOW') return `: headers of more than ${mostHeaderKiB} KiB`
   if (error.message === 'bad upgrade') return ': 101 Switching Protocols, which was not asked for'

@@ -27,7 +27,7 @@ const timedOut = {
   idleConnections: 0,
 }
 
-test('a receiver that never answers is given up after five seconds', async () => {
+test('an attempt at a receiver that never answers ends after five seconds', async () => {
   await using receiver = await startReceiver(() => {})
   await using sender = givenSender()
   const result = await sender.send(attemptTo(receiver.url))
@@ -36,7 +36,7 @@ test('a receiver that never answers is given up after five seconds', async () =>
   expect(result.durationMs).toBeLessThan(5000 + lateMs)
 })
 
-test('a receiver that is given up has its connection closed', async () => {
+test('when an attempt times out, its connection is closed', async () => {
   const closed = Promise.withResolvers<void>()
   await using receiver = await startReceiver((request) =>
     request.socket.once('close', () => closed.resolve()),
@@ -45,7 +45,7 @@ test('a receiver that is given up has its connection closed', async () => {
   await closed.promise
 })
 
-test('a handshake that stalls counts against the whole', async () => {
+test('a stalled handshake counts against the deadline of the attempt', async () => {
   await using receiver = await startTcpReceiver(() => {})
   expect(await attempt(receiver.url)).toMatchObject({
     ...timedOut,
@@ -53,14 +53,14 @@ test('a handshake that stalls counts against the whole', async () => {
   })
 })
 
-test('a name that takes too long counts against the whole', async () => {
+test('a slow name resolution counts against the deadline of the attempt', async () => {
   const result = await attempt('https://receiver.test/', {
     resolve: createResolver(() => new Promise(() => {})),
   })
   expect(result).toMatchObject({ ...timedOut, detail: 'no connection within 1.5 seconds' })
 })
 
-test('the head of an answer dripping in counts against the whole', async () => {
+test('a response whose head arrives slowly counts against the deadline of the attempt', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     const letters = 'HTTP/1.1 200 OK\r\nX-Long: '.split('')
     const timer = setInterval(() => socket.write(letters.shift() ?? 'a'), 20)
@@ -69,7 +69,7 @@ test('the head of an answer dripping in counts against the whole', async () => {
   expect(await attempt(receiver.url)).toMatchObject(timedOut)
 })
 
-test('informational answers without end are cut', async () => {
+test('an endless sequence of informational responses is cut', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     socket.once('data', () => {
       const timer = setInterval(() => socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 1)
@@ -85,7 +85,7 @@ test('informational answers without end are cut', async () => {
 test.each([
   [200, 'delivered', null],
   [500, 'failed', 'status'],
-])('a body that drips without end does not change what a %i has said', async (status, outcome, error) => {
+])('an endless body does not change the result of a %i', async (status, outcome, error) => {
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(status)
     const timer = setInterval(() => response.write('a'), 50)
@@ -121,7 +121,7 @@ test('an endless body is read to 64 KiB, and 1 KiB of it is kept', async () => {
   expect(sent).toBeLessThan(16 * 1024 * 1024)
 })
 
-test('a body that would unpack to a thousand times its size is not unpacked', async () => {
+test('a compressed body is not decompressed', async () => {
   const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
   await using receiver = await startReceiver((_, response) => {
     response.writeHead(500, { 'Content-Encoding': 'gzip' }).end(bomb)
@@ -132,7 +132,7 @@ test('a body that would unpack to a thousand times its size is not unpacked', as
   expect(result.responseExcerpt).toSatisfy((text: string) => text.startsWith('\u001f\ufffd'))
 })
 
-test('a connection cut before the answer fails, and is not tried again', async () => {
+test('an attempt whose connection is cut before the response fails, and is not repeated', async () => {
   await using receiver = await startTlsReceiver((socket) => void socket.once('data', () => socket.destroy()))
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', responseCode: null, error: 'reset' })
   expect(receiver.connections()).toBe(1)
@@ -145,7 +145,7 @@ test('a connection reset during the handshake fails', async () => {
   expect(await attempt(receiver.url)).toMatchObject({ outcome: 'failed', responseCode: null, error: 'reset' })
 })
 
-test('a 2xx whose body is cut short has acknowledged', async () => {
+test('a 2xx response acknowledges, also if its body is cut', async () => {
   await using receiver = await startTlsReceiver((socket) => {
     socket.once('data', () => socket.end('HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart'))
   })
@@ -158,7 +158,7 @@ test('a 2xx whose body is cut short has acknowledged', async () => {
   })
 })
 
-test('a port that nobody listens on fails at once', async () => {
+test('a closed port fails at once', async () => {
   const receiver = await startReceiver(() => {})
   await receiver[Symbol.asyncDispose]()
   expect(await attempt(receiver.url)).toMatchObject({
@@ -189,7 +189,7 @@ test('a redirect is a failure and is not followed', async () => {
   expect(inner.connections()).toBe(0)
 })
 
-test('a burst of attempts on a receiver that resets everything leaves nothing behind', async () => {
+test('many attempts at a receiver that resets every connection leave no connection open', async () => {
   await using receiver = await startTcpReceiver((socket) => socket.resetAndDestroy())
   await using sender = givenSender({ timeoutMs })
   const results = await Promise.all(Array.from({ length: 50 }, () => sender.send(attemptTo(receiver.url))))

@@ -56,7 +56,7 @@ function givenHostsFile(text: string) {
   return { path, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
 }
 
-test('names are found in DNS, and an absent name is distinguished', async () => {
+test('names are resolved by DNS, and a name that does not exist is recognised', async () => {
   using nameServer = await startNameServer()
   const lookup = createSystemLookup({ servers: [nameServer.server] })
   expect(await lookup('known.example')).toEqual(['93.184.216.34'])
@@ -64,7 +64,7 @@ test('names are found in DNS, and an absent name is distinguished', async () => 
   expect(isAbsence(failure)).toBe(true)
 })
 
-test('a silent name server delays only its own names', async () => {
+test('an unresponsive name server delays only its own names', async () => {
   using nameServer = await startNameServer()
   const lookup = createSystemLookup({ servers: [nameServer.server] })
   let over = 0
@@ -80,7 +80,7 @@ test('a silent name server delays only its own names', async () => {
   expect(failures.every((failure) => failure instanceof Error && !isAbsence(failure))).toBe(true)
 })
 
-test('the hosts file comes before DNS, and a change of it counts at once', async () => {
+test('the hosts file has priority over DNS, and its changes apply at once', async () => {
   using hosts = givenHostsFile(
     '# comment\n10.1.1.1 known.example Receiver.Test # mine\n::1\tlocalhost\nfd00::1 receiver.test\n',
   )
@@ -100,7 +100,7 @@ test('a machine without a hosts file still resolves', async () => {
   expect(await lookup('known.example')).toEqual(['93.184.216.34'])
 })
 
-test('an answer is remembered for its life, then asked again', async () => {
+test('an address is cached for its lifetime, then resolved again', async () => {
   let asked = 0
   const resolve = createResolver(async () => [`10.0.0.${++asked}`], { lifeMs: 200 })
   const { signal } = new AbortController()
@@ -112,7 +112,7 @@ test('an answer is remembered for its life, then asked again', async () => {
   await vi.waitFor(async () => expect(await resolve('a', signal)).toEqual(['10.0.0.2']), { timeout: 30_000 })
 })
 
-test('a failure is not remembered', async () => {
+test('a failure is not cached', async () => {
   let asked = 0
   const resolve = createResolver(async () => {
     if (++asked === 1) throw new Error('unavailable')
@@ -123,7 +123,7 @@ test('a failure is not remembered', async () => {
   expect(await resolve('a', signal)).toEqual(['10.0.0.1'])
 })
 
-test('one who stops waiting does not take the answer from the others', async () => {
+test('a caller that aborts does not abort the look-up of the others', async () => {
   const answer = Promise.withResolvers<string[]>()
   const resolve = createResolver(() => answer.promise)
   const impatient = new AbortController()
@@ -135,7 +135,7 @@ test('one who stops waiting does not take the answer from the others', async () 
   expect(await second).toEqual(['10.0.0.1'])
 })
 
-test('no more answers are kept than there is room for', async () => {
+test('the cache does not exceed its capacity', async () => {
   const asked: string[] = []
   const resolve = createResolver(
     async (host) => {

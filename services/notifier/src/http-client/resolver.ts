@@ -2,13 +2,13 @@ import { promises as dns } from 'node:dns'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 
-/** All addresses of a host name. Rejects when there are none, or with the signal's reason when that comes first. */
+/** All addresses of a host name. Rejects if there are none, or with the signal's reason if it aborts first. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<string[]>
 export type Lookup = (host: string) => Promise<string[]>
 
 /**
- * The hosts file, then DNS asked directly. Not getaddrinfo: that runs on two of the four threads of the pool, and four
- * names whose name servers are silent blocked every other name, `localhost` too, for 20 s (measured).
+ * Looks names up in the hosts file, then in DNS. It does not use getaddrinfo, which runs on two of the four threads of the pool:
+ * four names with unresponsive name servers blocked every other name, even `localhost`, for 20 s (measured).
  */
 export function createSystemLookup({
   hostsFile = '/etc/hosts',
@@ -35,11 +35,11 @@ export function createSystemLookup({
   }
 }
 
-/** Whether DNS said that there is no such name or address, rather than saying nothing. */
+/** Whether DNS answered that there is no such name or address. */
 export const isAbsence = (error: unknown) =>
   error instanceof Error && 'code' in error && (error.code === 'ENOTFOUND' || error.code === 'ENODATA')
 
-/** Asks once for all who want to know at the same time, and remembers answers (never failures) for `lifeMs`. */
+/** Makes one look-up for all simultaneous callers, and caches addresses (not failures) for `lifeMs`. */
 export function createResolver(lookup: Lookup, { lifeMs = 30_000, capacity = 10_000 } = {}): Resolve {
   const answers = new Map<string, { until: number; addresses: string[] }>()
   const asked = new Map<string, Promise<string[]>>()
@@ -74,7 +74,7 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
   })
 }
 
-/** What the hosts file (a missing one is an empty one) says of a name; it is read again when it has changed. */
+/** The addresses of a name in the hosts file, which is read again when it has changed. A missing file has no names. */
 export function createHostsFile(path: string): (name: string) => string[] {
   let known = { version: '', names: new Map<string, string[]>() }
   return (name) => {

@@ -22,8 +22,8 @@ export class Deadline {
   }
 
   /**
-   * What it ends from now on. V8 takes a function that is written where it is assigned to a property for one that stays,
-   * and keeps it, with all that it knows, until the whole heap is collected: here it is an argument first.
+   * Sets what the deadline ends from now on. The function is a parameter because of V8: it treats a function literal that is
+   * assigned to a property as permanent, and keeps its closure until the whole heap is collected.
    */
   ends(end: () => void) {
     this.#end = end
@@ -48,9 +48,9 @@ export type AttemptResult = {
   outcome: 'delivered' | 'failed'
   responseCode: number | null
   error: FailureReason | null
-  /** A sentence for the vendor that says more than `error`. */
+  /** A sentence for the vendor with more information than `error`. */
   detail: string | null
-  /** What the vendor may not see. */
+  /** Details that the vendor may not see. */
   forOperator: string | null
   durationMs: number
   responseExcerpt: string | null
@@ -59,7 +59,7 @@ export type AttemptResult = {
 
 export type SenderOptions = {
   connect: Connect
-  /** Of the whole attempt: name, connection, handshake, answer and its body. */
+  /** For the whole attempt: name resolution, connection, handshake and response with its body. */
   timeoutMs?: number
   connectionLimits?: ConnectionLimits
   mostIdleConnections?: number
@@ -116,7 +116,7 @@ export class Sender {
     this.#idle.close(endpointId)
   }
 
-  /** Waits for what is in flight, which the deadline bounds, then closes every connection. */
+  /** Waits for the attempts in flight, which the deadline bounds, then closes every connection. */
   async close() {
     if (this.#stats.inFlight > 0) await new Promise<void>((resolve) => (this.#onDrained = resolve))
     this.#idle.close()
@@ -135,7 +135,7 @@ export class Sender {
   async #exchangeOn(connection: Connection, attempt: Attempt, deadline: Deadline): Promise<Exchange> {
     const exchange = new Exchange(connection, attempt)
     deadline.ends(() => exchange.cut(this.#timedOut('no answer')))
-    await exchange.settled
+    await exchange.ended
     if (exchange.error === null) this.#idle.put(attempt.endpointId, connection)
     else connection.destroy()
     return exchange
@@ -182,7 +182,7 @@ function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResu
       retryAfterSeconds: null,
     }
   }
-  // The status alone decides: an answer whose body never ends, or is cut, has acknowledged or refused all the same.
+  // Only the status decides, also if the body of the response never ends or is cut.
   const isAcknowledged = ended.status >= 200 && ended.status < 300
   const isRedirect = ended.status >= 300 && ended.status < 400
   return {

@@ -100,14 +100,14 @@ test.each([
   '[0:0:0:0:0:ffff:7f00:0001]',
   '[64:ff9b::7f00:1]',
   '[2002:7f00:1::]',
-])('loopback written as %s is seen to be loopback', async (host) => {
+])('loopback written as %s is recognised', async (host) => {
   const { message, reason } = await problem(`https://${host}/`)
   expect(message).toBe(refusedAddress)
   expect(reason).toContain('is a loopback address')
   expect((await problem(`https://${host}:8443/`, { allowed: '127.0.0.0/8,::1' })).message).toBeNull()
 })
 
-test('an IPv6 address with a zone is no URL', async () => {
+test('an IPv6 address with a zone is not a valid URL', async () => {
   expect((await problem('https://[fe80::1%25eth0]/')).message).toContain('must be an absolute URL')
 })
 

@@ -3,7 +3,7 @@ import { characters, textLimits } from '@licensing/proto/text'
 import type { AddressRefusal } from './address.ts'
 import type { Resolve } from './resolver.ts'
 
-/** Where a webhook URL leads: what is resolved, dialled and asked for. */
+/** The parts of a webhook URL that a connection and a request need. */
 export type Target = {
   url: string
   origin: string
@@ -14,7 +14,7 @@ export type Target = {
   path: string
 }
 
-/** The URL parser turns every notation of an address (2130706433, 0x7f.1, 127.1) into the usual one. */
+/** The URL parser normalises every notation of an address (2130706433, 0x7f.1, 127.1). */
 export function targetOf(text: string): Target {
   const url = new URL(text)
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname.replace(/\.$/, '')
@@ -35,7 +35,7 @@ type Rules = {
   timeoutMs?: number
 }
 
-/** What is wrong with a URL that is to be registered, for the vendor to read, or null. */
+/** Why a URL cannot be registered, as a text for the vendor; null if it can. */
 export async function webhookUrlProblem(text: string, rules: Rules): Promise<string | null> {
   return formProblem(text) ?? (await addressProblem(targetOf(text), rules))
 }
@@ -74,7 +74,7 @@ async function refusalOf(
   const signal = AbortSignal.timeout(timeoutMs)
   try {
     const addresses = isAddress ? [host] : await resolve(host, signal)
-    // One address that is not public refuses the name: the sender could be given that one at any time.
+    // One address that is not public is enough to refuse the name: a delivery might connect to that one.
     for (const address of addresses) {
       const why = refusal(address)
       if (why !== null) return `${address} is ${why}`

@@ -1,13 +1,13 @@
 import type { Sql } from '@licensing/database/connect'
 
-export async function listLeftoverEndpoints(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`select id from endpoints where has_leftovers limit 100`
+export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from endpoints where is_cleanup_due limit 100`
   return rows.map(({ id }) => id)
 }
 
 const headsWatched = 500
 
-/** When the oldest due delivery was due, by attempt, as far as the heads of endpoints tell. */
+/** When the oldest due delivery was due, by kind of attempt. Only the first due delivery of each endpoint is read. */
 export async function findOldestDue(
   sql: Sql,
   now: Date,
@@ -25,9 +25,10 @@ export async function findOldestDue(
   return row ?? { first: null, later: null }
 }
 
-/** Has endpoints looked at whose waiting deliveries are looked at too late or never. @returns how many */
+/** Corrects `waiting_endpoints` where an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
 export async function restoreHeads(tx: Sql): Promise<number> {
-  // Endpoint by endpoint through the index, whatever number of rows each has; the margin is for what is being written.
+  // Reads one row of each endpoint from the index, however many it has. The 5 seconds are for transactions that have not
+  // committed yet.
   const restored = await tx`
     with recursive endpoint as (
       (select endpoint_id, due_at from deliveries where claim_id is null and due_at is not null

@@ -4,14 +4,15 @@ import { transaction } from '@licensing/database/transaction'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import { Gauge } from 'prom-client'
+import { deleteOldAlerts } from '../alerts/alert-queries.ts'
 import { deleteOldAllowances } from '../alerts/mail-allowance-queries.ts'
 import type { Clock } from '../clock.ts'
-import { giveUpPending } from '../endpoints/disable-endpoint.ts'
+import { cleanUpEndpoint } from '../endpoints/disable-endpoint.ts'
 import { oldestDueSeconds } from '../dispatch/metrics.ts'
 import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
 import { payloadDays } from '../events/event.ts'
-import { recount, sumUp } from '../statistics/sum-up.ts'
-import { listLeftoverEndpoints, findOldestDue, restoreHeads } from './maintenance-queries.ts'
+import { updateStatistics } from '../statistics/update-statistics.ts'
+import { listEndpointsToCleanUp, findOldestDue, restoreHeads } from './maintenance-queries.ts'
 
 const partitionsMadeFor = new Gauge({
   name: 'notifier_event_partitions_ahead_days',
@@ -25,49 +26,47 @@ const payloadsOverdue = new Gauge({
 const dayMs = 86_400_000
 const fewestDaysAhead = 14
 const partitionsEveryMs = 10 * 60_000
-const leftoversEveryMs = 1_000
+const cleanUpEveryMs = 1_000
 const gaugesEveryMs = 10_000
-const talliesEveryMs = 1_000
+const statisticsEveryMs = 1_000
 // Nothing was found: the pauses grow up to this.
 const idleMs = 5_000
-const recountEveryMs = 5 * 60_000
-const headsEveryMs = 5 * 60_000
-const allowancesEveryMs = 60 * 60_000
+const restoreEveryMs = 5 * 60_000
+const deleteOldEveryMs = 60 * 60_000
 
-/** Work that no request waits for. Every replica starts it: locks see to it that two never do the same at once. */
-export function startUpkeep(options: {
+/** Background work. Every replica starts it. Locks prevent that two replicas do the same work at the same time. */
+export function startMaintenance(options: {
   sql: Database
   clock: Clock
   log: Logger
-  /** Brings gauges of this process up to date. */
+  /** Updates the gauges of this process. */
   measure: () => void
   alertQueued: () => void
 }): { makePartitions(): void; stop(): Promise<void> } {
   const { sql, clock, log, measure, alertQueued } = options
   const failed = (part: string) => (error: unknown) => {
-    if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'upkeep waits for the database')
-    else log.error({ err: error, part }, 'upkeep failed')
+    if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
+    else log.error({ err: error, part }, 'maintenance failed')
   }
   const start = (part: string, everyMs: number, work: () => Promise<'idle' | void>) =>
     startLoop({ work, everyMs, idleMs, failed: failed(part), isOutage: isDatabaseOutage })
   const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
   const loops = [
     partitions,
-    start('leftovers', leftoversEveryMs, () => giveUpLeftovers(sql)),
+    start('disabled endpoints', cleanUpEveryMs, () => cleanUpEndpoints(sql)),
     start('gauges', gaugesEveryMs, () => watchDue(sql, clock, measure)),
-    start('tallies', talliesEveryMs, () => sumUp({ sql, alertQueued })),
-    start('recount', recountEveryMs, async () => void (await recount(sql))),
-    start('heads', headsEveryMs, () => restore(sql, log)),
-    start('allowances', allowancesEveryMs, () => deleteOldAllowances(sql)),
+    start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued })),
+    start('waiting endpoints', restoreEveryMs, () => restore(sql, log)),
+    start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
   ]
   return {
-    /** Out of turn: one is missing. */
+    /** To be called when a partition is missing. */
     makePartitions: () => partitions.wake(),
     stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))),
   }
 }
 
-/** Makes partitions ahead and drops those past retention; raises an alarm when either falls behind. */
+/** Creates the partitions of the next weeks and drops those past retention. Logs an error if either is late. */
 export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
   try {
     const made = await makePartitions(sql, now)
@@ -91,12 +90,12 @@ async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<v
   }
 }
 
-/** Marks what a disabled endpoint had pending, where that was too much for the moment it was disabled. */
-async function giveUpLeftovers(sql: Database): Promise<'idle' | void> {
-  const endpointIds = await listLeftoverEndpoints(sql)
+/** Abandons the rest of a disabled endpoint's deliveries, if they were too many for the transaction that disabled it. */
+async function cleanUpEndpoints(sql: Database): Promise<'idle' | void> {
+  const endpointIds = await listEndpointsToCleanUp(sql)
   if (endpointIds.length === 0) return 'idle'
   for (const endpointId of endpointIds) {
-    while (!(await transaction(sql, (tx) => giveUpPending(tx, endpointId))));
+    while (!(await transaction(sql, (tx) => cleanUpEndpoint(tx, endpointId))));
   }
 }
 
@@ -109,7 +108,12 @@ async function watchDue(sql: Database, clock: Clock, measure: () => void): Promi
   }
 }
 
-/** A safety net: waiting deliveries of an endpoint that nobody would look at. None are ever expected. */
+export async function deleteOld(sql: Database): Promise<void> {
+  await deleteOldAllowances(sql)
+  while (!(await deleteOldAlerts(sql)));
+}
+
+/** Finds waiting deliveries that no process would look at. None are expected. */
 async function restore(sql: Database, log: Logger): Promise<void> {
   const restored = await transaction(sql, (tx) => restoreHeads(tx))
   if (restored > 0)

@@ -70,10 +70,10 @@ test('each delivered event and each failed attempt is counted once, by day and b
   expect(hour).toMatchObject({ delivered: 100, failedAttempts: 100, p50: point!.p50, p95: point!.p95 })
   expect(new Date(hour!.at).getTime() % 3_600_000).toBe(0)
   expect(new Date(point!.at).getTime() % dayMs).toBe(0)
-  expect(await notifier.sql`select 1 from delivery_tallies`).toHaveLength(0)
+  expect(await notifier.sql`select 1 from delivery_count_changes`).toHaveLength(0)
 })
 
-test('time is measured from the commit of the event to its first success, within 10 %', async () => {
+test('latency is measured from the time of the event to its first success, to within 10 %', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await notifier.register(receiver.url())
@@ -84,7 +84,7 @@ test('time is measured from the commit of the event to its first success, within
   expect(Math.abs(point!.p95! - 7_200_500) / 7_200_500).toBeLessThan(0.1)
 })
 
-test('an hour without a success has no times', async () => {
+test('an hour without a success has no latencies', async () => {
   await using receiver = await startHttpsReceiver({ status: 503 })
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
   await notifier.register(receiver.url())
@@ -93,7 +93,7 @@ test('an hour without a success has no times', async () => {
   expect(point).toMatchObject({ p50: null, p95: null })
 })
 
-test('what ends on the other side of midnight UTC is counted in the other day', async () => {
+test('an attempt is counted in the UTC day in which it ends', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.01] })
   const now = notifier.clock.now().getTime()
@@ -117,7 +117,7 @@ test('what ends on the other side of midnight UTC is counted in the other day', 
   ])
 })
 
-test('replays and recovered deliveries count nowhere', async () => {
+test('replays and recovered deliveries are not counted', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
   await notifier.register(receiver.url('/first'))
@@ -142,7 +142,7 @@ test('replays and recovered deliveries count nowhere', async () => {
   await counted(notifier, { delivered: 6, failedAttempts: 0 })
 })
 
-test('a replay that succeeds where the schedule has not yet is no delivery of the schedule', async () => {
+test('a successful replay of a pending delivery is not counted as delivered', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
   await notifier.register(receiver.url())

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { healthAfter, isAlarming, isGone, unknownHealth, tallyEndpoints } from './endpoint-health.ts'
+import { healthAfter, isAlarming, isGone, unknownHealth, healthChangesOf } from './endpoint-health.ts'
 
 const at = (ms: number) => new Date(1_800_000_000_000 + ms)
 
@@ -8,19 +8,19 @@ function attempts(signs: string, fromMs = 0) {
   return signs.split('').map((sign, i) => ({
     endpointId: 'whe_1',
     endedAt: at(fromMs + i),
-    delivered: sign === '+',
+    isDelivered: sign === '+',
     responseCode: sign === '+' ? 200 : sign === 'x' ? 410 : 500,
   }))
 }
 
 function healthOf(batches: ReturnType<typeof attempts>[]) {
   return batches
-    .flatMap(tallyEndpoints)
-    .reduce((health, tally) => healthAfter(health, { ...tally, pending_change: 0 }), unknownHealth('whe_1'))
+    .flatMap(healthChangesOf)
+    .reduce((health, change) => healthAfter(health, { ...change, pending_change: 0 }), unknownHealth('whe_1'))
 }
 
 test.each(['', '+', '-', '---', '+-', '-+', '--+--', '+--+', '------+', '+-----', '-+-+-'])(
-  'health is the same however the attempts %j are gathered for writing',
+  'health does not depend on how the attempts %j are divided into batches',
   (signs) => {
     const all = attempts(signs)
     const whole = healthOf([all])
@@ -38,7 +38,7 @@ test.each(['', '+', '-', '---', '+-', '-+', '--+--', '+--+', '------+', '+-----'
   },
 )
 
-test('a failure that is written after a later success does not make the endpoint fail', () => {
+test('a failure that is recorded after a later success does not count', () => {
   const health = healthOf([attempts('+', 10), attempts('--', 0)])
   expect(health).toMatchObject({
     failures: 0,
@@ -48,14 +48,14 @@ test('a failure that is written after a later success does not make the endpoint
   })
 })
 
-test('a success that is written after later failures does not end them', () => {
+test('a success that is recorded after later failures does not end them', () => {
   const health = healthOf([attempts('--', 10), attempts('+', 0)])
   expect(health).toMatchObject({ failures: 2, failing_since: at(10), last_success_at: at(0) })
 })
 
-test('a success ends the failures that an alert was made for', () => {
+test('a success ends the failures that the vendor was alerted about', () => {
   const failing = { ...healthOf([attempts('------')]), is_alerted: true }
-  const [success] = tallyEndpoints(attempts('+', 100))
+  const [success] = healthChangesOf(attempts('+', 100))
   expect(healthAfter(failing, { ...success!, pending_change: -1 })).toMatchObject({
     failures: 0,
     failing_since: null,
@@ -73,14 +73,14 @@ test.each([
   ['x+', false, false],
   ['x+-', false, false],
 ])('attempts %j alarm: %s, and the endpoint is gone: %s', (signs, alarms, gone) => {
-  const [tally] = tallyEndpoints(attempts(signs))
-  const health = healthAfter(unknownHealth('whe_1'), { ...tally!, pending_change: 0 })
-  expect([isAlarming(health, tally!), isGone(health, tally!)]).toEqual([alarms, gone])
-  expect(isAlarming({ ...health, is_alerted: true }, tally!)).toBe(false)
+  const [change] = healthChangesOf(attempts(signs))
+  const health = healthAfter(unknownHealth('whe_1'), { ...change!, pending_change: 0 })
+  expect([isAlarming(health, change!), isGone(health, change!)]).toEqual([alarms, gone])
+  expect(isAlarming({ ...health, is_alerted: true }, change!)).toBe(false)
 })
 
-test('a 410 that is written after a later success does not alarm', () => {
-  const [gone] = tallyEndpoints(attempts('x', 0))
+test('a 410 that is recorded after a later success makes no alert', () => {
+  const [gone] = healthChangesOf(attempts('x', 0))
   for (const later of [attempts('+', 10), attempts('+-', 10)]) {
     const health = healthAfter(healthOf([later]), { ...gone!, pending_change: 0 })
     expect(isAlarming(health, gone!)).toBe(false)

@@ -1,28 +1,28 @@
-/** How an endpoint answered the attempts that were written down together. */
-export interface EndpointTally {
+/** How an endpoint answered the attempts of one batch. */
+export interface EndpointHealthChange {
   endpoint_id: string
   last_success_at: Date | null
   last_failure_at: Date | null
-  /** After the last success. */
+  /** Failures after the last success, and the time of the first of them. */
   failures: number
   first_failure_at: Date | null
-  /** One of them was `410 Gone`. */
+  /** One of these failures was `410 Gone`. */
   is_gone: boolean
 }
 
-interface Ended {
+interface EndedAttempt {
   endpointId: string
   endedAt: Date
-  delivered: boolean
+  isDelivered: boolean
   responseCode: number | null
 }
 
-/** One tally for each endpoint among the attempts. */
-export function tallyEndpoints(attempts: Ended[]): EndpointTally[] {
+/** One change for each endpoint of the attempts. */
+export function healthChangesOf(attempts: EndedAttempt[]): EndpointHealthChange[] {
   const inOrder = attempts.toSorted((a, b) => a.endedAt.getTime() - b.endedAt.getTime())
-  const tallies = new Map<string, EndpointTally>()
-  for (const { endpointId, endedAt, delivered, responseCode } of inOrder) {
-    const tally = tallies.get(endpointId) ?? {
+  const changes = new Map<string, EndpointHealthChange>()
+  for (const { endpointId, endedAt, isDelivered, responseCode } of inOrder) {
+    const change = changes.get(endpointId) ?? {
       endpoint_id: endpointId,
       last_success_at: null,
       last_failure_at: null,
@@ -30,17 +30,17 @@ export function tallyEndpoints(attempts: Ended[]): EndpointTally[] {
       first_failure_at: null,
       is_gone: false,
     }
-    if (delivered) {
-      Object.assign(tally, { last_success_at: endedAt, failures: 0, first_failure_at: null, is_gone: false })
+    if (isDelivered) {
+      Object.assign(change, { last_success_at: endedAt, failures: 0, first_failure_at: null, is_gone: false })
     } else {
-      tally.last_failure_at = endedAt
-      tally.failures += 1
-      tally.first_failure_at ??= endedAt
-      tally.is_gone ||= responseCode === 410
+      change.last_failure_at = endedAt
+      change.failures += 1
+      change.first_failure_at ??= endedAt
+      change.is_gone ||= responseCode === 410
     }
-    tallies.set(endpointId, tally)
+    changes.set(endpointId, change)
   }
-  return [...tallies.values()]
+  return [...changes.values()]
 }
 
 export interface EndpointHealth {
@@ -48,14 +48,14 @@ export interface EndpointHealth {
   pending: number
   last_success_at: Date | null
   last_failure_at: Date | null
-  /** The first failure after the last success, and how many there were since. */
+  /** The time of the first failure after the last success, and how many failures there were since. */
   failing_since: Date | null
   failures: number
-  /** The alert about these failures is made. */
+  /** The vendor was alerted about these failures. */
   is_alerted: boolean
 }
 
-/** The vendor is alerted at so many failures in a row, or at the first `410 Gone`. */
+/** The vendor is alerted at this many failures in a row, or at the first `410 Gone`. */
 const failuresToAlert = 6
 
 export function unknownHealth(endpointId: string): EndpointHealth {
@@ -70,42 +70,42 @@ export function unknownHealth(endpointId: string): EndpointHealth {
   }
 }
 
-/** Health after what a tally says. Tallies of senders that write at the same time come in any order. */
+/** The health after a change. Changes of processes that write at the same time may come in any order. */
 export function healthAfter(
   health: EndpointHealth,
-  tally: EndpointTally & { pending_change: number },
+  change: EndpointHealthChange & { pending_change: number },
 ): EndpointHealth {
-  const lastSuccessAt = later(health.last_success_at, tally.last_success_at)
+  const lastSuccessAt = later(health.last_success_at, change.last_success_at)
   return {
     ...health,
-    ...failuresAfter(health, tally, lastSuccessAt?.getTime() ?? -Infinity),
-    pending: health.pending + tally.pending_change,
+    ...failuresAfter(health, change, lastSuccessAt?.getTime() ?? -Infinity),
+    pending: health.pending + change.pending_change,
     last_success_at: lastSuccessAt,
-    last_failure_at: later(health.last_failure_at, tally.last_failure_at),
+    last_failure_at: later(health.last_failure_at, change.last_failure_at),
   }
 }
 
-/** Whether a tally that health includes makes the vendor look at the endpoint. */
-export function isAlarming(health: EndpointHealth, tally: EndpointTally): boolean {
-  return !health.is_alerted && (health.failures >= failuresToAlert || isGone(health, tally))
+/** Whether the vendor is to be alerted after a change that `health` includes. */
+export function isAlarming(health: EndpointHealth, change: EndpointHealthChange): boolean {
+  return !health.is_alerted && (health.failures >= failuresToAlert || isGone(health, change))
 }
 
 /** Whether the endpoint answered `410 Gone` after its last success. */
-export function isGone({ failing_since: since }: EndpointHealth, tally: EndpointTally): boolean {
-  return tally.is_gone && since !== null && tally.first_failure_at! >= since
+export function isGone({ failing_since: since }: EndpointHealth, change: EndpointHealthChange): boolean {
+  return change.is_gone && since !== null && change.first_failure_at! >= since
 }
 
 type Failures = Pick<EndpointHealth, 'failing_since' | 'failures' | 'is_alerted'>
 
 const none: Failures = { failing_since: null, failures: 0, is_alerted: false }
 
-function failuresAfter(health: EndpointHealth, tally: EndpointTally, successMs: number): Failures {
-  const isNewSuccess = tally.last_success_at !== null && tally.last_success_at.getTime() === successMs
+function failuresAfter(health: EndpointHealth, change: EndpointHealthChange, successMs: number): Failures {
+  const isNewSuccess = change.last_success_at !== null && change.last_success_at.getTime() === successMs
   const before = isNewSuccess && !isAfter(health.failing_since, successMs) ? none : health
-  if (tally.first_failure_at === null || tally.first_failure_at.getTime() < successMs) return pick(before)
+  if (change.first_failure_at === null || change.first_failure_at.getTime() < successMs) return pick(before)
   return {
-    failing_since: earlier(before.failing_since, tally.first_failure_at),
-    failures: before.failures + tally.failures,
+    failing_since: earlier(before.failing_since, change.first_failure_at),
+    failures: before.failures + change.failures,
     is_alerted: before.is_alerted,
   }
 }

@@ -1,9 +1,10 @@
-// Exact below 20 ms; from there on each bucket ends at 1.1 times its start, so that its middle is within 5 % of all in it.
+// Exact below 20 ms. Above that, each bucket ends at 1.1 times its start, so that its middle differs from every latency in it
+// by at most 5 %.
 const exactMs = 20
 const ratio = 1.1
 const lastBucket = 255
 
-/** The bucket that counts a delivery that took so long, in milliseconds. */
+/** The bucket of a latency in milliseconds. */
 export function bucketOf(latencyMs: number): number {
   const ms = Math.max(0, Math.round(latencyMs))
   if (ms < exactMs) return ms
@@ -11,9 +12,9 @@ export function bucketOf(latencyMs: number): number {
 }
 
 /**
- * The time within which a share of the counted deliveries were made, in milliseconds; undefined where none was.
+ * The latency in milliseconds that a share of the deliveries did not exceed; undefined if there are none.
  *
- * @param counts how many are in each bucket
+ * @param counts how many deliveries are in each bucket
  * @param share 0 to 1
  */
 export function latencyWithin(counts: readonly number[], share: number): number | undefined {

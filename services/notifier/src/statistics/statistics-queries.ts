@@ -1,9 +1,9 @@
 import { plainArray } from '@licensing/database/arrays'
 import type { Sql, Transaction } from '@licensing/database/connect'
 import { locks } from '@licensing/database/locks'
-import type { EndpointHealth, EndpointTally } from './endpoint-health.ts'
+import type { EndpointHealth, EndpointHealthChange } from './endpoint-health.ts'
 
-export interface DeliveryTally {
+export interface DeliveryCountChange {
   account_id: string
   application_id: string
   hour: Date
@@ -12,7 +12,7 @@ export interface DeliveryTally {
   latency_buckets: number[] | null
 }
 
-/** What is added to the counts of one application and step. */
+/** To be added to the counts of an application in an hour or day. */
 export interface DeliveryCount {
   accountId: string
   applicationId: string
@@ -23,15 +23,15 @@ export interface DeliveryCount {
   latencyCounts: number[]
 }
 
-/** Whether this transaction is the only one that sums up. */
-export async function sumsUpAlone(tx: Transaction): Promise<boolean> {
+/** Only one transaction at a time updates the statistics. @returns false if another one does */
+export async function tryLockStatistics(tx: Transaction): Promise<boolean> {
   const [row] = await tx<{ alone: boolean }[]>`select pg_try_advisory_xact_lock(${locks.tallies}) as alone`
   return row!.alone
 }
 
-export async function takeDeliveryTallies(tx: Transaction, most: number): Promise<DeliveryTally[]> {
-  return tx<DeliveryTally[]>`
-    delete from delivery_tallies where ctid = any(array(select ctid from delivery_tallies limit ${most}))
+export async function takeCountChanges(tx: Transaction, most: number): Promise<DeliveryCountChange[]> {
+  return tx<DeliveryCountChange[]>`
+    delete from delivery_count_changes where ctid = any(array(select ctid from delivery_count_changes limit ${most}))
     returning account_id, application_id, hour, delivered, failed_attempts, latency_buckets`
 }
 
@@ -54,12 +54,12 @@ export async function addDeliveryCounts(tx: Transaction, counts: DeliveryCount[]
       latency_counts = add_counts(known.latency_counts, excluded.latency_counts)`
 }
 
-export async function takeEndpointTallies(
+export async function takeHealthChanges(
   tx: Transaction,
   most: number,
-): Promise<(EndpointTally & { id: bigint; pending_change: number })[]> {
-  return tx<(EndpointTally & { id: bigint; pending_change: number })[]>`
-    delete from endpoint_tallies where ctid = any(array(select ctid from endpoint_tallies limit ${most}))
+): Promise<(EndpointHealthChange & { id: bigint; pending_change: number })[]> {
+  return tx<(EndpointHealthChange & { id: bigint; pending_change: number })[]>`
+    delete from endpoint_health_changes where ctid = any(array(select ctid from endpoint_health_changes limit ${most}))
     returning id, endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone`
 }
 
@@ -68,34 +68,6 @@ export async function findHealth(sql: Sql, endpointIds: string[]): Promise<Endpo
     select endpoint_id, pending::float8 as pending, last_success_at, last_failure_at, failing_since,
       failures::float8 as failures, is_alerted
     from endpoint_health where endpoint_id = any(${plainArray(endpointIds)}::text[])`
-}
-
-/**
- * Counts the pending deliveries of every endpoint where the sum of tallies is not right. For a transaction that sums up
- * alone: a tally is seen with the deliveries that it is of, or not at all.
- *
- * @returns how many endpoints it corrected
- */
-export async function recountPending(tx: Transaction): Promise<number> {
-  const corrected = await tx`
-    insert into endpoint_health as known (endpoint_id, pending)
-    select e.id, coalesce(counted.pending, 0) - coalesce(tallied.change, 0)
-    from endpoints e
-    left join (
-      select endpoint_id, count(*) as pending from (
-        select endpoint_id from deliveries where claim_id is null and due_at is not null and status = 'pending'
-        union all
-        select endpoint_id from deliveries where claimed_until is not null and status = 'pending'
-      ) delivery
-      group by endpoint_id
-    ) counted on counted.endpoint_id = e.id
-    left join (
-      select endpoint_id, sum(pending_change) as change from endpoint_tallies group by endpoint_id
-    ) tallied on tallied.endpoint_id = e.id
-    left join endpoint_health h on h.endpoint_id = e.id
-    where coalesce(counted.pending, 0) - coalesce(tallied.change, 0) <> coalesce(h.pending, 0)
-    on conflict (endpoint_id) do update set pending = excluded.pending`
-  return corrected.count
 }
 
 export async function writeHealth(tx: Transaction, health: EndpointHealth[]): Promise<void> {
@@ -122,11 +94,11 @@ export interface DeliveryCounts {
   at: Date
   delivered: bigint
   failed_attempts: bigint
-  /** How many of the delivered are in each latency bucket, between commas: the driver is slow with long arrays. */
+  /** How many delivered events are in each latency bucket, separated by commas: the driver is slow with long arrays. */
   latency_counts: string
 }
 
-/** Counts of the steps of an application that begin in a time, in order. */
+/** Counts of an application in the hours or days that begin in a period, in order. */
 export async function listDeliveryCounts(
   sql: Sql,
   of: { accountId: string; applicationId: string; step: string; from: Date; to: Date },

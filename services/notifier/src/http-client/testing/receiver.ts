@@ -14,7 +14,7 @@ export type Receiver = AsyncDisposable & {
   url: string
   /** TCP connections so far. */
   connections(): number
-  /** Cuts all that is open. */
+  /** Cuts all open connections. */
   cut(): void
 }
 
@@ -55,14 +55,14 @@ async function listen(
   }
 }
 
-/** Answers as an HTTPS server of Node does. */
+/** An HTTPS server of Node. */
 export const startReceiver = (answer: RequestListener, options: ServerOptions & Place = {}) =>
   listen(createHttpsServer({ ...tlsOptions, keepAliveTimeout: 60_000, ...options }, answer), options)
 
-/** Does with an established TLS connection what it likes. */
+/** A TLS server that passes each connection to `handle`. */
 export const startTlsReceiver = (handle: (socket: TLSSocket) => void) =>
   listen(createTlsServer(tlsOptions, handle))
 
-/** Does with a TCP connection what it likes. */
+/** A TCP server that passes each connection to `handle`. */
 export const startTcpReceiver = (handle: (socket: Socket) => void, place?: Place) =>
   listen(createTcpServer(handle), place)
