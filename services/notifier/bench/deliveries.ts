@@ -1,8 +1,8 @@
 /**
- * CPU time of one signed delivery over kept HTTPS connections on loopback, 64 in flight, beside a bare loop over the
- * same HTTP client: `node bench/deliveries.ts [deliveries]`. The least of ten rounds in turn counts, so that what
- * else the machine does falls out. Seen on a busy virtual machine with slow system calls: 56 to 70 µs beside 45 to 54,
- * ratio 1.2 to 1.5; 970 µs where each delivery opens a connection and resumes a TLS session.
+ * CPU time of one signed delivery over kept HTTPS connections on loopback, 64 in flight, compared with a bare loop over the
+ * same HTTP client: `node bench/deliveries.ts [deliveries]`. The fastest of ten alternating rounds counts, to exclude other
+ * load of the machine. Measured on a busy virtual machine with slow system calls: 56 to 70 µs compared with 45 to 54, ratio 1.2
+ * to 1.5; 970 µs if each delivery opens a connection and resumes a TLS session.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -4,7 +4,7 @@ import { sendAlong } from '@licensing/database/transaction'
 import type { PendingQuery, Row } from 'postgres'
 import type { DueDelivery } from './delivery.ts'
 import { deliveryTransitions } from './delivery-states.ts'
-import type { DeliveryOutcome } from './delivery-states.ts'
+import type { DeliveryOutcome, Transition } from './delivery-states.ts'
 
 export interface NewDelivery extends DueDelivery {
   account_id: string
@@ -76,21 +76,27 @@ export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise
     where waiting_endpoints.look_at > excluded.look_at`
 }
 
-/** `deliveryTransitions` as the relation `transition (outcome, status, next_status, retry)`. */
-export function transitionTable(sql: Sql): PendingQuery<Row[]> {
-  const rows = Object.entries(deliveryTransitions).flatMap(([outcome, statuses]) =>
-    Object.entries(statuses).map(
-      ([status, { to, retry }]) => `('${outcome}', '${status}', '${to}', '${retry}')`,
-    ),
-  )
-  return sql`(values ${sql.unsafe(rows.join(', '))}) as transition (outcome, status, next_status, retry)`
+/**
+ * `deliveryTransitions` as SQL: the next status of a delivery `d` (`to`), or what happens to its next retry (`retry`).
+ *
+ * @param outcome an expression for a `DeliveryOutcome`
+ */
+export function transitionOf(
+  sql: Sql,
+  outcome: PendingQuery<Row[]>,
+  property: keyof Transition,
+): PendingQuery<Row[]> {
+  const outcomes = Object.entries(deliveryTransitions).map(([name, statuses]) => {
+    const next = Object.entries(statuses).map(([status, to]) => `when '${status}' then '${to[property]}'`)
+    return `when '${name}' then case d.status ${next.join(' ')} end`
+  })
+  return sql`case ${outcome} ${sql.unsafe(outcomes.join(' '))} end`
 }
 
 /** The status of a delivery `d` after it was abandoned. */
 export function statusIfAbandoned(sql: Sql): PendingQuery<Row[]> {
-  return sql`(
-    select next_status from ${transitionTable(sql)}
-    where transition.outcome = ${sql.unsafe(`'${'abandoned' satisfies DeliveryOutcome}'`)} and transition.status = d.status)`
+  const outcome: DeliveryOutcome = 'abandoned'
+  return transitionOf(sql, sql`${sql.unsafe(`'${outcome}'`)}`, 'to')
 }
 
 /** Assignments of an update of deliveries `d` that abandons them. */

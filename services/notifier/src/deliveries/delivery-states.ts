@@ -13,7 +13,7 @@ export type DeliveryOutcome =
   /** Nothing more is sent: the endpoint is disabled, or the payload is past retention. */
   | 'abandoned'
 
-interface Transition {
+export interface Transition {
   to: DeliveryStatus
   /** What happens to the next attempt of the retry schedule. */
   retry: 'cancelled' | 'scheduled' | 'unchanged'

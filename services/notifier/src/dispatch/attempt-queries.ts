@@ -1,7 +1,7 @@
 import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import { transitionTable } from '../deliveries/delivery-queries.ts'
+import { transitionOf } from '../deliveries/delivery-queries.ts'
 import { outcomeOf } from '../deliveries/delivery-states.ts'
 import { healthChangesOf } from '../statistics/endpoint-health.ts'
 import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
@@ -53,8 +53,12 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
   const changes = healthChangesOf(attempts)
   const times = (of: (change: EndpointHealthChange) => Date | null) =>
     plainArray(changes.map((change) => of(change)?.toISOString() ?? null))
-  // Transitions are looked up in a subquery of SET: PostgreSQL evaluates it again if another transaction has just updated
-  // the row. A join would keep the transition of the old status.
+  const hasClaim = sql`(d.claim_id is not distinct from f.claim_id)`
+  const outcome = sql`case when ${hasClaim} then f.outcome else f.outcome_without_claim end`
+  const nextStatus = transitionOf(sql, outcome, 'to')
+  const nextRetryAt = sql`
+    case ${transitionOf(sql, outcome, 'retry')} when 'scheduled' then f.retry_at when 'unchanged' then d.retry_at end`
+  const nextReplaysDue = sql`d.replays_due - (${hasClaim} and f.is_replay)::int`
   return sql<UpdatedDelivery[]>`
     with finished as materialized (
       select *, replay = 1 as is_replay from unnest(
@@ -78,27 +82,20 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
       update deliveries d set
         attempt_count = d.attempt_count + 1,
         last_response_code = f.response_code,
-        (status, retry_at, due_at, scheduled_attempts, replays_due, delivered_attempt, final_attempt, claim_id,
-          claimed_until) = (
-          select next.status, next.retry_at,
-            case when next.replays_due = 0 then next.retry_at when has_claim then f.ended_at else d.due_at end,
-            d.scheduled_attempts + (has_claim and not f.is_replay)::int,
-            next.replays_due,
-            case when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
-              then d.attempt_count + 1 else d.delivered_attempt end,
-            case when d.status = 'pending' and next.status <> 'pending'
-              then d.attempt_count + 1 else d.final_attempt end,
-            case when not has_claim then d.claim_id end,
-            case when not has_claim then d.claimed_until end
-          from (select coalesce(d.claim_id = f.claim_id, false)) as sender (has_claim)
-          join ${transitionTable(sql)} on transition.status = d.status
-            and transition.outcome = case when has_claim then f.outcome else f.outcome_without_claim end
-          cross join lateral (
-            select transition.next_status as status,
-              case transition.retry when 'scheduled' then f.retry_at when 'unchanged' then d.retry_at end as retry_at,
-              d.replays_due - (has_claim and f.is_replay)::int as replays_due
-          ) next
-        )
+        scheduled_attempts = d.scheduled_attempts + (${hasClaim} and not f.is_replay)::int,
+        replays_due = ${nextReplaysDue},
+        status = ${nextStatus},
+        retry_at = ${nextRetryAt},
+        due_at = case
+          when ${nextReplaysDue} = 0 then ${nextRetryAt} when ${hasClaim} then f.ended_at else d.due_at end,
+        delivered_attempt = case
+          when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
+          then d.attempt_count + 1 else d.delivered_attempt end,
+        final_attempt = case
+          when d.status = 'pending' and ${nextStatus} <> 'pending'
+          then d.attempt_count + 1 else d.final_attempt end,
+        claim_id = case when not ${hasClaim} then d.claim_id end,
+        claimed_until = case when not ${hasClaim} then d.claimed_until end
       from finished f
       where d.application_id = f.application_id and d.id = f.delivery_id
       returning d.id, d.endpoint_id, d.attempt_count, d.status, d.due_at, d.claim_id,

@@ -80,7 +80,7 @@ export function readSubscription(text: string): { types: Subscription } | { prob
   return { types: [...new Set(types)] }
 }
 
-export function writeSubscription(types: Subscription): string {
+function writeSubscription(types: Subscription): string {
   return types === null ? '*' : types.join(',')
 }
 

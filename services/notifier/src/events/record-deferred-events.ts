@@ -151,13 +151,13 @@ const stuckLines = new Gauge({
 })
 
 /** The pauses between the tries of one account: the first, doubled up to the longest. */
-export interface Pauses {
+interface Pauses {
   firstMs: number
   longestMs: number
 }
 
 /** Accounts whose first deferred event could not be recorded, each with the time of its next try. */
-export class StuckLines {
+class StuckLines {
   readonly #pauses: Pauses
   readonly #lines = new Map<string, { failures: number; nextAt: number }>()
 

@@ -165,7 +165,7 @@ function inOrderOfTrial(addresses: string[]): string[] {
  * TLS sessions by host and port: a resumed handshake costs 580 µs of CPU, a full one 815 (measured). A resumed handshake does
  * not verify the certificate again, so sessions are kept for ten minutes only.
  */
-export class TlsSessions {
+class TlsSessions {
   readonly #lifeMs: number
   readonly #capacity: number
   readonly #sessions = new Map<string, { session: Buffer; until: number }>()

@@ -75,7 +75,7 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
 }
 
 /** The addresses of a name in the hosts file, which is read again when it has changed. A missing file has no names. */
-export function createHostsFile(path: string): (name: string) => string[] {
+function createHostsFile(path: string): (name: string) => string[] {
   let known = { version: '', names: new Map<string, string[]>() }
   return (name) => {
     const stats = statSync(path, { throwIfNoEntry: false })

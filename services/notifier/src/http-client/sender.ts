@@ -66,7 +66,7 @@ export type SenderOptions = {
 }
 
 /**
- * Makes single attempts; knows nothing of retries. Over a kept connection one costs 1.2 to 1.5 times the CPU of the
+ * Makes single attempts, without retries. Over a kept connection an attempt costs 1.2 to 1.5 times the CPU of the
  * HTTP client alone (bench/deliveries.ts), over a new connection, its TLS session resumed, 18 times (measured).
  */
 export class Sender {
@@ -89,7 +89,7 @@ export class Sender {
     this.#idle = new IdleConnections(mostIdleConnections)
   }
 
-  /** For metrics. Resends are those after a kept connection turned out to be dead. */
+  /** For metrics. A resend follows when a kept connection was dead. */
   get stats() {
     return { ...this.#stats, idleConnections: this.#idle.size }
   }
@@ -161,7 +161,7 @@ export class Sender {
   }
 }
 
-/** The server had closed the kept connection before it could see the request, as far as can be known from here. */
+/** The server has probably closed the kept connection before it received the request. */
 const isStale = ({ error, isAnswered }: Exchange) => error !== null && !isAnswered && isDropped(error)
 
 function resultOf(ended: Exchange | SendFailure, startedAt: number): AttemptResult {
