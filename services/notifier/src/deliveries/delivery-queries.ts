@@ -76,27 +76,35 @@ export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise
     where waiting_endpoints.look_at > excluded.look_at`
 }
 
-/**
- * `deliveryTransitions` as SQL: the next status of a delivery `d` (`to`), or what happens to its next retry (`retry`).
- *
- * @param outcome an expression for a `DeliveryOutcome`
- */
-export function transitionOf(
-  sql: Sql,
-  outcome: PendingQuery<Row[]>,
-  property: keyof Transition,
-): PendingQuery<Row[]> {
-  const outcomes = Object.entries(deliveryTransitions).map(([name, statuses]) => {
-    const next = Object.entries(statuses).map(([status, to]) => `when '${status}' then '${to[property]}'`)
-    return `when '${name}' then case d.status ${next.join(' ')} end`
-  })
-  return sql`case ${outcome} ${sql.unsafe(outcomes.join(' '))} end`
+/** `deliveryTransitions` as SQL: the status of a delivery `d` after an outcome, which is a SQL expression. */
+export function nextStatus(outcome: string): string {
+  const cases = casesOf(({ to }, status) => (to === status ? null : to), 'd.status')
+  return `case ${outcome} ${cases} else d.status end`
+}
+
+/** `scheduled`, `unchanged`, or null if the outcome cancels the next retry of a delivery `d`. */
+export function nextRetry(outcome: string): string {
+  return `case ${outcome} ${casesOf(({ retry }) => (retry === 'cancelled' ? null : retry), 'null')} end`
+}
+
+/** Only transitions that have a result get a branch: each branch makes every statement slower. */
+function casesOf(resultOf: (transition: Transition, status: string) => string | null, otherwise: string) {
+  return Object.entries(deliveryTransitions)
+    .flatMap(([outcome, statuses]) => {
+      const branches = Object.entries(statuses).flatMap(([status, transition]) => {
+        const result = resultOf(transition, status)
+        return result === null ? [] : [`when '${status}' then '${result}'`]
+      })
+      if (branches.length === 0) return []
+      return [`when '${outcome}' then case d.status ${branches.join(' ')} else ${otherwise} end`]
+    })
+    .join(' ')
 }
 
 /** The status of a delivery `d` after it was abandoned. */
 export function statusIfAbandoned(sql: Sql): PendingQuery<Row[]> {
   const outcome: DeliveryOutcome = 'abandoned'
-  return transitionOf(sql, sql`${sql.unsafe(`'${outcome}'`)}`, 'to')
+  return sql`${sql.unsafe(nextStatus(`'${outcome}'`))}`
 }
 
 /** Assignments of an update of deliveries `d` that abandons them. */

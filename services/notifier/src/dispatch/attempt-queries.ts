@@ -1,7 +1,7 @@
 import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
-import { transitionOf } from '../deliveries/delivery-queries.ts'
+import { nextRetry, nextStatus } from '../deliveries/delivery-queries.ts'
 import { outcomeOf } from '../deliveries/delivery-states.ts'
 import { healthChangesOf } from '../statistics/endpoint-health.ts'
 import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
@@ -42,6 +42,32 @@ export interface UpdatedDelivery {
   due_at: Date | null
 }
 
+const hasClaim = '(d.claim_id is not distinct from f.claim_id)'
+const outcome = `case when ${hasClaim} then f.outcome else f.outcome_without_claim end`
+const nextRetryAt = `case ${nextRetry(outcome)} when 'scheduled' then f.retry_at when 'unchanged' then d.retry_at end`
+const nextReplaysDue = `d.replays_due - (${hasClaim} and f.is_replay)::int`
+
+/** The part of the statement that has no parameters. */
+const updateDeliveries = `
+  update deliveries d set
+    attempt_count = d.attempt_count + 1,
+    last_response_code = f.response_code,
+    scheduled_attempts = d.scheduled_attempts + (${hasClaim} and not f.is_replay)::int,
+    replays_due = ${nextReplaysDue},
+    status = ${nextStatus(outcome)},
+    retry_at = ${nextRetryAt},
+    due_at = case when ${nextReplaysDue} = 0 then ${nextRetryAt} when ${hasClaim} then f.ended_at else d.due_at end,
+    delivered_attempt = case
+      when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
+      then d.attempt_count + 1 else d.delivered_attempt end,
+    final_attempt = case
+      when d.status = 'pending' and ${nextStatus(outcome)} <> 'pending'
+      then d.attempt_count + 1 else d.final_attempt end,
+    claim_id = case when not ${hasClaim} then d.claim_id end,
+    claimed_until = case when not ${hasClaim} then d.claimed_until end
+  from finished f
+  where d.application_id = f.application_id and d.id = f.delivery_id`
+
 /**
  * Records attempts and updates their deliveries as `deliveryTransitions` says, in one statement. Only the statement knows
  * whether the sender still has the claim, so each attempt comes with two outcomes. An attempt whose sender has lost the
@@ -53,12 +79,6 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
   const changes = healthChangesOf(attempts)
   const times = (of: (change: EndpointHealthChange) => Date | null) =>
     plainArray(changes.map((change) => of(change)?.toISOString() ?? null))
-  const hasClaim = sql`(d.claim_id is not distinct from f.claim_id)`
-  const outcome = sql`case when ${hasClaim} then f.outcome else f.outcome_without_claim end`
-  const nextStatus = transitionOf(sql, outcome, 'to')
-  const nextRetryAt = sql`
-    case ${transitionOf(sql, outcome, 'retry')} when 'scheduled' then f.retry_at when 'unchanged' then d.retry_at end`
-  const nextReplaysDue = sql`d.replays_due - (${hasClaim} and f.is_replay)::int`
   return sql<UpdatedDelivery[]>`
     with finished as materialized (
       select *, replay = 1 as is_replay from unnest(
@@ -79,25 +99,7 @@ export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Prom
       ) as finished (application_id, delivery_id, claim_id, replay, outcome, outcome_without_claim, at, ended_at,
         duration_ms, response_code, error, response_excerpt, retry_at, latency_bucket)
     ), updated as (
-      update deliveries d set
-        attempt_count = d.attempt_count + 1,
-        last_response_code = f.response_code,
-        scheduled_attempts = d.scheduled_attempts + (${hasClaim} and not f.is_replay)::int,
-        replays_due = ${nextReplaysDue},
-        status = ${nextStatus},
-        retry_at = ${nextRetryAt},
-        due_at = case
-          when ${nextReplaysDue} = 0 then ${nextRetryAt} when ${hasClaim} then f.ended_at else d.due_at end,
-        delivered_attempt = case
-          when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
-          then d.attempt_count + 1 else d.delivered_attempt end,
-        final_attempt = case
-          when d.status = 'pending' and ${nextStatus} <> 'pending'
-          then d.attempt_count + 1 else d.final_attempt end,
-        claim_id = case when not ${hasClaim} then d.claim_id end,
-        claimed_until = case when not ${hasClaim} then d.claimed_until end
-      from finished f
-      where d.application_id = f.application_id and d.id = f.delivery_id
+      ${sql.unsafe(updateDeliveries)}
       returning d.id, d.endpoint_id, d.attempt_count, d.status, d.due_at, d.claim_id,
         f.at, f.response_code, f.error, f.duration_ms, f.response_excerpt,
         d.account_id, d.application_id, f.ended_at, f.outcome <> 'acknowledged' as has_failed, f.latency_bucket,
