@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
-/** Runs as a process of its own, so that the sender's CPU time is the sender's alone. */
+/** A separate process, so that the sender's CPU time does not include the receiver's. */
 const { authority, certificate, key } = await makeCertificate(['localhost'])
 const server = createServer({ cert: certificate, key, keepAliveTimeout: 60_000 }, (request, response) => {
   request.resume().once('end', () => response.end('ok'))

@@ -1,4 +1,4 @@
-/** What the time is; tests move it. */
+/** The current time. Tests can change it. */
 export interface Clock {
   now(): Date
 }

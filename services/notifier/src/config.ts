@@ -1,7 +1,7 @@
 import { address, serviceConfig, wholeNumber } from '@licensing/process/config'
 import { z } from 'zod'
 import { readSeconds } from './deliveries/backoff.ts'
-import { parseNetworks } from './sending/address.ts'
+import { parseNetworks } from './http-client/address.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 
 const environment = z.object({
@@ -38,7 +38,7 @@ const environment = z.object({
     .describe('where callers reach the gateway: links in mails begin with it; needed with SMTP_URL'),
 })
 
-// Without it nobody could confirm an address for alerts.
+// Without PUBLIC_URL the mail that confirms an address has no link.
 export const notifierConfig = environment.refine(
   ({ SMTP_URL, PUBLIC_URL }) => SMTP_URL === undefined || PUBLIC_URL !== undefined,
   { path: ['PUBLIC_URL'] },

@@ -1,18 +1,18 @@
 /** Settings of PostgreSQL for every session of the notifier. */
 export const sessionSettings = {
-  // Batches and tables differ in size by orders of magnitude: a plan made for an empty table must not be kept.
+  // Batches and tables differ in size by orders of magnitude, so a plan made for an empty table must not be reused.
   plan_cache_mode: 'force_custom_plan',
-  // A process that stands still keeps its locks from the others no longer than its leases.
+  // If a process is suspended, its locks end no later than its leases.
   idle_in_transaction_session_timeout: '10s',
-  // It may stand still while it sends a statement: PostgreSQL waits for the rest, and does not count that as idle.
+  // It may be suspended while it sends a statement. PostgreSQL then waits for the rest, and does not count that as idle.
   transaction_timeout: '30s',
 }
 
 /**
- * For the sessions that write results of attempts. Planning that statement each time takes twice as long as executing it for
- * one result. So it is planned once, in the only way that stays right when tables grow: from row to row by indexes.
+ * Settings of the sessions that record attempts. To plan that statement takes twice as long as to execute it for one attempt.
+ * So it is planned once, and only with indexes and nested loops, which stay fast when the tables grow.
  */
-export const resultSettings = {
+export const attemptSettings = {
   ...sessionSettings,
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',

@@ -2,25 +2,25 @@ import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import type { Turns } from '@licensing/grpc/turns'
 import type { Logger } from '@licensing/process/log'
-import type { SendMail } from './alerts/mail.ts'
+import type { SendMail } from './alerts/mailer.ts'
 import type { Clock } from './clock.ts'
-import type { Engine } from './engine/engine.ts'
+import type { Dispatcher } from './dispatch/dispatcher.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 
-/** What the handlers need. */
+/** Dependencies of the RPC handlers. */
 export interface NotifierDependencies {
   sql: Database
   change: Change
   log: Logger
   clock: Clock
   keys: EncryptionKeys
-  engine: Engine
-  /** Registrations of endpoints, by application. */
+  dispatcher: Dispatcher
+  /** Only one registration of an endpoint at a time runs for each application. */
   registrations: Turns
   /** What is wrong with a URL that is to be registered, or null. */
   urlProblem: (url: string) => Promise<string | null>
   /** Undefined if no mail server is configured. */
   sendMail: SendMail | undefined
-  /** Where callers reach the gateway: links in mails begin with it. */
+  /** The public address of the gateway. Links in mails begin with it. */
   publicUrl: string | undefined
 }

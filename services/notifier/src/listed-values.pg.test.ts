@@ -45,7 +45,7 @@ test('the index of failing deliveries begins where an endpoint counts as failing
   }
 })
 
-test('every table and every column is in use', async () => {
+test('every table and every column is used', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {

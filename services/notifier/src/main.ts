@@ -10,32 +10,32 @@ import { serve } from '@licensing/grpc/server'
 import { readConfig } from '@licensing/process/config'
 import { runProcess } from '@licensing/process/run'
 import { CatalogService } from '@licensing/proto/catalog'
-import { createMailer } from './alerts/mail.ts'
+import { createMailer } from './alerts/mailer.ts'
 import { systemClock } from './clock.ts'
 import { notifierConfig } from './config.ts'
-import { resultSettings, sessionSettings } from './database-settings.ts'
-import { mostFlushes } from './engine/result-writer.ts'
+import { attemptSettings, sessionSettings } from './database-settings.ts'
+import { mostBatches } from './dispatch/attempt-writer.ts'
 import { notifierMigrations } from './migrations.ts'
 import { startNotifier } from './notifier.ts'
-import { keepPartitions } from './upkeep/upkeep.ts'
+import { keepPartitions } from './maintenance/maintenance.ts'
 
 await runProcess(
   'notifier',
   () => readConfig(notifierConfig),
   async ({ log, health, onStop, step, stopping }, config) => {
-    const forResults = Math.min(mostFlushes, Math.floor(config.DATABASE_CONNECTIONS / 2))
+    const forResults = Math.min(mostBatches, Math.floor(config.DATABASE_CONNECTIONS / 2))
     const sql = connect(config.DATABASE_URL, {
       name: 'notifier',
       max: config.DATABASE_CONNECTIONS - forResults,
       settings: sessionSettings,
     })
     onStop('database', () => sql.end({ timeout: 5 }))
-    const resultSql = connect(config.DATABASE_URL, {
+    const attemptSql = connect(config.DATABASE_URL, {
       name: 'notifier-results',
       max: forResults,
-      settings: resultSettings,
+      settings: attemptSettings,
     })
-    onStop('database for results', () => resultSql.end({ timeout: 5 }))
+    onStop('database for results', () => attemptSql.end({ timeout: 5 }))
     await prepareDatabase({ sql, health, log, step, stopping }, async () => {
       await migrate(sql, notifierMigrations, step)
       step('partitions of events')
@@ -53,7 +53,7 @@ await runProcess(
     step('notifier')
     const notifier = startNotifier({
       sql,
-      resultSql,
+      attemptSql,
       nats,
       log,
       clock: systemClock,

@@ -16,30 +16,28 @@ import type { AlertDependencies } from './alerts/send-alerts.ts'
 import type { Clock } from './clock.ts'
 import { createBackoff } from './deliveries/backoff.ts'
 import type { NotifierDependencies } from './dependencies.ts'
-import { Engine } from './engine/engine.ts'
-import { startEndpointNews } from './engine/endpoint-news.ts'
-import { consumeEvents } from './events/consume-events.ts'
-import { findKnownEvents } from './events/find-known-events.ts'
-import { startRecordingDeferred } from './events/record-deferred.ts'
-import { shareEvents } from './events/share-events.ts'
-import type { Networks } from './sending/address.ts'
-import { createAddressRefusal } from './sending/address.ts'
-import { secretsService } from './endpoints/secrets-service.ts'
-import { createConnector } from './sending/connector.ts'
-import { createResolver, createSystemLookup } from './sending/resolver.ts'
-import { Sender } from './sending/sender.ts'
-import { webhookUrlProblem } from './sending/webhook-url.ts'
+import { Dispatcher } from './dispatch/dispatcher.ts'
+import { watchEndpointChanges } from './dispatch/endpoint-changes.ts'
+import { consumeEvents, findKnownEvents, shareEvents } from './events/consume-events.ts'
+import { startRecordingDeferred } from './events/record-deferred-events.ts'
+import type { Networks } from './http-client/address.ts'
+import { createAddressRefusal } from './http-client/address.ts'
+import { secretsService } from './endpoints/endpoint-secrets.ts'
+import { createConnector } from './http-client/connector.ts'
+import { createResolver, createSystemLookup } from './http-client/resolver.ts'
+import { Sender } from './http-client/sender.ts'
+import { webhookUrlProblem } from './http-client/webhook-url.ts'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { notifierService } from './service.ts'
-import { startUpkeep } from './upkeep/upkeep.ts'
+import { startMaintenance } from './maintenance/maintenance.ts'
 
 const alertsEveryMs = 5_000
 const othersAreRecentMs = 1_000
 
 export interface NotifierOptions {
   sql: Database
-  /** Another pool, with `resultSettings`. */
-  resultSql: Database
+  /** A second pool, with `attemptSettings`. */
+  attemptSql: Database
   nats: Nats
   log: Logger
   clock: Clock
@@ -51,7 +49,7 @@ export interface NotifierOptions {
   slots: number
   alertEmail: AlertDependencies['alertEmail']
   sendMail?: AlertDependencies['sendMail']
-  /** Where callers reach the gateway: links in mails begin with it. */
+  /** The public address of the gateway. Links in mails begin with it. */
   publicUrl?: string | undefined
 }
 
@@ -62,8 +60,8 @@ export interface Notifier {
 }
 
 /**
- * Everything of the notifier but its connections and the server of its RPCs. Its database is migrated, and has the
- * partitions of these weeks (`keepPartitions`).
+ * Starts all of the notifier except its connections and its RPC server. The database has to be migrated, and to have the
+ * current partitions of events (`keepPartitions`).
  */
 export function startNotifier(options: NotifierOptions): Notifier {
   const { sql, nats, log, clock, keys } = options
@@ -78,10 +76,15 @@ export function startNotifier(options: NotifierOptions): Notifier {
     failed: (error) => log.warn({ err: error }, 'alerts could not be read, trying again'),
     isOutage: isDatabaseOutage,
   })
-  const news = startEndpointNews({ sql, nats, log, changed: (rows) => engine.takeOver(rows) })
-  const engine = new Engine({
+  const endpointChanges = watchEndpointChanges({
     sql,
-    resultSql: options.resultSql,
+    nats,
+    log,
+    changed: (rows) => dispatcher.applyChanges(rows),
+  })
+  const dispatcher = new Dispatcher({
+    sql,
+    attemptSql: options.attemptSql,
     sender,
     keys,
     clock,
@@ -89,29 +92,29 @@ export function startNotifier(options: NotifierOptions): Notifier {
     slots: options.slots,
     backoff: createBackoff(options.backoffSeconds),
     alertQueued: () => alerts.wake(),
-    announce: (endpointIds) => news.announce(endpointIds),
+    announce: (endpointIds) => endpointChanges.announce(endpointIds),
   })
   const refused = (host: string, reason: string) => log.info({ host, reason }, 'a webhook URL was refused')
   const urlProblem = (url: string) => webhookUrlProblem(url, { resolve, refusal, refused })
   const registrations = createTurns('other endpoints are being registered for this application: try again')
   const { sendMail, publicUrl } = options
   const change = createChange(sql)
-  const deps = { sql, change, log, clock, keys, engine, urlProblem, registrations, sendMail, publicUrl }
+  const deps = { sql, change, log, clock, keys, dispatcher, urlProblem, registrations, sendMail, publicUrl }
 
   alerts.start()
-  engine.start()
-  const upkeep = startUpkeep({
+  dispatcher.start()
+  const maintenance = startMaintenance({
     sql,
     clock,
     log,
-    measure: () => engine.measure(),
+    measure: () => dispatcher.measure(),
     alertQueued: () => alerts.wake(),
   })
   const purge = startPurge({ sql, log })
-  const consume = consumeEvents({ engine, clock, alertQueued: () => alerts.wake() })
+  const consume = consumeEvents({ dispatcher, clock, alertQueued: () => alerts.wake() })
   const isTransient = (error: unknown) => {
-    // Events wait then, rather than go to the dead letters.
-    if (isPartitionMissing(error)) upkeep.makePartitions()
+    // A transient error makes the events wait. They do not become dead letters.
+    if (isPartitionMissing(error)) maintenance.makePartitions()
     return isDatabaseUnavailable(error) || isRetryable(error) || isPartitionMissing(error)
   }
   const consumers: Consumer[] = []
@@ -144,13 +147,13 @@ export function startNotifier(options: NotifierOptions): Notifier {
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop()))
       await deferred.stop()
-      await Promise.all([upkeep.stop(), purge.stop(), engine.stop(), news.stop()])
+      await Promise.all([maintenance.stop(), purge.stop(), dispatcher.stop(), endpointChanges.stop()])
       await Promise.all([alerts.stop(), sender.close()])
     },
   }
 }
 
-/** As after the clock was set far ahead. */
+/** For example after the clock was set far ahead. */
 function isPartitionMissing(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('no partition of relation')
 }

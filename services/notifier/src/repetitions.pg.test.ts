@@ -13,7 +13,7 @@ async function atOnce<T>(call: (at: number) => Promise<{ value: T; replayed: boo
   return { first: answers.find(({ replayed }) => !replayed)!.value, all: answers.map(({ value }) => value) }
 }
 
-test('20 calls at once with one key register one endpoint; its secret is shown to the first alone', async () => {
+test('20 concurrent calls with one key register one endpoint, and only the first gets its secret', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await using other = await notifier.replica()
@@ -35,7 +35,7 @@ test('20 calls at once with one key register one endpoint; its secret is shown t
   expect(await register(0, 'https://no-such-host.invalid/')).toMatchObject({ replayed: true })
 })
 
-test('a rotation with one key is one, and signs with the secret that was shown', async () => {
+test('repeated rotations with one key rotate once, and deliveries are signed with the returned secret', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   await using other = await notifier.replica()
@@ -83,7 +83,7 @@ test('a test event and a replay with one key are sent once, and a repetition sen
   expect(receiver.requests).toHaveLength(3)
 })
 
-test('a recovery of 20 calls at once with one key is one, and its repetition counts the same', async () => {
+test('20 concurrent recoveries with one key recover once, and a repetition gets the same response', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [600] })
   await using other = await notifier.replica()
@@ -101,7 +101,7 @@ test('a recovery of 20 calls at once with one key is one, and its repetition cou
   expect(await recover(0)).toMatchObject({ replayed: true, value: { deliveries: 3n } })
 })
 
-test('an endpoint that was refused keeps no record of its key', async () => {
+test('a refused registration stores no idempotency key', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const register = (url: string) =>

@@ -68,8 +68,8 @@ async function measuredOnce(isFoundAndCounted: boolean): Promise<number> {
     await bed.sql.unsafe(`
       drop index deliveries_of_event, deliveries_of_licence;
       create function keep_none() returns trigger language plpgsql as 'begin return null; end';
-      create trigger keep_none before insert on delivery_tallies for each row execute function keep_none();
-      create trigger keep_none before insert on endpoint_tallies for each row execute function keep_none()`)
+      create trigger keep_none before insert on delivery_count_changes for each row execute function keep_none();
+      create trigger keep_none before insert on endpoint_health_changes for each row execute function keep_none()`)
   }
   const count = scaled(12_000, 500)
   await ours(bed, Math.round(count / 4))

@@ -6,7 +6,7 @@ import type { TestSpecification } from 'vitest/node'
 /** Seconds of the files that take longest, on two idle cores. `npm test` prints the ten slowest. */
 export const longFiles: Readonly<Record<string, number>> = {
   'tests/portal/src/portal.test.ts': 150,
-  'services/notifier/src/engine/crash.pg.test.ts': 108,
+  'services/notifier/src/dispatch/crash.pg.test.ts': 108,
   'tests/acceptance/src/start.test.ts': 80,
   'services/billing/src/outages.pg.test.ts': 74,
   'tests/resilience/src/servers-down.test.ts': 70,
@@ -23,7 +23,7 @@ export const longFiles: Readonly<Record<string, number>> = {
   'packages/events/src/relay.pg.test.ts': 40,
   'tests/acceptance/src/fuzz/fuzz.test.ts': 35,
   'services/billing/src/sale-events/sale-events.pg.test.ts': 35,
-  'services/notifier/src/engine/isolation.pg.test.ts': 35,
+  'services/notifier/src/dispatch/isolation.pg.test.ts': 35,
   'sdk/test/webhook-recipes.test.ts': 33,
   'services/notifier/src/endpoints/recover-crash.pg.test.ts': 33,
   'services/catalog/src/plans/races.pg.test.ts': 31,

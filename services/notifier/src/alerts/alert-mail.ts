@@ -2,13 +2,10 @@ import { isMember } from '@licensing/proto/closed-sets'
 import type { AlertKind } from '@licensing/proto/closed-sets'
 import type { WaitingAlert } from './alert-queries.ts'
 
-/** A mail lists so many alerts at most; more are counted. */
-export const mostListed = 1_000
-
 const mostInFull = 20
 const mostTextLength = 2_000
 
-// What stands in a subject is ours alone: a vendor's words there would be read as the operator's.
+// Subjects contain no text of a vendor: the reader would take it for the operator's.
 const titles: Record<AlertKind, string> = {
   endpoint_failing: 'Webhook endpoint failing',
   endpoint_disabled: 'Webhook endpoint disabled',
@@ -20,10 +17,10 @@ const titles: Record<AlertKind, string> = {
 }
 
 /**
- * One mail for all alerts that wait.
+ * One mail for all waiting alerts of an account.
  *
  * @param alerts at least one, oldest first
- * @param unlisted how many more there are that the mail only counts
+ * @param unlisted how many earlier alerts the mail counts without listing them
  */
 export function alertMail(
   alerts: WaitingAlert[],
@@ -36,7 +33,7 @@ export function alertMail(
   }
   const count = alerts.length + unlisted
   return {
-    // A kind that comes often stands for its first place only.
+    // Each kind is named once.
     subject: `${count} alerts: ${[...new Set(alerts.map(titleOf))].join('; ')}`,
     text: [
       `${count} alerts since ${first.created_at.toISOString()}. At most six mails an hour are sent for an account, so they come together.`,
@@ -59,7 +56,7 @@ function lineOf(alert: WaitingAlert): string {
 }
 
 function titleOf({ kind }: WaitingAlert): string {
-  // A later release may have recorded it.
+  // A replica of a later release may have inserted the alert.
   return isMember('alertKind', kind) ? titles[kind] : 'Alert'
 }
 

@@ -2,34 +2,33 @@ import type { Database } from '@licensing/database/connect'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { Logger } from '@licensing/process/log'
 import { Counter } from 'prom-client'
-import { alertMail, mostListed } from './alert-mail.ts'
-import { listWaitingAlerts } from './alert-queries.ts'
-import type { WaitingAlert } from './alert-queries.ts'
-import { giveBackAllowances, ofAccount, takeAllowances } from './allowance-queries.ts'
-import { leaseSeconds, wasRefused } from './mail.ts'
-import type { SendMail } from './mail.ts'
+import { alertMail } from './alert-mail.ts'
 import {
   endLease,
   leaseMailing,
   listDueAccounts,
+  listWaitingAlerts,
+  mostListed,
   recordLogged,
   recordMailed,
-  takeUnlisted,
-} from './mailing-queries.ts'
-import type { Lease } from './mailing-queries.ts'
+} from './alert-queries.ts'
+import type { WaitingAlert, Lease } from './alert-queries.ts'
+import { giveBackAllowances, ofAccount, takeAllowances } from './mail-allowance-queries.ts'
+import { leaseSeconds, wasRefused } from './mailer.ts'
+import type { SendMail } from './mailer.ts'
 
 export interface AlertDependencies {
   sql: Database
   log: Logger
-  /** Where an account's alerts go; null where it wants none. */
+  /** The address for an account's alerts; null if it has confirmed none. */
   alertEmail: (accountId: string) => Promise<string | null>
-  /** Absent where no mail server is configured. */
+  /** Undefined if no mail server is configured. */
   sendMail?: SendMail | undefined
 }
 
 const alertsCount = new Counter({
   name: 'notifier_alerts_total',
-  help: 'Alerts by what became of them: sent, logged, failed (is tried again)',
+  help: 'Alerts by outcome: sent, logged, failed (is tried again)',
   labelNames: ['outcome'],
 })
 
@@ -37,8 +36,8 @@ const accountsAtOnce = 100
 const longestPauseSeconds = 600
 
 /**
- * Mails the alerts that wait, each until the mail server has taken it. Accounts take turns: each has one mail with
- * all of its alerts before any has its next.
+ * Mails waiting alerts, each until the mail server has accepted it. Accounts take turns: each gets one mail with all of its
+ * alerts before any account gets its next mail.
  */
 export async function sendAlerts(deps: AlertDependencies, signal: AbortSignal): Promise<void> {
   for (;;) {
@@ -86,10 +85,8 @@ async function mail(
   const allowances = [ofAccount(lease.accountId)]
   const waitSeconds = await takeAllowances(sql, allowances)
   if (waitSeconds > 0) return endLease(sql, lease, waitSeconds, lease.failures)
-  const isFull = alerts.length === mostListed
-  const unlisted = isFull ? await takeUnlisted(sql, lease, alerts.at(-1)!.id) : lease.unlisted
   try {
-    await sendMail({ to, ...alertMail(alerts, unlisted) })
+    await sendMail({ to, ...alertMail(alerts, lease.unlisted) })
   } catch (error) {
     if (wasRefused(error)) await giveBackAllowances(sql, allowances)
     throw error

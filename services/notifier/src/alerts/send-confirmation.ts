@@ -3,13 +3,13 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { SendConfirmationRequest, SendConfirmationResponseSchema } from '@licensing/proto/notifier'
 import type { NotifierDependencies } from '../dependencies.ts'
-import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './allowance-queries.ts'
-import { wasRefused } from './mail.ts'
+import { giveBackAllowances, ofAccount, ofAddress, takeAllowances } from './mail-allowance-queries.ts'
+import { wasRefused } from './mailer.ts'
 
 /** The gateway's page: gateway/src/pages/confirm-alert-email.ts. */
 const pagePath = '/confirm-alert-email'
 
-/** Mails the link that confirms an address. Its reader may never have heard of the vendor: nothing of the vendor's is in it. */
+/** Mails the link that confirms an address. The mail contains no text of the vendor: its reader may not know the vendor. */
 export async function sendConfirmation(
   { sql, sendMail, publicUrl }: NotifierDependencies,
   { accountId, address, token }: SendConfirmationRequest,

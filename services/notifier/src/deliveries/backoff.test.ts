@@ -13,13 +13,13 @@ test('the waits are those of the interface, and the twelfth failure is the last'
   expect(waits).toEqual([...seconds.map((wait) => wait * 1000), null])
 })
 
-test('an endpoint counts as failing from the failure on after which the wait is hours, attempts being left', () => {
+test('an endpoint is shown as failing from the first failure on that is followed by a wait of hours', () => {
   const waits = createBackoff()
   expect(waits.findIndex((seconds) => seconds > 3600) + 1).toBe(failingFrom)
   expect(failingFrom).toBeLessThan(mostAttempts)
 })
 
-test('the first wait is exact; later ones vary by a tenth at most', () => {
+test('the first wait is exact, and later ones vary by at most a tenth', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 11 }),
@@ -50,12 +50,12 @@ test.each([
   },
 )
 
-test('other waits can be configured, of which the last repeats', () => {
+test('other waits can be configured, and the last one repeats', () => {
   const backoff = createBackoff(readSeconds('1, 0.5,2'))
   expect(backoff).toEqual([1, 0.5, 2, 2, 2, 2, 2, 2, 2, 2, 2])
   expect(createBackoff(Array.from({ length: 20 }, (_, i) => i))).toHaveLength(11)
 })
 
-test.each(['', 'a', '1,', '-1', '1;2', '1e3'])('waits that are no numbers are refused: %j', (list) => {
+test.each(['', 'a', '1,', '-1', '1;2', '1e3'])('waits that are not numbers are refused: %j', (list) => {
   expect(() => readSeconds(list)).toThrow('seconds separated by commas')
 })

@@ -7,7 +7,7 @@ const hour = 60 * minute
 /** Interface 6.3: 1 minute, 5 minutes, 30 minutes, 2 hours, then 6-hour steps; seconds. */
 const interfaceWaits = [minute, 5 * minute, 30 * minute, 2 * hour, 6 * hour]
 
-/** An endpoint counts as failing from so many failed attempts of one event on; the index deliveries_failing says so too. */
+/** An endpoint is shown as failing after this many failed attempts of one event. The index deliveries_failing has the same number. */
 export const failingFrom = 4
 
 const longestRetryAfterSeconds = 6 * hour
@@ -16,12 +16,12 @@ const jitter = 0.1
 /** The waits after the 1st to the 11th failed attempt, in seconds. */
 export type Backoff = readonly number[]
 
-/** @param waits the first of them; the last repeats */
+/** @param waits the first waits in seconds; the last one repeats */
 export function createBackoff(waits: readonly number[] = interfaceWaits): Backoff {
   return Array.from({ length: mostAttempts - 1 }, (_, i) => waits[Math.min(i, waits.length - 1)] ?? 0)
 }
 
-/** WEBHOOK_BACKOFF_SECONDS. Throws on anything but numbers separated by commas. */
+/** Reads WEBHOOK_BACKOFF_SECONDS. Throws if it is not numbers separated by commas. */
 export function readSeconds(list: string): number[] {
   return list.split(',').map((entry) => {
     if (!/^\s*[0-9]{1,7}(\.[0-9]{1,3})?\s*$/.test(entry)) {
@@ -46,7 +46,7 @@ export interface Failure {
 export function waitAfter(backoff: Backoff, failure: Failure, random: number): number | null {
   const seconds = backoff[failure.failures - 1]
   if (failure.failures >= mostAttempts || seconds === undefined) return null
-  // The first retry is exact; later ones are spread, so that an outage's deliveries do not all come back at once.
+  // The first wait is exact. Later ones vary, so that deliveries that failed together are not retried together.
   const spread = failure.failures === 1 ? 1 : 1 + jitter * (2 * random - 1)
   return Math.round(1000 * Math.max(seconds * spread, askedFor(failure)))
 }

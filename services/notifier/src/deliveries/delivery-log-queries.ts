@@ -2,6 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import { idOf } from '@licensing/database/ids'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import type { PendingQuery, Row } from 'postgres'
+import { statusIfAbandoned } from './delivery-queries.ts'
 import type { Attempt, Delivery } from './delivery.ts'
 
 export interface DeliveryFilter {
@@ -22,35 +23,35 @@ export interface DeliveryFilter {
 }
 
 /**
- * Newest first. Each filter has an index with the id behind it. What still stands as pending for a disabled endpoint
- * reads as failed; `leftovers` are the endpoints that may have such.
+ * Newest first. Each filter has an index that ends with the id. A delivery that is still pending, and whose endpoint is
+ * disabled, is returned as failed. `disabled` are the endpoints that may have such deliveries.
  */
 export async function findDeliveries(
   sql: Sql,
   filter: DeliveryFilter,
-  leftovers: string[],
+  disabled: string[],
 ): Promise<Delivery[]> {
-  if (filter.status === 'failed' && leftovers.length > 0) {
+  if (filter.status === 'failed' && disabled.length > 0) {
     return sql<Delivery[]>`
       (${select(sql, filter, sql`and d.status = 'failed'`)})
       union all
-      (${select(sql, filter, sql`and d.status = 'pending' and d.endpoint_id = any(${leftovers}::text[])`)})
+      (${select(sql, filter, sql`and d.status = 'pending' and d.endpoint_id = any(${disabled}::text[])`)})
       order by id desc limit ${filter.limit}`
   }
   if (filter.status === undefined) return select(sql, filter, sql``)
   const status = sql`and d.status = ${filter.status}`
-  const isLeft = filter.status === 'pending' && leftovers.length > 0
-  return select(sql, filter, isLeft ? sql`${status} and d.endpoint_id <> all(${leftovers}::text[])` : status)
+  const isLeft = filter.status === 'pending' && disabled.length > 0
+  return select(sql, filter, isLeft ? sql`${status} and d.endpoint_id <> all(${disabled}::text[])` : status)
 }
 
-/** Disabled endpoints whose pending deliveries are not all marked as failed yet. */
-export async function listLeftovers(sql: Sql, applicationId: string): Promise<string[]> {
+/** Disabled endpoints that may still have pending deliveries. */
+export async function findEndpointsToCleanUp(sql: Sql, applicationId: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select id from endpoints where application_id = ${applicationId} and has_leftovers`
+    select id from endpoints where application_id = ${applicationId} and is_cleanup_due`
   return rows.map((row) => row.id)
 }
 
-/** The body of a delivery's event, exactly as sent; null when its payload is past retention. */
+/** The body of a delivery's event, exactly as it was sent; null if the payload is past retention. */
 export async function findPayload(
   sql: Sql,
   delivery: { accountId: string; applicationId: string; id: string; keptSince: Date },
@@ -67,7 +68,7 @@ export async function findPayload(
   return row?.body ?? null
 }
 
-/** Newest first, from the one with number `last` on. */
+/** Newest first, from attempt `last` downwards. */
 export async function listAttemptRows(
   sql: Sql,
   deliveryId: string,
@@ -83,7 +84,7 @@ function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
   const { id, endpointId, eventType, eventId, licenceId, beforeId } = filter
   return sql<Delivery[]>`
     select d.id, d.event_id, d.event_type, d.endpoint_id,
-      case when d.status = 'pending' and e.status = 'disabled' then 'failed' else d.status end as status,
+      case e.status when 'disabled' then ${statusIfAbandoned(sql)} else d.status end as status,
       d.attempt_count, case when e.status = 'enabled' then d.due_at end as next_attempt_at,
       d.created_at, d.last_response_code, d.licence_id
     from deliveries d join endpoints e on e.id = d.endpoint_id
@@ -98,10 +99,10 @@ function select(sql: Sql, filter: DeliveryFilter, status: PendingQuery<Row[]>) {
     order by d.id desc limit ${filter.limit}`
 }
 
-// A delivery's id is made soon after the time that it is created at, by the same process.
+// A delivery's id contains a time within this margin of its created_at.
 const idMarginMs = 5 * 60_000
 
-/** By created_at, within a range of ids that the page's index gives. */
+/** Filters by created_at, and by the range of ids that belongs to it, which the index can use. */
 function createdIn(sql: Sql, { since, until }: DeliveryFilter): PendingQuery<Row[]> {
   const idAt = (time: Date, marginMs: number) => idOf('dlv', new Date(time.getTime() + marginMs), 0n)
   const from = since && sql`and d.created_at >= ${since} and d.id >= ${idAt(since, -idMarginMs)}`

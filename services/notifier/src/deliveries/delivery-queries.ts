@@ -1,19 +1,22 @@
+import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import { sendAlong } from '@licensing/database/transaction'
-import { plainArray } from '@licensing/database/arrays'
-import type { Sendable } from '../engine/work.ts'
+import type { PendingQuery, Row } from 'postgres'
+import type { DueDelivery } from './delivery.ts'
+import { deliveryTransitions } from './delivery-states.ts'
+import type { DeliveryOutcome, Transition } from './delivery-states.ts'
 
-export interface NewDelivery extends Sendable {
+export interface NewDelivery extends DueDelivery {
   account_id: string
   event_type: string
-  /** With account and sequence, where the event is kept. */
+  /** The key of the event, together with account and sequence. */
   recorded_at: Date
   sequence: bigint
-  /** What the event is about, where that is a licence. */
+  /** The licence that the event is about; null if it is about something else. */
   licence_id: string | null
 }
 
-/** Deliveries that are leased to a sender in the transaction that makes them. */
+/** Deliveries that the transaction which inserts them claims for a process. */
 export interface Claim {
   id: string
   leaseMs: number
@@ -22,7 +25,7 @@ export interface Claim {
 
 const mostInserted = 5_000
 
-/** What is not claimed at once waits, and is due now. */
+/** Inserts deliveries. Those that are not claimed at once wait, and are due now. */
 export async function insertDeliveries(sql: Sql, deliveries: NewDelivery[], claim: Claim): Promise<void> {
   for (let from = 0; from < deliveries.length; from += mostInserted) {
     await insertSome(sql, deliveries.slice(from, from + mostInserted), claim)
@@ -36,7 +39,7 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
     counts.set(endpointId, (counts.get(endpointId) ?? 0) + 1)
   const insert = sql`
     with pending as (
-      insert into endpoint_tallies (endpoint_id, pending_change)
+      insert into endpoint_health_changes (endpoint_id, pending_change)
       select endpoint_id, pending from unnest(
         ${plainArray([...counts.keys()])}::text[], ${plainArray([...counts.values()])}::int[]
       ) as endpoint (endpoint_id, pending)
@@ -63,7 +66,7 @@ async function insertSome(sql: Sql, deliveries: NewDelivery[], claim: Claim): Pr
   await lookAt(sql, [...new Set(waiting.map((delivery) => delivery.endpoint_id))], createdAt)
 }
 
-/** Has endpoints looked at no later than `at`. Called after their deliveries were made to wait. */
+/** Lowers look_at of endpoints to `at`. To be called after their deliveries were made to wait. */
 export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise<void> {
   if (endpointIds.length === 0) return
   await sql`
@@ -73,15 +76,53 @@ export async function lookAt(sql: Sql, endpointIds: string[], at: Date): Promise
     where waiting_endpoints.look_at > excluded.look_at`
 }
 
+/** `deliveryTransitions` as SQL: the status of a delivery `d` after an outcome, which is a SQL expression. */
+export function nextStatus(outcome: string): string {
+  const cases = casesOf(({ to }, status) => (to === status ? null : to), 'd.status')
+  return `case ${outcome} ${cases} else d.status end`
+}
+
+/** `scheduled`, `unchanged`, or null if the outcome cancels the next retry of a delivery `d`. */
+export function nextRetry(outcome: string): string {
+  return `case ${outcome} ${casesOf(({ retry }) => (retry === 'cancelled' ? null : retry), 'null')} end`
+}
+
+/** Only transitions that have a result get a branch: each branch makes every statement slower. */
+function casesOf(resultOf: (transition: Transition, status: string) => string | null, otherwise: string) {
+  return Object.entries(deliveryTransitions)
+    .flatMap(([outcome, statuses]) => {
+      const branches = Object.entries(statuses).flatMap(([status, transition]) => {
+        const result = resultOf(transition, status)
+        return result === null ? [] : [`when '${status}' then '${result}'`]
+      })
+      if (branches.length === 0) return []
+      return [`when '${outcome}' then case d.status ${branches.join(' ')} else ${otherwise} end`]
+    })
+    .join(' ')
+}
+
+/** The status of a delivery `d` after it was abandoned. */
+export function statusIfAbandoned(sql: Sql): PendingQuery<Row[]> {
+  const outcome: DeliveryOutcome = 'abandoned'
+  return sql`${sql.unsafe(nextStatus(`'${outcome}'`))}`
+}
+
+/** Assignments of an update of deliveries `d` that abandons them. */
+export function abandoned(sql: Sql): PendingQuery<Row[]> {
+  return sql`
+    status = ${statusIfAbandoned(sql)},
+    retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null`
+}
+
 /**
- * Marks pending deliveries of a disabled endpoint as failed: all that are in flight, and up to `limit` others. What is in
- * flight keeps no claim: its result is recorded, and a delivery that was acknowledged is delivered.
+ * Abandons the pending deliveries of a disabled endpoint: all claimed ones, and up to `limit` others. A claimed delivery
+ * loses its claim. The result of its attempt is recorded all the same, and an acknowledged delivery is delivered.
  *
- * @returns how many it looked at
+ * @returns how many rows were updated
  */
-export async function failPending(sql: Sql, endpointId: string, limit: number): Promise<number> {
-  // Materialized: where a sender changes a row meanwhile, PostgreSQL looks at the row again, and does not find it in a
-  // `union all` that the planner has merged into the join.
+export async function abandonDeliveries(sql: Sql, endpointId: string, limit: number): Promise<number> {
+  // The CTE is materialized because of concurrent updates: when a sender has changed a row meanwhile, PostgreSQL evaluates
+  // the join again with the new row, and does not find it in a `union all` that the planner has merged into the join.
   const { count } = await sql`
     with pending as materialized (
       (select application_id, id from deliveries
@@ -90,10 +131,56 @@ export async function failPending(sql: Sql, endpointId: string, limit: number): 
       union all
       select application_id, id from deliveries where claimed_until is not null and endpoint_id = ${endpointId}
     )
-    update deliveries d
-    set status = case when d.status = 'pending' then 'failed' else d.status end,
-      retry_at = null, due_at = null, replays_due = 0, claim_id = null, claimed_until = null
+    update deliveries d set ${abandoned(sql)}
     from pending
     where d.application_id = pending.application_id and d.id = pending.id`
   return count
+}
+
+// More than a person requests at a time.
+const mostReplaysDue = 1_000
+
+/** A delivery that is to be sent again. Its body is null if the payload is past retention. */
+export type ReplayedDelivery = Omit<NewDelivery, 'body'> & { body: string | null }
+
+export async function findReplayed(
+  tx: Sql,
+  of: { accountId: string; applicationId: string; id: string; keptSince: Date },
+): Promise<ReplayedDelivery | null> {
+  const [row] = await tx<ReplayedDelivery[]>`
+    select d.id, d.account_id, d.application_id, d.endpoint_id, d.event_id, d.event_type, d.recorded_at,
+      d.sequence, d.licence_id, d.created_at, e.body, e.trace_parent, d.attempt_count, d.scheduled_attempts,
+      true as is_replay
+    from deliveries d left join lateral (
+      select body, trace_parent from events e
+      where e.account_id = d.account_id and e.sequence = d.sequence and e.recorded_at = d.recorded_at
+        and e.recorded_at >= ${of.keptSince}
+      limit 1
+    ) e on true
+    where d.application_id = ${of.applicationId} and d.id = ${of.id} and d.account_id = ${of.accountId}`
+  return row ?? null
+}
+
+/**
+ * Requests one more attempt of a delivery, now. If no process has claimed the delivery, and `claim` includes it, it is claimed
+ * at once. If a process has claimed it, the replay follows the attempt in flight. The next retry stays as it is.
+ *
+ * @returns whether `claim` has the delivery, and how many attempts were made so far
+ */
+export async function requestReplay(
+  tx: Sql,
+  { application_id: applicationId, id, endpoint_id: endpointId }: ReplayedDelivery,
+  now: Date,
+  claim: Claim,
+): Promise<{ isClaimed: boolean; attemptCount: number }> {
+  const [row] = await tx<{ claim_id: string | null; attempt_count: number }[]>`
+    update deliveries
+    set replays_due = least(replays_due + 1, ${mostReplaysDue}::int), due_at = least(due_at, ${now}),
+      claim_id = case when ${claim.deliveryIds.has(id)} and claim_id is null then ${claim.id}::uuid else claim_id end,
+      claimed_until = case when ${claim.deliveryIds.has(id)} and claim_id is null
+        then clock_timestamp() + ${claim.leaseMs}::int * interval '1 millisecond' else claimed_until end
+    where application_id = ${applicationId} and id = ${id}
+    returning claim_id, attempt_count`
+  if (row?.claim_id === null) await lookAt(tx, [endpointId], now)
+  return { isClaimed: row?.claim_id === claim.id, attemptCount: row?.attempt_count ?? 0 }
 }

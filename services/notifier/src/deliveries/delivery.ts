@@ -5,7 +5,7 @@ import { readMember } from '@licensing/proto/closed-sets'
 import type { DeliveryStatus } from '@licensing/proto/closed-sets'
 import type { AttemptSchema, DeliverySchema } from '@licensing/proto/notifier'
 
-/** A delivery as a reader sees it: what waits for a disabled endpoint has failed, marked so already or not. */
+/** A delivery as readers see it. A pending delivery of a disabled endpoint is failed. */
 export interface Delivery {
   id: string
   event_id: string
@@ -17,6 +17,22 @@ export interface Delivery {
   created_at: Date
   last_response_code: number | null
   licence_id: string | null
+}
+
+/** A delivery whose next attempt is to be made. */
+export interface DueDelivery {
+  id: string
+  application_id: string
+  endpoint_id: string
+  event_id: string
+  body: string
+  trace_parent: string | null
+  created_at: Date
+  /** All attempts made so far, and how many of them the retry schedule made. */
+  attempt_count: number
+  scheduled_attempts: number
+  /** A person requested this attempt: if it fails, it is not retried and does not count for the retry schedule. */
+  is_replay: boolean
 }
 
 export interface Attempt {

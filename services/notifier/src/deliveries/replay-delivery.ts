@@ -8,13 +8,12 @@ import type { NotifierDependencies } from '../dependencies.ts'
 import { endpointDisabled } from '../endpoints/endpoint.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
 import { lockEndpoint } from '../endpoints/endpoint-queries.ts'
-import { keptSince } from '../events/retention.ts'
+import { keptSince } from '../events/event.ts'
 import { deliveryNotFound } from './delivery.ts'
-import { insertDeliveries } from './delivery-queries.ts'
-import type { ReplayedDelivery } from './replay-queries.ts'
-import { findReplayed, requestReplay } from './replay-queries.ts'
+import { insertDeliveries, findReplayed, requestReplay } from './delivery-queries.ts'
+import type { ReplayedDelivery } from './delivery-queries.ts'
 
-/** Sends a delivery again, now: as one more attempt of the same, or to another endpoint as a new one. */
+/** Sends a delivery again, now: as one more attempt of the same delivery, or as a new delivery to another endpoint. */
 export async function replayDelivery(
   deps: NotifierDependencies,
   request: ReplayDeliveryRequest,
@@ -53,23 +52,23 @@ async function lockTarget(tx: Sql, request: ReplayDeliveryRequest, own: string):
 type Replayable = ReplayedDelivery & { body: string }
 
 async function sendAgain(
-  { engine, clock }: NotifierDependencies,
+  { dispatcher, clock }: NotifierDependencies,
   tx: Sql,
   delivery: Replayable,
   endpoint: EndpointRow,
 ) {
   const { id } = delivery
   const replay = { ...delivery, is_replay: true }
-  const lease = engine.lease([replay], [endpoint])
+  const lease = dispatcher.lease([replay], [endpoint])
   const { isClaimed, attemptCount } = await requestReplay(tx, delivery, clock.now(), lease.claim)
   replay.attempt_count = attemptCount
-  // Where somebody else holds it, it follows on the attempt in hand.
-  return { id, lease: isClaimed ? lease : { send: () => engine.wake() } }
+  // If another process has claimed it, that process makes the replay after its attempt.
+  return { id, lease: isClaimed ? lease : { send: () => dispatcher.wake() } }
 }
 
-/** Like any other delivery to that endpoint, with retries of its own. */
+/** Creates a delivery like any other of that endpoint, with its own retries. */
 async function sendToAnother(
-  { engine, clock }: NotifierDependencies,
+  { dispatcher, clock }: NotifierDependencies,
   tx: Sql,
   delivery: Replayable,
   endpoint: EndpointRow,
@@ -83,7 +82,7 @@ async function sendToAnother(
     scheduled_attempts: 0,
     is_replay: false,
   }
-  const lease = engine.lease([fresh], [endpoint])
+  const lease = dispatcher.lease([fresh], [endpoint])
   await insertDeliveries(tx, [fresh], lease.claim)
   return { id: fresh.id, lease }
 }

@@ -20,7 +20,7 @@ async function afterAttempt(notifier: TestNotifier, attempt: number, endpointId?
 const detail = (notifier: TestNotifier, { id }: Delivery) =>
   notifier.calls.getDelivery({ ...notifier.of, deliveryId: id })
 
-test('a failed delivery is tried twelve times in two days at the steps of the interface, then the endpoint is disabled', async () => {
+test('a failed delivery is tried twelve times in two days with the waits of the interface, then the endpoint is disabled', async () => {
   await using receiver = await startHttpsReceiver({ status: 500, body: 'out of order' })
   await using notifier = await startTestNotifier({ receiver })
   const { clock, of } = notifier
@@ -74,7 +74,7 @@ test('a failed delivery is tried twelve times in two days at the steps of the in
   expect(receiver.requests).toHaveLength(12)
 })
 
-test('each attempt has the same id and body, a time and a signature of its own, and its number', async () => {
+test('attempts of a delivery have the same id and body, but different times, signatures and numbers', async () => {
   await using receiver = await startHttpsReceiver()
   receiver.answerWith((_, index) => ({ status: index < 2 ? 503 : 204 }))
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [1] })
@@ -114,7 +114,7 @@ test.each([
     leastMs: 4_900,
   },
 ] as const)(
-  'what is no 2xx in 5 seconds is a failure: $code $answer',
+  'an attempt without a 2xx response within 5 seconds fails: $code $answer',
   async ({ answer, code, error, leastMs }) => {
     await using receiver = await startHttpsReceiver(answer)
     await using notifier = await startTestNotifier({ receiver })
@@ -134,7 +134,7 @@ test.each([
   ['an address that may no longer be sent to', 'https://10.1.2.3/'],
   // A label of 64 letters: no name server is asked.
   ['a name that no longer resolves', `https://${'a'.repeat(64)}.example/`],
-])('%s is a failed attempt, whose error does not say which of the two it is', async (_, url) => {
+])('%s fails the attempt, with the same error as other refused hosts', async (_, url) => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver })
   const { id } = await notifier.register(receiver.url())
@@ -157,7 +157,7 @@ test('Retry-After lengthens the wait', async () => {
   expect(waitMs).toBeLessThanOrEqual(7_200_000)
 })
 
-test('the event that exhausts an endpoint takes its other pending deliveries with it, once', async () => {
+test('when one delivery has used up its attempts, the endpoint is disabled once and its other pending deliveries fail', async () => {
   await using receiver = await startHttpsReceiver({ status: 500 })
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.05] })
   const { id: endpointId } = await notifier.register(receiver.url())
@@ -179,7 +179,7 @@ test('the event that exhausts an endpoint takes its other pending deliveries wit
   )
 })
 
-test('a delivery that succeeds while another exhausts the endpoint is delivered all the same', async () => {
+test('a delivery that is acknowledged while another one disables the endpoint is delivered', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifier = await startTestNotifier({ receiver, backoffSeconds: [0.02] })
   const { id: endpointId } = await notifier.register(receiver.url())

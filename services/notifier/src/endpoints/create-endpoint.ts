@@ -7,10 +7,9 @@ import type { CreateEndpointRequest } from '@licensing/proto/notifier'
 import { checkQuota } from '@licensing/quotas/quota'
 import type { NotifierDependencies } from '../dependencies.ts'
 import { encrypt } from '@licensing/database/encryption'
-import { newSecret } from '../signing/secret.ts'
-import { endpointMessage } from './endpoint.ts'
+import { newSecret } from './endpoint-secrets.ts'
+import { endpointMessage, readSubscription } from './endpoint.ts'
 import { countEnabledEndpoints, insertEndpoint, lockRegistration } from './endpoint-queries.ts'
-import { readSubscription } from './subscription.ts'
 
 export async function createEndpoint(
   { change, keys, clock, urlProblem, registrations }: NotifierDependencies,

@@ -9,7 +9,7 @@ import { lockEndpoint, findEndpointRows } from './endpoint-queries.ts'
 
 /** Interface 3.3: the endpoint is permanently disabled; its record stays. */
 export async function deleteEndpoint(
-  { sql, clock, engine }: NotifierDependencies,
+  { sql, clock, dispatcher }: NotifierDependencies,
   request: EndpointRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
   const { endpointId } = request
@@ -18,6 +18,6 @@ export async function deleteEndpoint(
     if (!(await disableEndpoint(tx, endpointId, 'deleted', clock.now()))) throw endpointDisabled(endpointId)
     return findEndpointRows(tx, [endpointId])
   })
-  engine.endpointsChanged(changed)
+  dispatcher.endpointsChanged(changed)
   return {}
 }

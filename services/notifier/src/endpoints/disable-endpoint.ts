@@ -1,15 +1,16 @@
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason } from '@licensing/proto/closed-sets'
-import { failPending } from '../deliveries/delivery-queries.ts'
-import { clearLeftovers, deleteWaiting, markDisabled } from './endpoint-queries.ts'
+import { abandonDeliveries } from '../deliveries/delivery-queries.ts'
+import { markCleanedUp, deleteWaiting, markDisabled } from './endpoint-queries.ts'
 
-// So many are marked in the transaction that disables; the rest follow, and readers see them as failed at once.
-const markedAtOnce = 5_000
+// The transaction that disables an endpoint abandons this many deliveries. The rest follow in the background; readers see
+// all of them as failed at once.
+const mostAtOnce = 5_000
 
 /**
- * Disables an endpoint permanently and marks its pending deliveries as failed.
+ * Disables an endpoint permanently and abandons its pending deliveries.
  *
- * @returns false where it was disabled already
+ * @returns false if it was disabled before
  */
 export async function disableEndpoint(
   tx: Sql,
@@ -19,13 +20,13 @@ export async function disableEndpoint(
 ): Promise<boolean> {
   if (!(await markDisabled(tx, endpointId, reason, at))) return false
   await deleteWaiting(tx, endpointId)
-  await giveUpPending(tx, endpointId)
+  await cleanUpEndpoint(tx, endpointId)
   return true
 }
 
-/** Marks pending deliveries of a disabled endpoint as failed. @returns whether none is left */
-export async function giveUpPending(tx: Sql, endpointId: string): Promise<boolean> {
-  if ((await failPending(tx, endpointId, markedAtOnce)) >= markedAtOnce) return false
-  await clearLeftovers(tx, endpointId)
+/** Abandons pending deliveries of a disabled endpoint. @returns false if some are left */
+export async function cleanUpEndpoint(tx: Sql, endpointId: string): Promise<boolean> {
+  if ((await abandonDeliveries(tx, endpointId, mostAtOnce)) >= mostAtOnce) return false
+  await markCleanedUp(tx, endpointId)
   return true
 }

@@ -2,17 +2,16 @@ import { plainArray } from '@licensing/database/arrays'
 import type { Sql } from '@licensing/database/connect'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import { failingFrom } from '../deliveries/backoff.ts'
-import type { Endpoint } from './endpoint.ts'
-import type { Subscription } from './subscription.ts'
+import type { Endpoint, Subscription } from './endpoint.ts'
 
-/** Where an endpoint is found: under its account and application alone. */
+/** The ids that identify an endpoint. It is found only under its own account and application. */
 export interface EndpointPath {
   accountId: string
   applicationId: string
   endpointId: string
 }
 
-/** What sending needs of an endpoint, as it stood at some generation. */
+/** The columns of an endpoint that sending needs, at some generation. */
 export interface EndpointRow {
   id: string
   account_id: string
@@ -42,7 +41,7 @@ export async function insertEndpoint(
     values (${id}, ${accountId}, ${applicationId}, ${url}, ${subscribedEvents}::text[], ${encryptedSecret}, ${createdAt})`
 }
 
-/** Registrations of an application's endpoints follow one another, until the transaction ends. */
+/** Only one transaction at a time registers endpoints of an application. */
 export async function lockRegistration(sql: Sql, applicationId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`endpoints of ${applicationId}`}, 0))`
 }
@@ -58,7 +57,7 @@ export async function findEndpoints(
   sql: Sql,
   of: { accountId: string; applicationId: string; id?: string; beforeId?: string; limit: number },
 ): Promise<Endpoint[]> {
-  // A literal, not a parameter: the planner has to see that it is what the index deliveries_failing is for.
+  // The number is a literal, not a parameter: only then does the planner use the index deliveries_failing.
   return sql<Endpoint[]>`
     select e.id, e.url, e.subscribed_events, e.status, e.created_at, e.disabled_at, e.disabled_reason,
       failing.scheduled_attempts as failing_attempts, failing.since as failing_since,
@@ -85,17 +84,17 @@ interface EndpointOwner {
   url: string
 }
 
-/** Whose endpoints are, and where they are. */
+/** The accounts, applications and URLs of endpoints. */
 export async function findEndpointOwners(sql: Sql, ids: string[]): Promise<EndpointOwner[]> {
   return sql<EndpointOwner[]>`
     select id, account_id, application_id, url from endpoints where id = any(${ids}::text[])`
 }
 
 /**
- * Notes that the vendors of these endpoints are alerted that the secrets cannot be decrypted, if deliveries wait that were
- * due before a time.
+ * Records that the vendors of these endpoints are alerted about secrets that cannot be decrypted. Endpoints without a
+ * delivery that was due before a time are left out.
  *
- * @returns the endpoints for which that was not noted before
+ * @returns the endpoints for which that was not recorded before
  */
 export async function markUnreadableReported(
   tx: Sql,
@@ -128,7 +127,7 @@ export async function hasEndpoint(
   return rows.length > 0
 }
 
-/** An endpoint as it stands; null where there is none. */
+/** An endpoint, without locking it; null if there is none. */
 export async function findEndpointRow(
   sql: Sql,
   { accountId, applicationId, endpointId }: EndpointPath,
@@ -139,7 +138,7 @@ export async function findEndpointRow(
   return row ?? null
 }
 
-/** An endpoint, whose status no other transaction changes until this one ends; null where there is none. */
+/** An endpoint whose status no other transaction changes until this one ends; null if there is none. */
 export async function lockEndpoint(
   sql: Sql,
   { accountId, applicationId, endpointId }: EndpointPath,
@@ -151,12 +150,12 @@ export async function lockEndpoint(
   return row ?? null
 }
 
-/** Keeps others from changing these endpoints until the transaction ends. */
+/** No other transaction changes these endpoints until this one ends. */
 export async function lockEndpoints(sql: Sql, ids: string[]): Promise<void> {
   await sql`select 1 from endpoints where id = any(${ids}::text[]) order by id for update`
 }
 
-/** @returns null where the endpoint is not there or disabled */
+/** @returns null if the endpoint does not exist or is disabled */
 export async function changeSecret(
   sql: Sql,
   { accountId, applicationId, endpointId }: EndpointPath,
@@ -171,7 +170,7 @@ export async function changeSecret(
   return row ?? null
 }
 
-/** enabled → disabled; false where somebody else was first. */
+/** enabled → disabled. @returns false if the endpoint was disabled before */
 export async function markDisabled(
   sql: Sql,
   endpointId: string,
@@ -180,23 +179,23 @@ export async function markDisabled(
 ): Promise<boolean> {
   const changed = await sql`
     update endpoints
-    set status = 'disabled', disabled_at = ${at}, disabled_reason = ${reason}, has_leftovers = true,
+    set status = 'disabled', disabled_at = ${at}, disabled_reason = ${reason}, is_cleanup_due = true,
       generation = generation + 1, changed_at = clock_timestamp()
     where id = ${endpointId} and status = 'enabled'`
   return changed.count === 1
 }
 
-/** The endpoint has nothing more to be looked at. */
+/** Deliveries of the endpoint are no longer looked for. */
 export async function deleteWaiting(sql: Sql, endpointId: string): Promise<void> {
   await sql`delete from waiting_endpoints where endpoint_id = ${endpointId}`
 }
 
-/** All that the disabled endpoint had pending is marked as failed now. */
-export async function clearLeftovers(sql: Sql, endpointId: string): Promise<void> {
-  await sql`update endpoints set has_leftovers = false where id = ${endpointId}`
+/** The disabled endpoint has no pending deliveries any more. */
+export async function markCleanedUp(sql: Sql, endpointId: string): Promise<void> {
+  await sql`update endpoints set is_cleanup_due = false where id = ${endpointId}`
 }
 
-/** Enabled endpoints of applications; they stay enabled until the transaction ends. */
+/** Enabled endpoints of applications. No other transaction disables them until this one ends. */
 export async function lockEnabledEndpoints(sql: Sql, applicationIds: string[]): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
     select ${rowColumns(sql)} from endpoints
@@ -220,4 +219,26 @@ export async function findDatabaseTime(sql: Sql): Promise<Date> {
 
 function rowColumns(sql: Sql) {
   return sql`id, account_id, application_id, url, subscribed_events, encrypted_secret, generation, status`
+}
+
+export async function listSecrets(
+  sql: Sql,
+  afterId: string,
+  limit: number,
+): Promise<{ id: string; secret: Uint8Array }[]> {
+  return sql<{ id: string; secret: Uint8Array }[]>`
+    select id, encrypted_secret as secret from endpoints where id > ${afterId} order by id limit ${limit}`
+}
+
+/** Replaces the encrypted form of the same secret. @returns false if the secret was changed meanwhile */
+export async function replaceSecret(
+  sql: Sql,
+  id: string,
+  former: Uint8Array,
+  next: Buffer,
+): Promise<boolean> {
+  const replaced = await sql`
+    update endpoints set encrypted_secret = ${next}
+    where id = ${id} and encrypted_secret = ${Buffer.from(former)}`
+  return replaced.count > 0
 }

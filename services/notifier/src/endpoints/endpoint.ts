@@ -4,8 +4,8 @@ import { ServiceError } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { DisabledReason, EndpointStatus } from '@licensing/proto/closed-sets'
 import type { EndpointHealthSchema, EndpointSchema } from '@licensing/proto/notifier'
-import type { Subscription } from './subscription.ts'
-import { writeSubscription } from './subscription.ts'
+import { firstCharacters } from '@licensing/proto/text'
+import { webhookEventTypes } from '@licensing/proto/webhook-events'
 
 export interface Endpoint {
   id: string
@@ -15,7 +15,7 @@ export interface Endpoint {
   created_at: Date
   disabled_at: Date | null
   disabled_reason: DisabledReason | null
-  /** Of the event that has failed most often and still is retried, from `failingFrom` failures on. */
+  /** Failed attempts of the pending event that has most of them, if they are at least `failingFrom`. */
   failing_attempts: number | null
   failing_since: Date | null
   pending: bigint
@@ -65,4 +65,25 @@ export function endpointDisabled(id: string, remedy = 'register a new endpoint')
   return new ServiceError('conflict', `webhook endpoint ${id} is permanently disabled: ${remedy}`, {
     members: { current: 'disabled', allowed: [] },
   })
+}
+
+/** The event types that an endpoint is subscribed to; null for all types, including future ones. */
+export type Subscription = string[] | null
+
+/** Reads `*` or types separated by commas. @returns `problem` if the text is neither */
+export function readSubscription(text: string): { types: Subscription } | { problem: string } {
+  if (text.trim() === '*') return { types: null }
+  const types = text.split(',').map((type) => type.trim())
+  if (types.includes('')) return { problem: 'must be * or event types separated by commas' }
+  const unknown = types.find((type) => !webhookEventTypes.includes(type))
+  if (unknown !== undefined) return { problem: `has an unknown event type: ${firstCharacters(unknown, 100)}` }
+  return { types: [...new Set(types)] }
+}
+
+function writeSubscription(types: Subscription): string {
+  return types === null ? '*' : types.join(',')
+}
+
+export function isSubscribed(types: Subscription, type: string): boolean {
+  return types === null || types.includes(type)
 }

@@ -49,7 +49,7 @@ test('a new endpoint is enabled, and its secret is shown once', async () => {
   ).not.toContain(secret)
 })
 
-test('at rest no secret can be read', async () => {
+test('secrets are encrypted in the database', async () => {
   const { secret } = await notifier.register(receiver.url())
   const rows = await notifier.sql<{ text: string }[]>`
     select encode(encrypted_secret, 'escape') as text from endpoints`
@@ -85,7 +85,7 @@ test.each([
   })
 })
 
-test('an endpoint is listed under its own application and account alone, newest first, page by page', async () => {
+test('an endpoint is listed only under its own application and account, newest first, page by page', async () => {
   const { calls } = notifier
   const of = { accountId: newId('acct'), applicationId: newId('app') }
   const made: string[] = []
@@ -112,7 +112,7 @@ test('an endpoint is listed under its own application and account alone, newest 
   }
 })
 
-test('a deleted endpoint stays on record as disabled, and nothing can be done with it', async () => {
+test('a deleted endpoint stays listed as disabled, and cannot be changed', async () => {
   const { calls, of } = notifier
   const { id: endpointId } = await notifier.register(receiver.url())
   await calls.deleteEndpoint({ ...of, endpointId })
@@ -129,7 +129,7 @@ test('a deleted endpoint stays on record as disabled, and nothing can be done wi
   }
 })
 
-test('of deletions that race one wins', async () => {
+test('one of several concurrent deletions succeeds', async () => {
   const { calls, of } = notifier
   const { id: endpointId } = await notifier.register(receiver.url())
   const outcomes = await Promise.allSettled(
@@ -138,7 +138,7 @@ test('of deletions that race one wins', async () => {
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
 })
 
-test('a test event is signed and goes to its endpoint alone, whatever that is subscribed to', async () => {
+test('a test event is signed and sent only to its endpoint, whatever types that is subscribed to', async () => {
   const { calls, of } = notifier
   const [path, other] = [`/${newId('evt')}`, `/${newId('evt')}`]
   const { id: endpointId, secret } = await notifier.register(receiver.url(path), 'licence.created')
@@ -170,7 +170,7 @@ test('a test event is signed and goes to its endpoint alone, whatever that is su
   expect(receiver.requests.some((request) => request.path === other)).toBe(false)
 })
 
-test('after a rotation the next delivery is signed with the new secret, also one that waited', async () => {
+test('after a rotation, all deliveries are signed with the new secret, also those that waited', async () => {
   const { calls, of, clock } = notifier
   const path = `/${newId('evt')}`
   const { id: endpointId, secret: old } = await notifier.register(receiver.url(path))

@@ -34,7 +34,7 @@ async function allow({ accountId }: Vendor, most: number): Promise<void> {
 const register = (vendor: Vendor, at = 0) =>
   replicas[at % 2]!.calls.createEndpoint({ ...vendor, url: receiver.url(), subscribedEvents: '*' })
 
-test('of 20 registrations that race for 3 places, on two replicas, 3 get one', async () => {
+test('of 20 concurrent registrations on two replicas for 3 places, 3 succeed', async () => {
   const vendor = givenVendor()
   await allow(vendor, 3)
   const outcomes = await Promise.allSettled(Array.from({ length: 20 }, (_, at) => register(vendor, at)))
@@ -52,7 +52,7 @@ test('of 20 registrations that race for 3 places, on two replicas, 3 get one', a
   await register(givenVendor())
 })
 
-test('an application may have 50 enabled endpoints, and one that is disabled leaves its place', async () => {
+test('an application may have 50 enabled endpoints, and a disabled one does not count', async () => {
   const vendor = givenVendor()
   const made = await Promise.all(Array.from({ length: 50 }, (_, at) => register(vendor, at)))
   await expect(register(vendor)).rejects.toMatchObject({ code: 'quota_exceeded', members: { limit: 50 } })
@@ -63,7 +63,7 @@ test('an application may have 50 enabled endpoints, and one that is disabled lea
   await register(vendor, 1)
 })
 
-test('a repetition of the registration that took the last place is answered as the first was', async () => {
+test('a repetition of the registration that used the last place gets the same response', async () => {
   const vendor = givenVendor()
   await allow(vendor, 1)
   const asked = await Promise.all(

@@ -7,11 +7,11 @@ import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
 import { expect, test } from 'vitest'
 import { startProcesses } from '../testing/processes.ts'
-import { listSecrets, replaceSecret } from './endpoint-secret-queries.ts'
+import { listSecrets, replaceSecret } from './endpoint-queries.ts'
 
 const newKey = () => randomBytes(32).toString('base64url')
 
-test('secrets come under a new key while the notifier sends, and the old key can then be taken out', async () => {
+test('secrets are encrypted with a new key while the notifier sends, and the old key can then be removed', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   const [process] = notifiers.processes

@@ -19,7 +19,7 @@ function clientOf(notifiers: TestProcesses, index: number) {
   return { calls: channel.calls, [Symbol.dispose]: () => channel.close() }
 }
 
-test('of many events each arrives once, though recovery is asked of two notifiers at once and one is killed while it sends; others wait no longer', async () => {
+test('each of many events arrives once, also if two notifiers recover at once and one is killed, and other endpoints do not wait', async () => {
   await using receiver = await startHttpsReceiver()
   const recoverSlowly = (delayMs: number) =>
     receiver.answerWith(({ path }) => ({ delayMs: path === '/recovered' ? delayMs : 0 }))
@@ -66,7 +66,7 @@ test('of many events each arrives once, though recovery is asked of two notifier
   expect(Number((await notifiers.calls.recoverEndpoint(request)).deliveries)).toBe(0)
 })
 
-test('one notifier starts them in order of sequence', async () => {
+test('one notifier sends recovered events in order of sequence', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver, count: 1 })
   await givenPastEvents(notifiers.sql, notifiers.of, 3_000)
@@ -83,7 +83,7 @@ test('one notifier starts them in order of sequence', async () => {
   expect(times).toEqual(times.toSorted((a, b) => a - b))
 })
 
-test('a notifier that is killed while it recovers has made all deliveries or none, and the call can be repeated', async () => {
+test('a recovery that is killed creates all deliveries or none, and can be repeated', async () => {
   await using receiver = await startHttpsReceiver()
   await using notifiers = await startProcesses({ receiver })
   using second = clientOf(notifiers, 1)

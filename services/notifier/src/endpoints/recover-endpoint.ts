@@ -8,24 +8,23 @@ import type { RecoverEndpointRequest } from '@licensing/proto/notifier'
 import { webhookEventTypes } from '@licensing/proto/webhook-events'
 import { lookAt } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies } from '../dependencies.ts'
-import { keptSince } from '../events/retention.ts'
-import { endpointDisabled, endpointNotFound } from './endpoint.ts'
+import { keptSince } from '../events/event.ts'
+import { endpointDisabled, endpointNotFound, isSubscribed } from './endpoint.ts'
 import type { EndpointRow } from './endpoint-queries.ts'
 import { lockEndpoint, findEndpointRow } from './endpoint-queries.ts'
 import { findMissed, insertMissed, lockRecovery } from './recover-queries.ts'
 import type { Recovery } from './recover-queries.ts'
-import { isSubscribed } from './subscription.ts'
 
 const mostRecovered = 100_000
 const dayMs = 86_400_000
-const longestOnTheWayDays = 35
-// Clocks of the services that make events and of this one may differ by so much.
+const longestDelayDays = 35
+// The clocks of this service and of those that make events may differ by this much.
 const clockMarginMs = 5 * 60_000
 const mostWaitMs = 25_000
 
 /**
- * Makes deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
- * pending and makes none.
+ * Creates deliveries of the events that the endpoint missed, in one transaction: a repeated or concurrent call finds them
+ * pending and creates none.
  */
 export async function recoverEndpoint(
   deps: NotifierDependencies,
@@ -46,7 +45,7 @@ export async function recoverEndpoint(
       'another recovery of this account is still running: repeat the call',
     )
   })
-  deps.engine.wake()
+  deps.dispatcher.wake()
   return toAnswer(deliveries)
 }
 
@@ -83,9 +82,9 @@ async function recover(
     since,
     until,
     recordedFrom: new Date(Math.max(earliest, keptSince(now).getTime())),
-    // Recording waits for NATS, and for as long as a consumer may be stopped.
+    // An event may be recorded this long after it happened: NATS or the consumer may have been stopped.
     recordedBefore: new Date(
-      Math.min(until.getTime(), now.getTime()) + longestOnTheWayDays * dayMs + clockMarginMs,
+      Math.min(until.getTime(), now.getTime()) + longestDelayDays * dayMs + clockMarginMs,
     ),
   }
   const missed = await findMissed(tx, recovery, mostRecovered)
@@ -93,7 +92,7 @@ async function recover(
     throw invalid('/since', `more than ${mostRecovered} events were missed: recover a shorter time first`)
   }
   const deliveries = await insertMissed(tx, recovery, missed, now)
-  // Locked last, so that a sender that disables the endpoint does not wait for all of this.
+  // The endpoint is locked last, so that a process that disables it does not wait for the whole recovery.
   enabled(request, await lockEndpoint(tx, request))
   if (deliveries > 0) await lookAt(tx, [endpointId], new Date(now.getTime() - deliveries / 1000 - 1))
   return deliveries

@@ -2,16 +2,16 @@ import type { Sql } from '@licensing/database/connect'
 import { newId } from '@licensing/database/ids'
 import { plainArray } from '@licensing/database/arrays'
 
-/** What an endpoint is to get of an application's events. */
+/** Which events of an application an endpoint may have missed. */
 export interface Recovery {
   accountId: string
   applicationId: string
   endpointId: string
   types: readonly string[]
-  /** Of the event's created_at: from `since`, before `until`. */
+  /** Bounds of the event's created_at: `since` is inclusive, `until` is exclusive. */
   since: Date
   until: Date
-  /** Between these every such event was recorded whose payload is retained. */
+  /** Every such event with a retained payload was recorded between these times. */
   recordedFrom: Date
   recordedBefore: Date
 }
@@ -25,10 +25,10 @@ export async function lockRecovery(tx: Sql, accountId: string): Promise<void> {
 }
 
 /**
- * Sequences of the events that were neither delivered to the endpoint nor are pending there, in order. A test event is
- * among them only where it was sent to this endpoint.
+ * Sequences of the events that are neither delivered to the endpoint nor pending, in order. A test event is included only if
+ * it was sent to this endpoint.
  *
- * @param most stops soon after so many
+ * @param most stops soon after this many
  */
 export async function findMissed(tx: Sql, recovery: Recovery, most: number): Promise<bigint[]> {
   const missed: bigint[] = []
@@ -46,8 +46,8 @@ async function findMissedAfter(
   { accountId, applicationId, endpointId, types, since, until, recordedFrom, recordedBefore }: Recovery,
   after: bigint,
 ): Promise<{ last: bigint | null; found: bigint[] }> {
-  // Deliveries are looked up event by event: an endpoint may have millions, few of them of these events. It stands in
-  // the filter, so that no plan goes through its index, which one without statistics did.
+  // Deliveries are looked up event by event, because an endpoint may have millions of other deliveries. The endpoint is in a
+  // filter and not in `where`: without statistics, the planner chose the index of the endpoint.
   const [row] = await tx<{ last: bigint | null; found: bigint[] }[]>`
     with scanned as materialized (
       select id, sequence, body from events
@@ -59,18 +59,18 @@ async function findMissedAfter(
       select scanned.sequence from scanned
       cross join lateral json_to_record(scanned.body::json) as envelope (type text, created_at timestamptz)
       cross join lateral (
-        select bool_or(status <> 'failed') filter (where endpoint_id = ${endpointId}) as is_settled
+        select bool_or(status <> 'failed') filter (where endpoint_id = ${endpointId}) as is_sent_or_pending
         from deliveries where event_id = scanned.id
       ) delivery
       where envelope.created_at >= ${since} and envelope.created_at < ${until}
-        and envelope.type = any(${types as string[]}::text[]) and delivery.is_settled is not true
-        and (envelope.type <> 'webhook.test' or delivery.is_settled is not null)
+        and envelope.type = any(${types as string[]}::text[]) and delivery.is_sent_or_pending is not true
+        and (envelope.type <> 'webhook.test' or delivery.is_sent_or_pending is not null)
       order by scanned.sequence
     ) as found`
   return row!
 }
 
-/** Makes a delivery of each of these events, due now in their order. @returns how many */
+/** Creates a delivery of each of these events, due now in their order. @returns how many */
 export async function insertMissed(
   tx: Sql,
   recovery: Recovery,
@@ -80,11 +80,11 @@ export async function insertMissed(
   let inserted = 0
   for (let from = 0; from < sequences.length; from += mostInserted) {
     const some = sequences.slice(from, from + mostInserted)
-    // Due by the microsecond one after the other, all of them in the past.
+    // The due times differ by a microsecond each, and are in the past.
     inserted += await insertSome(tx, recovery, some, now, sequences.length - from)
   }
   await tx`
-    insert into endpoint_tallies (endpoint_id, pending_change) values (${recovery.endpointId}, ${inserted})`
+    insert into endpoint_health_changes (endpoint_id, pending_change) values (${recovery.endpointId}, ${inserted})`
   return inserted
 }
 
@@ -95,7 +95,7 @@ async function insertSome(
   now: Date,
   left: number,
 ): Promise<number> {
-  // Made later than the event is recorded, which is how the counts know it from what came with its event.
+  // created_at is later than the recording of the event. So the statistics do not count these deliveries.
   const inserted = await tx`
     insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
       licence_id, created_at, retry_at, due_at)

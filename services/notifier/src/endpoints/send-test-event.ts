@@ -12,7 +12,7 @@ import { recordEvents } from '../events/record-events.ts'
 import { endpointDisabled, endpointNotFound } from './endpoint.ts'
 import { lockEndpoint } from './endpoint-queries.ts'
 
-/** An event like any other, to this endpoint alone, whatever it is subscribed to. */
+/** Records a test event that is sent to this endpoint only, whatever types it is subscribed to. */
 export async function sendTestEvent(
   deps: NotifierDependencies,
   request: EndpointRequest,
@@ -30,7 +30,7 @@ export async function sendTestEvent(
     if (!endpoint) throw endpointNotFound(endpointId)
     if (endpoint.status === 'disabled') throw endpointDisabled(endpointId)
     const traceParent = traceHeaders().traceparent
-    const options = { passLine: true, only: [endpoint] }
+    const options = { alsoDeferred: true, only: [endpoint] }
     return (await recordEvents(deps, tx, [{ event, traceParent }], options)).send
   }
   const response = { eventId: event.id }

@@ -1,28 +1,32 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Transaction } from '@licensing/database/connect'
 import type { Received } from '@licensing/events/consumer-options'
 import { isMember } from '@licensing/proto/closed-sets'
 import type { Event } from '@licensing/proto/events'
-import { insertAlert } from '../alerts/alert-queries.ts'
+import { Counter } from 'prom-client'
+import { insertAlerts } from '../alerts/alert-queries.ts'
 import type { NewAlert } from '../alerts/alert-queries.ts'
-import { recordEvents } from './record-events.ts'
+import { insertDeferred } from './deferred-event-queries.ts'
+import { findRecordedIds } from './event-queries.ts'
+import { recordEvents, validTraceParent } from './record-events.ts'
 import type { Recorded } from './record-events.ts'
 
-/** Consumes domain events, with those of accounts that have some in line only where it is to `passLine`. */
-export type Consume = (tx: Transaction, received: Received[], passLine: boolean) => Promise<Recorded>
+/** Consumes domain events. Events of accounts that have deferred events are consumed only if `alsoDeferred` is set. */
+export type Consume = (tx: Transaction, received: Received[], alsoDeferred: boolean) => Promise<Recorded>
 
 /** Consumes a batch of domain events: those with a webhook type are recorded and sent, alerts are mailed. */
 export function consumeEvents(
   deps: Parameters<typeof recordEvents>[0] & { alertQueued: () => void },
 ): Consume {
-  return async (tx, received, passLine) => {
-    const { send, inLine } = await recordEvents(deps, tx, received, { passLine })
-    const alerts = received.flatMap(({ event }) => (inLine.has(event.accountId) ? [] : alertOf(event)))
-    for (const alert of alerts) await insertAlert(tx, alert)
+  return async (tx, received, alsoDeferred) => {
+    const { send, deferred } = await recordEvents(deps, tx, received, { alsoDeferred })
+    const alerts = received.flatMap(({ event }) => (deferred.has(event.accountId) ? [] : alertOf(event)))
+    await insertAlerts(tx, alerts)
     const sendAll = () => {
       send()
       if (alerts.length > 0) deps.alertQueued()
     }
-    return { send: sendAll, inLine }
+    return { send: sendAll, deferred }
   }
 }
 
@@ -31,7 +35,8 @@ function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
   const { kind, subject, text } = payload.value
   return [
     {
-      kind: kind !== undefined && isMember('alertKind', kind) ? kind : null,
+      // A service of a later release may send a kind that this release does not know.
+      kind: kind !== undefined && isMember('alertKind', kind) ? kind : 'processor_event_parked',
       accountId,
       applicationId: applicationId || null,
       endpointId: null,
@@ -39,4 +44,68 @@ function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
       text,
     },
   ]
+}
+
+// An account's share of a batch. The events behind it in the partition wait for it.
+const mostOfAccount = 50
+
+const deferredTotal = new Counter({
+  name: 'events_deferred_total',
+  help: 'Events of accounts that sent more at once than their share: recorded in turn with those of others',
+})
+
+/**
+ * Keeps one account from delaying the others of its partition. If it sends more than its share of a batch, all of these
+ * events are deferred, which costs little, and the events of other accounts are recorded at once. The account's later events
+ * are deferred too, so that they stay in order.
+ *
+ * @param on.deferred called after the commit of deferred events
+ * @param on.others called if the batch has events of accounts that have no deferred events
+ */
+export function shareEvents(consume: Consume, on: { deferred: () => void; others: () => void }) {
+  return async (tx: Transaction, received: Received[]): Promise<() => void> => {
+    const counts = new Map<string, number>()
+    for (const { event } of received) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
+    const hasMany = ({ event }: Received) => counts.get(event.accountId)! > mostOfAccount
+    const few = received.filter((each) => !hasMany(each))
+    const { send, deferred: accounts } = await consume(tx, few, false)
+    const deferred = received.filter((each) => hasMany(each) || accounts.has(each.event.accountId))
+    if (few.some(({ event }) => !accounts.has(event.accountId))) on.others()
+    if (deferred.length === 0) return send
+    await insertDeferred(tx, deferred.map(toDeferred))
+    return () => {
+      send()
+      deferredTotal.inc(deferred.length)
+      on.deferred()
+    }
+  }
+}
+
+function toDeferred({ event, payload, traceParent }: Received) {
+  return { account_id: event.accountId, payload, trace_parent: validTraceParent(traceParent) }
+}
+
+// The clocks of the service that made an event and of this one may differ by so much.
+const clockMarginMs = 5 * 60_000
+
+/**
+ * Which of these events were recorded, deferred or stored as alerts before. Called only after the log of a service was set
+ * back to an earlier state. There is no index by event id, so it reads all events of these accounts since the oldest one.
+ */
+export async function findKnownEvents(tx: Transaction, received: Received[]): Promise<Set<string>> {
+  const times = received.map(({ event }) =>
+    event.occurredAt ? timestampDate(event.occurredAt).getTime() : 0,
+  )
+  const since = new Date(Math.min(...times) - clockMarginMs)
+  const ids = await findRecordedIds(
+    tx,
+    received.map(({ event: { id, accountId, payload: change }, payload }) => ({
+      id,
+      accountId,
+      payload,
+      alert: change.case === 'vendorAlert' ? change.value.text : null,
+    })),
+    since,
+  )
+  return new Set(ids)
 }

@@ -6,7 +6,7 @@ export interface PartitionRow {
   state: 'attached' | 'detaching' | 'detached'
 }
 
-/** Weekly partitions of `events`, in order, those too of which the dropping was broken off. */
+/** Weekly partitions of `events`, in order. They include partitions whose drop was interrupted. */
 export async function listPartitionRows(sql: Sql): Promise<PartitionRow[]> {
   return sql<PartitionRow[]>`
     select c.relname as name, case
@@ -17,7 +17,7 @@ export async function listPartitionRows(sql: Sql): Promise<PartitionRow[]> {
     order by c.relname`
 }
 
-/** Attaches an empty table, for which no reader or writer waits, as for `create table … partition of` they would. */
+/** Attaches an empty table. Readers and writers do not wait for that, as they would for `create table … partition of`. */
 export async function makePartition(sql: Sql, name: string, from: Date, to: Date): Promise<void> {
   await sql.unsafe(`create table if not exists ${name} (like events)`)
   await sql.unsafe(
@@ -25,7 +25,7 @@ export async function makePartition(sql: Sql, name: string, from: Date, to: Date
   )
 }
 
-/** Drops a partition as a whole, also one of which the dropping was broken off. Nobody waits. */
+/** Drops a partition, also one whose drop was interrupted. No other transaction waits. */
 export async function dropPartition(sql: Sql, { name, state }: PartitionRow): Promise<void> {
   if (state !== 'detached') {
     const how = state === 'detaching' ? 'finalize' : 'concurrently'
@@ -34,7 +34,7 @@ export async function dropPartition(sql: Sql, { name, state }: PartitionRow): Pr
   await sql.unsafe(`drop table ${name}`)
 }
 
-/** Partitions are changed on one connection at a time, of all replicas; outside of a transaction, as detaching has to be. */
+/** One connection of all replicas at a time changes partitions. There is no transaction: `detach concurrently` forbids it. */
 export async function withPartitionLock<T>(sql: Database, work: (connection: Sql) => Promise<T>): Promise<T> {
   const connection = await sql.reserve()
   try {

@@ -29,7 +29,7 @@ async function record(at: Date): Promise<void> {
     values (${at}, 'acct_1', ${at.getTime()}, 'app_1', 'evt_1', '{}')`
 }
 
-test('weeks are made ahead once, no matter by which replica, and hold every moment of them', async () => {
+test('partitions of the next weeks are created once, by any replica, without a gap', async () => {
   const made = await Promise.all([makePartitions(sql, now), makePartitions(sql, now)])
   expect(made.flat()).toHaveLength(10)
   for (let days = -5; days < 55; days += 1) await record(later(days))
@@ -39,7 +39,7 @@ test('weeks are made ahead once, no matter by which replica, and hold every mome
   expect(names).toEqual(names.toSorted())
 })
 
-test('a week is dropped when all of it is past retention, and not a moment before', async () => {
+test('a partition is dropped as soon as all of it is past retention', async () => {
   await makePartitions(sql, now)
   await record(later(-6))
   // The week of 9 November ends on the 16th.
@@ -48,7 +48,7 @@ test('a week is dropped when all of it is past retention, and not a moment befor
   expect(await sql`select 1 from events`).toHaveLength(0)
 })
 
-test('a drop waits for nobody who reads, and holds nobody up', async () => {
+test('a drop does not wait for readers and does not block them', async () => {
   await makePartitions(sql, now)
   await record(later(-5))
   await record(later(1))
@@ -66,7 +66,7 @@ test('a drop waits for nobody who reads, and holds nobody up', async () => {
   expect(await dropping).toContain('events_20261109')
 })
 
-test('a drop that was broken off is finished by the next', async () => {
+test('an interrupted drop is completed by the next one', async () => {
   await makePartitions(sql, now)
   const reader = await sql.reserve()
   await reader`begin`

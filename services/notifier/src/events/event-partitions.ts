@@ -6,7 +6,7 @@ import {
   withPartitionLock,
 } from './event-partition-queries.ts'
 import type { PartitionRow } from './event-partition-queries.ts'
-import { keptSince } from './retention.ts'
+import { keptSince } from './event.ts'
 
 const dayMs = 86_400_000
 const weekMs = 7 * dayMs
@@ -18,19 +18,19 @@ interface Partition extends PartitionRow {
   endsAt: Date
 }
 
-/** Weekly partitions of `events`, in order, those too of which the dropping was broken off. */
+/** Weekly partitions of `events`, in order. They include partitions whose drop was interrupted. */
 export async function listPartitions(sql: Sql): Promise<Partition[]> {
   const rows = await listPartitionRows(sql)
   return rows.map((row) => ({ ...row, endsAt: new Date(startOf(row.name) + weekMs) }))
 }
 
-/** Makes the partitions of this week and the next ones where they are missing. @returns their names */
+/** Creates the partitions of this week and the next ones that are missing. @returns their names */
 export async function makePartitions(sql: Database, now: Date): Promise<string[]> {
   return withPartitionLock(sql, async (connection) => {
     const partitions = await listPartitions(connection)
     const attached = new Set(partitions.filter(({ state }) => state === 'attached').map(({ name }) => name))
     const thisWeek = now.getTime() - ((now.getTime() - firstWeekMs) % weekMs)
-    // The week before too: a clock that is turned back must not stop the recording of events.
+    // Also the week before: if the clock is turned back, events are still recorded.
     const starts = Array.from({ length: weeksAhead + 2 }, (_, i) => thisWeek + (i - 1) * weekMs)
     const missing = starts.filter((start) => !attached.has(nameOf(start)))
     for (const start of missing) {
@@ -41,7 +41,7 @@ export async function makePartitions(sql: Database, now: Date): Promise<string[]
 }
 
 /**
- * Drops the partitions of which all is past retention: no row is deleted one by one, and nobody waits.
+ * Drops partitions whose events are all past retention. No row is deleted one by one, and no other transaction waits.
  *
  * @returns their names
  */

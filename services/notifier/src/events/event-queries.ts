@@ -1,8 +1,8 @@
 import type { Sql, Statement } from '@licensing/database/connect'
 import { base64Array, jsonArray, plainArray } from '@licensing/database/arrays'
-import { isInLine } from './deferred-queries.ts'
+import { hasDeferred } from './deferred-event-queries.ts'
 
-/** An event as it is kept. */
+/** An event as it is stored. */
 export interface StoredEvent {
   id: string
   accountId: string
@@ -13,16 +13,17 @@ export interface StoredEvent {
 }
 
 /**
- * Takes the next numbers of each account, which no other transaction can take until this one has ended.
+ * Takes the next sequence numbers of each account. Other transactions that want numbers of the account wait until this one
+ * has ended.
  *
- * @param counts how many are wanted, by account
- * @param passLine also for accounts whose events wait in line
- * @returns the last number before them, by account; those whose events wait in line are not in it
+ * @param counts how many numbers to take, by account
+ * @param alsoDeferred take numbers also for accounts that have deferred events
+ * @returns the last number before the taken ones, by account; accounts that have deferred events are left out
  */
 export async function takeSequences(
   sql: Sql,
   counts: Map<string, number>,
-  passLine: boolean,
+  alsoDeferred: boolean,
 ): Promise<Map<string, bigint>> {
   const accounts = [...counts.keys()].sort()
   const rows = await sql<{ account_id: string; before: bigint }[]>`
@@ -30,7 +31,7 @@ export async function takeSequences(
     select account_id, wanted
     from unnest(${plainArray(accounts)}::text[], ${plainArray(accounts.map((account) => counts.get(account)!))}::bigint[])
       as account (account_id, wanted)
-    ${passLine ? sql`` : sql`where not ${isInLine(sql, sql`account.account_id`)}`}
+    ${alsoDeferred ? sql`` : sql`where not ${hasDeferred(sql, sql`account.account_id`)}`}
     on conflict (account_id) do update set last_sequence = known.last_sequence + excluded.last_sequence
     returning account_id, last_sequence as before`
   return new Map(rows.map((row) => [row.account_id, row.before - BigInt(counts.get(row.account_id)!)]))
@@ -49,7 +50,7 @@ export function insertEvents(sql: Sql, recordedAt: Date, events: StoredEvent[]):
     ) as event`
 }
 
-/** Ids of those events that are recorded since then, wait in line, or are alerts. */
+/** The ids of those events that were recorded since a time, are deferred, or were stored as alerts. */
 export async function findRecordedIds(
   sql: Sql,
   events: { id: string; accountId: string; payload: Uint8Array; alert: string | null }[],
@@ -74,7 +75,7 @@ export async function findRecordedIds(
   return rows.map(({ id }) => id)
 }
 
-/** Events of an account after a sequence, in its order, as far as their payload is retained. */
+/** Events of an account after a sequence, in order, whose payloads are retained. */
 export async function findEvents(
   sql: Sql,
   of: { accountId: string; applicationId?: string; after: bigint; keptSince: Date; limit: number },
@@ -87,7 +88,7 @@ export async function findEvents(
     order by sequence limit ${of.limit}`
 }
 
-/** The last number that an account's events have taken; 0 where it has none. */
+/** The sequence of an account's latest event; 0 if it has none. */
 export async function findLatestSequence(sql: Sql, accountId: string): Promise<bigint> {
   const [row] = await sql<{ last_sequence: bigint }[]>`
     select last_sequence from account_sequences where account_id = ${accountId}`

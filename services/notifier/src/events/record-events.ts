@@ -9,12 +9,13 @@ import type { NewDelivery } from '../deliveries/delivery-queries.ts'
 import type { NotifierDependencies } from '../dependencies.ts'
 import { lockEnabledEndpoints } from '../endpoints/endpoint-queries.ts'
 import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
-import { isSubscribed } from '../endpoints/subscription.ts'
-import { envelope } from './envelope.ts'
+import { isSubscribed } from '../endpoints/endpoint.ts'
+import { envelope } from './event.ts'
 import { insertEvents, takeSequences } from './event-queries.ts'
 import type { StoredEvent } from './event-queries.ts'
 
-// In one transaction: some 10 MB here, and a quarter of a second in which other events of the partition wait.
+// The most deliveries of one transaction: about 10 MB of memory, and a quarter of a second in which other events of the
+// partition wait.
 const mostDeliveries = 10_000
 
 // W3C trace context.
@@ -26,32 +27,32 @@ export function validTraceParent(text: string | undefined): string | null {
 
 type RecordedEvent = StoredEvent & { type: string; licenceId: string | null }
 
-/** What became of events in a transaction. */
+/** The result of recording events in a transaction. */
 export interface Recorded {
   /** To be called after the commit. */
   send: () => void
-  /** Accounts whose events were left out, because earlier ones wait in line. */
-  inLine: ReadonlySet<string>
+  /** Accounts whose events were not recorded, because they have deferred events that come first. */
+  deferred: ReadonlySet<string>
 }
 
 /**
- * Gives events their sequence and makes a delivery of each for every endpoint that is to have it, in the transaction
- * that consumes them. What the engine has capacity for is leased to it at once.
+ * Gives events their sequence and inserts a delivery for each subscribed endpoint, in the transaction that consumes the
+ * events. The dispatcher leases as many of the deliveries as it has capacity for.
  *
- * @param options.passLine records also events of accounts that have some in line
- * @param options.only the endpoints that are to have them, instead of those subscribed; locked by the caller
+ * @param options.alsoDeferred records also events of accounts that have deferred events
+ * @param options.only sends the events to these endpoints instead of the subscribed ones; the caller has locked them
  */
 export async function recordEvents(
-  { engine, clock }: Pick<NotifierDependencies, 'engine' | 'clock'>,
+  { dispatcher, clock }: Pick<NotifierDependencies, 'dispatcher' | 'clock'>,
   tx: Sql,
   received: Omit<Received, 'payload'>[],
-  { passLine, only }: { passLine: boolean; only?: EndpointRow[] },
+  { alsoDeferred, only }: { alsoDeferred: boolean; only?: EndpointRow[] },
 ): Promise<Recorded> {
   const all = received.flatMap(({ event, traceParent }) => {
     const webhook = toWebhook(event)
     return webhook ? [{ event, traceParent, webhook }] : []
   })
-  if (all.length === 0) return { send: () => {}, inLine: new Set() }
+  if (all.length === 0) return { send: () => {}, deferred: new Set() }
 
   const counts = new Map<string, number>()
   for (const { event } of all) counts.set(event.accountId, (counts.get(event.accountId) ?? 0) + 1)
@@ -59,11 +60,11 @@ export async function recordEvents(
   // Lock order: endpoints, then sequences.
   const [endpoints, sequences] = await Promise.all([
     only ?? lockEnabledEndpoints(tx, applications),
-    takeSequences(tx, counts, passLine),
+    takeSequences(tx, counts, alsoDeferred),
   ])
-  const inLine = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
+  const deferred = new Set([...counts.keys()].filter((account) => !sequences.has(account)))
   const webhooks = all.filter(({ event }) => sequences.has(event.accountId))
-  if (webhooks.length === 0) return { send: () => {}, inLine }
+  if (webhooks.length === 0) return { send: () => {}, deferred }
 
   if (only === undefined) refuseTooMany(received.length, webhooks, endpoints)
   const recordedAt = clock.now()
@@ -84,13 +85,13 @@ export async function recordEvents(
     }
   })
   const deliveries = fanOut(events, endpoints, only !== undefined, recordedAt)
-  const fresh = engine.lease(deliveries, endpoints)
+  const fresh = dispatcher.lease(deliveries, endpoints)
   await sendAlong(tx, insertEvents(tx, recordedAt, events))
   await insertDeliveries(tx, deliveries, fresh.claim)
-  return { send: fresh.send, inLine }
+  return { send: fresh.send, deferred }
 }
 
-/** Events times endpoints has no bound that memory has. */
+/** Splits a batch whose events and endpoints multiply to more deliveries than fit into memory. */
 function refuseTooMany(
   received: number,
   webhooks: { event: { applicationId: string } }[],

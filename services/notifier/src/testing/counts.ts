@@ -2,7 +2,7 @@ import type { Database } from '@licensing/database/connect'
 import { eventually } from '@licensing/test-support/poll'
 import { expect } from 'vitest'
 
-/** That the counts of applications and endpoints are what deliveries and attempts say, where nothing was replayed. */
+/** Expects that the counts of applications and endpoints equal the deliveries and attempts. Only for tests without replays. */
 export async function expectExactCounts(sql: Database): Promise<void> {
   await eventually(
     async () => {

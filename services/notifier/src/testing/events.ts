@@ -22,7 +22,7 @@ export function givenEvent({ accountId, applicationId, payload, occurredAt }: Ne
 
 const producers = new Map<OwnNats, Map<Source, Promise<Producer>>>()
 
-/** Has another service commit events, in order. `stopProducers` ends what this starts. */
+/** Commits events as another service does, in order. `stopProducers` stops the producers that this starts. */
 export async function publish(
   { natsServer }: { natsServer: OwnNats },
   events: Event[],

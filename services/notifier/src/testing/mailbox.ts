@@ -9,13 +9,13 @@ export interface Mail {
   text: string
 }
 
-/** A mail server that keeps what it is sent. */
+/** A mail server that stores the mails that it receives. */
 export interface Mailbox extends AsyncDisposable {
   url: string
   mails: Mail[]
-  /** How many mails are refused before one is taken. */
+  /** Refuses the next `count` mails. */
   refuse(count: number): void
-  /** How many mails are taken without an answer: the connection breaks. */
+  /** Accepts the next `count` mails, but breaks the connection instead of answering. */
   breakOff(count: number): void
 }
 
@@ -43,7 +43,7 @@ export async function startMailbox(): Promise<Mailbox> {
       })
     },
   })
-  // Of a connection that broke.
+  // Errors of broken connections.
   server.on('error', () => undefined)
   const listening = server.listen(0, '127.0.0.1')
   listening.on('connection', (socket: Socket) => sockets.add(socket))

@@ -20,12 +20,12 @@ import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { startOwnNats } from '@licensing/test-support/nats'
 import type { OwnNats } from '@licensing/test-support/nats'
 import type { Clock } from '../clock.ts'
-import { resultSettings } from '../database-settings.ts'
+import { attemptSettings } from '../database-settings.ts'
 import { notifierMigrations } from '../migrations.ts'
 import type { NotifierOptions } from '../notifier.ts'
 import { startNotifier } from '../notifier.ts'
-import { keepPartitions } from '../upkeep/upkeep.ts'
-import { parseNetworks } from '../sending/address.ts'
+import { keepPartitions } from '../maintenance/maintenance.ts'
+import { parseNetworks } from '../http-client/address.ts'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { givenEvent, publish, stopProducers } from './events.ts'
 
@@ -38,7 +38,7 @@ type Options = Partial<
   receiver?: Pick<HttpsReceiver, 'caFile'>
 }
 
-/** A clock that tests move. */
+/** A clock that tests can advance. */
 class TestClock implements Clock {
   #offsetMs = 0
 
@@ -54,22 +54,22 @@ class TestClock implements Clock {
 /** The first page of a list, of the usual size. */
 export const firstPage = { limit: 0, beforeId: '' }
 
-/** A notifier in this process, with a database and a NATS server of its own, and a vendor's account. */
+/** A notifier in this process, with its own database and NATS server, and one vendor's account. */
 export interface TestNotifier extends AsyncDisposable {
   calls: ServiceClient<typeof NotifierService>
-  /** Where it serves gRPC. */
+  /** The address of its gRPC server. */
   address: string
   sql: Database
   databaseUrl: string
-  /** To publish over as the other services do. */
+  /** For publishing as the other services do. */
   nats: Nats
   natsServer: OwnNats
   clock: TestClock
-  /** Of a vendor: what every request names. */
+  /** The account and application that every request names. */
   of: { accountId: string; applicationId: string }
   /** Registers an endpoint. */
   register(url: string, subscribedEvents?: string): Promise<{ id: string; secret: string }>
-  /** Has licensing say that licences were suspended. */
+  /** Publishes events of licensing: licences were suspended. */
   happen(count?: number): Promise<Event[]>
   deliveries(filter?: { endpointId?: string; status?: string }): Promise<Delivery[]>
   /** Another notifier on the same database and NATS server. */
@@ -137,12 +137,12 @@ async function startReplica(
   options: Options,
 ) {
   await using started = new AsyncDisposableStack()
-  const resultSql = connect(databaseUrl, { name: 'notifier-results', max: 2, settings: resultSettings })
-  started.defer(() => resultSql.end({ timeout: 5 }))
+  const attemptSql = connect(databaseUrl, { name: 'notifier-results', max: 2, settings: attemptSettings })
+  started.defer(() => attemptSql.end({ timeout: 5 }))
   const { receiver, ...given } = options
   const notifier = startNotifier({
     sql,
-    resultSql,
+    attemptSql,
     nats,
     log,
     clock,

@@ -1,6 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 
-/** Events that were recorded in the last hour and that no endpoint was there for, numbered after those there are. */
+/** Inserts events that were recorded in the last hour, when there was no endpoint. Their numbers follow those of existing events. */
 export async function givenPastEvents(
   sql: Database,
   of: { accountId: string; applicationId: string },

@@ -18,7 +18,7 @@ import type { TestProcess } from '@licensing/test-support/test-process'
 import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
 import { givenEvent, publish, stopProducers } from './events.ts'
 
-/** Notifiers as processes of their own, which a test can kill. */
+/** Notifiers as separate processes, which a test can kill. */
 export interface TestProcesses extends AsyncDisposable {
   processes: TestProcess[]
   calls: ServiceClient<typeof NotifierService>

@@ -1,6 +1,6 @@
 import { connect } from '@licensing/database/connect'
 import { randomUUID } from 'node:crypto'
-import { claimDue } from '../../../../services/notifier/src/engine/claim-queries.ts'
+import { claimDue } from '../../../../services/notifier/src/dispatch/claim-queries.ts'
 import { median } from '../report.ts'
 import type { Bed, Vendor } from './bed.ts'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import { PgBoss } from 'pg-boss'
 import { Pool } from 'undici'
-import { deliveryHeaders } from '../../../../services/notifier/src/signing/sign.ts'
+import { deliveryHeaders } from '../../../../services/notifier/src/dispatch/attempt.ts'
 import type { Bed } from './bed.ts'
 import { measured, type Cost } from './deliveries-per-cpu-second.ts'
 

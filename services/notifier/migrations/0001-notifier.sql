@@ -1,0 +1,236 @@
+create table endpoints (
+  id text collate "C" primary key,
+  account_id text collate "C" not null,
+  application_id text collate "C" not null,
+  url text not null,
+  -- Null: all types.
+  subscribed_events text[],
+  encrypted_secret bytea not null,
+  -- Grows with every change, so that a process that read the row twice knows which reading is newer.
+  generation bigint not null default 1,
+  -- The generation whose secret could not be decrypted, after the vendor was alerted.
+  unreadable_reported bigint,
+  status text not null default 'enabled' check (status in ('enabled', 'disabled')),
+  created_at timestamptz not null,
+  disabled_at timestamptz,
+  disabled_reason text check (disabled_reason in ('deleted', 'retries_exhausted')),
+  -- The endpoint is disabled, and some of its deliveries still have the status `pending`. Readers see them as failed.
+  is_cleanup_due boolean not null default false,
+  changed_at timestamptz not null default clock_timestamp(),
+  check ((status = 'disabled') = (disabled_at is not null and disabled_reason is not null))
+);
+create index endpoints_page on endpoints (application_id, id);
+create index endpoints_enabled on endpoints (application_id) where status = 'enabled';
+create index endpoints_changed on endpoints (changed_at);
+create index endpoints_to_clean_up on endpoints (application_id) where is_cleanup_due;
+
+-- A transaction that takes numbers locks the row until it commits the events. So numbers have no gap and no duplicate,
+-- and no reader sees a number before a smaller one.
+create table account_sequences (
+  account_id text collate "C" primary key,
+  last_sequence bigint not null
+);
+
+-- One partition for each week. A partition is created weeks ahead, and dropped when all of its events are past
+-- retention. A delivery has its own copy of what is shown after that. (account_id, sequence) is unique because of
+-- account_sequences: a unique index of a partitioned table has to contain recorded_at.
+create table events (
+  recorded_at timestamptz not null,
+  account_id text collate "C" not null,
+  sequence bigint not null,
+  application_id text collate "C" not null,
+  id text collate "C" not null,
+  -- The envelope, byte for byte as it is sent.
+  body text not null,
+  trace_parent text,
+  primary key (account_id, sequence, recorded_at)
+) partition by range (recorded_at);
+create index events_of_application on events (application_id, sequence);
+
+-- Events of accounts that send more at once than their share. They have been consumed from the stream. They are recorded
+-- in the order of each account, and accounts take turns.
+create table deferred_events (
+  account_id text not null,
+  position bigint generated always as identity,
+  payload bytea not null,
+  trace_parent text,
+  primary key (account_id, position)
+);
+
+-- One event on its way to one endpoint. src/deliveries/delivery-states.ts says how status, retry_at and due_at change.
+create table deliveries (
+  id text collate "C" not null,
+  account_id text collate "C" not null,
+  application_id text collate "C" not null,
+  endpoint_id text collate "C" not null,
+  event_id text collate "C" not null,
+  event_type text collate "C" not null,
+  -- The licence that the event is about; null if it is about something else.
+  licence_id text collate "C",
+  -- The key of the event, together with account_id.
+  recorded_at timestamptz not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  status text collate "C" not null default 'pending' check (status in ('pending', 'delivered', 'failed')),
+  attempt_count integer not null default 0,
+  last_response_code smallint,
+  -- How many attempts the retry schedule has made. Replays are not counted.
+  scheduled_attempts smallint not null default 0,
+  -- How many replays were requested and are not made yet.
+  replays_due smallint not null default 0,
+  -- When the retry schedule makes its next attempt.
+  retry_at timestamptz,
+  -- When the next attempt is made: retry_at, or earlier if a replay is due.
+  due_at timestamptz,
+  -- The process that leases the delivery, and until when. After that time another process may claim it.
+  claim_id uuid,
+  claimed_until timestamptz,
+  -- The number of the attempt that delivered the event; null if that attempt was a replay.
+  delivered_attempt integer,
+  -- The number of the attempt after which the delivery was no longer pending.
+  final_attempt integer,
+  primary key (application_id, id),
+  check ((claim_id is null) = (claimed_until is null))
+) with (
+  -- Every delivery is updated at least once, and its indexes are read from their ends: dead rows slow that down.
+  autovacuum_vacuum_scale_factor = 0.05,
+  autovacuum_analyze_scale_factor = 0.05
+);
+create index deliveries_of_endpoint on deliveries (endpoint_id, id);
+create index deliveries_of_type on deliveries (application_id, event_type, id);
+create index deliveries_of_status on deliveries (application_id, status, id);
+create index deliveries_of_event on deliveries (event_id);
+create index deliveries_of_licence on deliveries (licence_id, id) where licence_id is not null;
+-- A delivery that waits is in the first of these indexes, a claimed one in the second, and one without a next attempt in
+-- neither.
+create index deliveries_waiting on deliveries (endpoint_id, due_at) where claim_id is null and due_at is not null;
+create index deliveries_claimed on deliveries (claimed_until) where claimed_until is not null;
+create index deliveries_failing on deliveries (endpoint_id, scheduled_attempts)
+  where status = 'pending' and scheduled_attempts >= 4;
+
+-- The endpoints that have waiting deliveries, and the earliest time at which one may be due. Due deliveries are found
+-- endpoint by endpoint, so that a million due deliveries of one endpoint do not slow the others down. A statement that
+-- makes a delivery wait lowers look_at afterwards, in the same transaction. A process that claims deliveries locks this
+-- row first, and then sets look_at to the due_at of the first delivery that is left.
+create table waiting_endpoints (
+  endpoint_id text collate "C" primary key,
+  account_id text collate "C" not null,
+  look_at timestamptz not null
+) with (
+  fillfactor = 50,
+  -- The table is small and changes all the time.
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 2000
+);
+create index waiting_endpoints_due on waiting_endpoints (look_at);
+
+create table attempts (
+  delivery_id text collate "C" not null,
+  attempt integer not null,
+  at timestamptz not null,
+  response_code smallint,
+  error text,
+  duration_ms integer not null,
+  response_excerpt text,
+  primary key (delivery_id, attempt)
+);
+
+-- Two tables of changes: the transaction that records attempts adds rows, and waits for no other. Every second one process
+-- deletes the rows and adds their sums to delivery_counts and endpoint_health.
+create table delivery_count_changes (
+  account_id text collate "C" not null,
+  application_id text collate "C" not null,
+  hour timestamptz not null,
+  delivered integer not null,
+  failed_attempts integer not null,
+  -- For each delivered event the bucket of the time from the event to the first 2xx response.
+  latency_buckets smallint[]
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+create table endpoint_health_changes (
+  id bigint generated always as identity,
+  endpoint_id text collate "C" not null,
+  pending_change integer not null default 0,
+  last_success_at timestamptz,
+  last_failure_at timestamptz,
+  -- Failures after the last success, and the time of the first of them.
+  failures integer not null default 0,
+  first_failure_at timestamptz,
+  -- One of these failures was the response 410 Gone.
+  is_gone boolean not null default false
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+create table delivery_counts (
+  application_id text collate "C" not null,
+  account_id text collate "C" not null,
+  step text collate "C" not null check (step in ('day', 'hour')),
+  -- Start of the day or hour, in UTC.
+  at timestamptz not null,
+  delivered bigint not null,
+  failed_attempts bigint not null,
+  -- How many of the delivered events are in each latency bucket, from bucket 0 on.
+  latency_counts bigint[] not null,
+  primary key (application_id, step, at)
+) with (fillfactor = 50);
+
+-- Adds two arrays entry by entry. Missing entries of the shorter array count as zero.
+create function add_counts(a bigint[], b bigint[]) returns bigint[] language sql immutable as $$
+  select coalesce(array_agg(coalesce(x, 0) + coalesce(y, 0) order by i), '{}')
+  from unnest(a, b) with ordinality as entry (x, y, i)
+$$;
+
+create table endpoint_health (
+  endpoint_id text collate "C" primary key,
+  pending bigint not null default 0,
+  last_success_at timestamptz,
+  last_failure_at timestamptz,
+  -- The time of the first failure after the last success, and how many failures there were since.
+  failing_since timestamptz,
+  failures bigint not null default 0,
+  -- The vendor was alerted about these failures.
+  is_alerted boolean not null default false
+) with (fillfactor = 50);
+
+-- Messages to vendors. They are listed by the API for 90 days, and mailed.
+create table alerts (
+  id bigint generated always as identity primary key,
+  account_id text collate "C" not null,
+  -- Null if the alert is about the whole account.
+  application_id text collate "C",
+  endpoint_id text collate "C",
+  kind text not null check (kind in ('endpoint_failing', 'endpoint_disabled', 'refund_reversed',
+    'processor_event_parked', 'processor_events_missed', 'processor_disconnected', 'renewal_without_licence')),
+  subject text not null,
+  text text not null,
+  created_at timestamptz not null default now(),
+  -- When a mail listed it.
+  mailed_at timestamptz,
+  -- When nothing was left to do: it was mailed, only counted in a mail, or logged because there is no address.
+  completed_at timestamptz
+);
+create index alerts_page on alerts (account_id, id);
+create index alerts_of_application on alerts (application_id, id) where application_id is not null;
+create index alerts_waiting on alerts (account_id, id) where completed_at is null;
+create index alerts_waiting_of_endpoint on alerts (endpoint_id, kind)
+  where completed_at is null and endpoint_id is not null;
+create index alerts_completed on alerts (completed_at) where completed_at is not null;
+
+-- One row for each account that had an alert. One mail at a time is sent for an account, so the lease and the pause after
+-- a failure belong to the account.
+create table alert_mailings (
+  account_id text collate "C" primary key,
+  -- Grows with every lease: only the holder of the newest lease may end it.
+  leases bigint not null default 0,
+  failures integer not null default 0,
+  next_mail_at timestamptz not null default now(),
+  -- How many alerts the next mail counts but does not list.
+  unlisted integer not null default 0
+);
+
+-- When the newest mails were sent, oldest first. The key is an account, or the hash of an address.
+create table mail_allowances (
+  key text collate "C" primary key,
+  mailed timestamptz[] not null,
+  changed_at timestamptz not null default now()
+);
+create index mail_allowances_changed on mail_allowances (changed_at);

@@ -1,0 +1,108 @@
+import type { Sql } from '@licensing/database/connect'
+import { mostAttempts } from '../deliveries/backoff.ts'
+import { findEndpointOwners, markUnreadableReported } from '../endpoints/endpoint-queries.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import type { EndpointHealth } from '../statistics/endpoint-health.ts'
+import { findExhausted, insertAlerts } from './alert-queries.ts'
+import type { NewAlert } from './alert-queries.ts'
+
+/** Interface 6.3: an endpoint that exhausts retries is disabled permanently and an alert is sent. */
+export async function exhaustionAlert(
+  tx: Sql,
+  last: {
+    applicationId: string
+    deliveryId: string
+    endpointId: string
+    responseCode: number | null
+    error: string | null
+  },
+): Promise<NewAlert> {
+  const {
+    account_id: accountId,
+    url,
+    event_id: eventId,
+    event_type: eventType,
+  } = await findExhausted(tx, last)
+  const why = last.responseCode === null ? (last.error ?? 'no answer') : `status ${last.responseCode}`
+  return {
+    kind: 'endpoint_disabled',
+    accountId,
+    applicationId: last.applicationId,
+    endpointId: last.endpointId,
+    subject: `Webhook endpoint disabled: ${new URL(url).host}`,
+    text: [
+      `The webhook endpoint ${last.endpointId} (${url}) of application ${last.applicationId} has been disabled.`,
+      `All ${mostAttempts} attempts to deliver event ${eventId} (${eventType}) failed; the last one with: ${why}.`,
+      '',
+      'A disabled endpoint cannot be resumed. Register a new endpoint, which gets a new secret, and have it sent what',
+      'was missed: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/recover.',
+    ].join('\n'),
+  }
+}
+
+export type Failing = EndpointHealth & {
+  /** The endpoint answered `410 Gone`. */
+  is_gone: boolean
+}
+
+/** Alerts about endpoints that failed several times in a row, or answered 410 Gone. */
+export async function failingAlerts(tx: Sql, failing: Failing[]): Promise<NewAlert[]> {
+  if (failing.length === 0) return []
+  const endpoints = await findEndpointOwners(
+    tx,
+    failing.map((health) => health.endpoint_id),
+  )
+  return failing.flatMap((health) => {
+    const { endpoint_id: endpointId, failures, failing_since: failingSince } = health
+    const endpoint = endpoints.find(({ id }) => id === endpointId)
+    if (!endpoint) return []
+    const { account_id: accountId, application_id: applicationId, url } = endpoint
+    return [
+      {
+        kind: 'endpoint_failing',
+        accountId,
+        applicationId,
+        endpointId,
+        subject: `Webhook endpoint failing: ${new URL(url).host}`,
+        text: [
+          health.is_gone
+            ? `The webhook endpoint ${endpointId} (${url}) of application ${applicationId} answered 410 Gone. Its deliveries fail since ${failingSince!.toISOString()}. If the endpoint no longer exists, delete it.`
+            : `The last ${failures} attempts to deliver events to the webhook endpoint ${endpointId} (${url}) of application ${applicationId} failed, since ${failingSince!.toISOString()}.`,
+          `Each event is tried ${mostAttempts} times; when the last attempt of one fails, nothing is sent to the endpoint any more.`,
+          'The list of deliveries says how each attempt failed.',
+        ].join('\n'),
+      } satisfies NewAlert,
+    ]
+  })
+}
+
+/**
+ * Alerts the vendors of endpoints whose secrets cannot be decrypted, once for each secret. Endpoints without a delivery that
+ * was due before a time are left out.
+ *
+ * @returns how many alerts it made
+ */
+export async function reportUnreadable(
+  tx: Sql,
+  endpoints: Pick<EndpointRow, 'id' | 'generation'>[],
+  dueBefore: Date,
+): Promise<number> {
+  const marked = await markUnreadableReported(tx, endpoints, dueBefore)
+  const alerts = marked.map(
+    ({ id, account_id: accountId, application_id: applicationId, url }): NewAlert => ({
+      kind: 'endpoint_failing',
+      accountId,
+      applicationId,
+      endpointId: id,
+      subject: 'The signing secret of a webhook endpoint cannot be read',
+      text: [
+        `The service cannot read the signing secret of the webhook endpoint ${id} (${url}) of application ${applicationId}.`,
+        'Nothing is sent to the endpoint. Its events are kept, and are sent as soon as there is a secret that can be read.',
+        'Rotate the secret, and use the new one in your backend: POST /v1/apps/{app_id}/webhook-endpoints/{endpoint_id}/rotate-secret.',
+        'Or ask the operator of the service to configure the former encryption key again.',
+      ].join('\n'),
+    }),
+  )
+  await insertAlerts(tx, alerts)
+  return alerts.length
+}

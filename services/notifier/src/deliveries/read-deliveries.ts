@@ -1,0 +1,88 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { pageOf, rowsFor } from '@licensing/database/page'
+import { invalid } from '@licensing/grpc/errors'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
+import type {
+  ListDeliveriesRequest,
+  ListDeliveriesResponseSchema,
+  DeliveryDetailSchema,
+  DeliveryRequest,
+  ListAttemptsRequest,
+  ListAttemptsResponseSchema,
+} from '@licensing/proto/notifier'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { hasEndpoint } from '../endpoints/endpoint-queries.ts'
+import { keptSince } from '../events/event.ts'
+import {
+  findDeliveries,
+  findEndpointsToCleanUp,
+  listAttemptRows,
+  findPayload,
+} from './delivery-log-queries.ts'
+import { deliveryMessage, attemptMessage, deliveryNotFound } from './delivery.ts'
+
+export async function listDeliveries(
+  { sql }: NotifierDependencies,
+  request: ListDeliveriesRequest,
+): Promise<MessageInitShape<typeof ListDeliveriesResponseSchema>> {
+  const { accountId, applicationId, endpointId, eventType, status, eventId, licenceId } = request
+  const { beforeId, since, until } = request
+  if (status !== undefined && !isMember('deliveryStatus', status)) {
+    throw invalid('/status', `must be one of ${closedSets.deliveryStatus.join(', ')}`)
+  }
+  // An endpoint of another account may have any number of deliveries. The query would read all of them in vain.
+  if (endpointId !== undefined && !(await hasEndpoint(sql, { accountId, applicationId, endpointId }))) {
+    return { deliveries: [], hasMore: false }
+  }
+  const disabled = status === undefined ? [] : await findEndpointsToCleanUp(sql, applicationId)
+  const filter = {
+    accountId,
+    applicationId,
+    ...(endpointId !== undefined && { endpointId }),
+    ...(eventType !== undefined && { eventType }),
+    ...(status !== undefined && { status }),
+    ...(eventId !== undefined && { eventId }),
+    ...(licenceId !== undefined && { licenceId }),
+    ...(since && { since: timestampDate(since) }),
+    ...(until && { until: timestampDate(until) }),
+    ...(beforeId && { beforeId }),
+    limit: rowsFor(request.limit),
+  }
+  const { page, hasMore } = pageOf(await findDeliveries(sql, filter, disabled), request.limit)
+  return { deliveries: page.map(deliveryMessage), hasMore }
+}
+
+// There may be any number of replays: `listAttempts` has pages of all attempts.
+const newestAttempts = 100
+
+export async function getDelivery(
+  { sql, clock }: NotifierDependencies,
+  { accountId, applicationId, deliveryId }: DeliveryRequest,
+): Promise<MessageInitShape<typeof DeliveryDetailSchema>> {
+  const id = deliveryId
+  const [delivery] = await findDeliveries(sql, { accountId, applicationId, id, limit: 1 }, [])
+  if (!delivery) throw deliveryNotFound(id)
+  const [payload, attempts] = await Promise.all([
+    findPayload(sql, { accountId, applicationId, id, keptSince: keptSince(clock.now()) }),
+    listAttemptRows(sql, id, delivery.attempt_count, newestAttempts),
+  ])
+  return {
+    delivery: deliveryMessage(delivery),
+    ...(payload !== null && { payload }),
+    attempts: attempts.toReversed().map(attemptMessage),
+  }
+}
+
+export async function listAttempts(
+  { sql }: NotifierDependencies,
+  { accountId, applicationId, deliveryId, limit, beforeAttempt }: ListAttemptsRequest,
+): Promise<MessageInitShape<typeof ListAttemptsResponseSchema>> {
+  const filter = { accountId, applicationId, id: deliveryId, limit: 1 }
+  const [delivery] = await findDeliveries(sql, filter, [])
+  if (!delivery) throw deliveryNotFound(deliveryId)
+  const last = beforeAttempt > 0 ? beforeAttempt - 1 : delivery.attempt_count
+  const rows = await listAttemptRows(sql, deliveryId, last, rowsFor(limit))
+  const { page, hasMore } = pageOf(rows, limit)
+  return { attempts: page.map(attemptMessage), hasMore }
+}

@@ -1,0 +1,147 @@
+import { plainArray } from '@licensing/database/arrays'
+import type { Sql } from '@licensing/database/connect'
+import type { DeliveryStatus } from '@licensing/proto/closed-sets'
+import { nextRetry, nextStatus } from '../deliveries/delivery-queries.ts'
+import { outcomeOf } from '../deliveries/delivery-states.ts'
+import { healthChangesOf } from '../statistics/endpoint-health.ts'
+import type { EndpointHealthChange } from '../statistics/endpoint-health.ts'
+import { bucketOf } from '../statistics/latency-buckets.ts'
+
+/** An attempt that has ended and is to be recorded. */
+export interface FinishedAttempt {
+  applicationId: string
+  deliveryId: string
+  endpointId: string
+  /** The claim under which the attempt was sent. Its lease may have ended meanwhile. */
+  claimId: string
+  isReplay: boolean
+  at: Date
+  endedAt: Date
+  durationMs: number
+  isDelivered: boolean
+  responseCode: number | null
+  error: string | null
+  responseExcerpt: string | null
+  /** When the retry schedule makes its next attempt; null if it makes none. */
+  retryAt: Date | null
+  /** The number that was sent in the header Webhook-Attempt. */
+  attempt: number
+  /** The retry schedule has no further attempt. */
+  isLast: boolean
+  /** From the event's created_at to the end of the attempt. */
+  latencyMs: number
+}
+
+/** A delivery after its attempt was recorded. */
+export interface UpdatedDelivery {
+  delivery_id: string
+  endpoint_id: string
+  attempt_count: number
+  status: DeliveryStatus
+  /** Set if the delivery waits for another attempt. */
+  due_at: Date | null
+}
+
+const hasClaim = '(d.claim_id is not distinct from f.claim_id)'
+const outcome = `case when ${hasClaim} then f.outcome else f.outcome_without_claim end`
+const nextRetryAt = `case ${nextRetry(outcome)} when 'scheduled' then f.retry_at when 'unchanged' then d.retry_at end`
+const nextReplaysDue = `d.replays_due - (${hasClaim} and f.is_replay)::int`
+
+/** The part of the statement that has no parameters. */
+const updateDeliveries = `
+  update deliveries d set
+    attempt_count = d.attempt_count + 1,
+    last_response_code = f.response_code,
+    scheduled_attempts = d.scheduled_attempts + (${hasClaim} and not f.is_replay)::int,
+    replays_due = ${nextReplaysDue},
+    status = ${nextStatus(outcome)},
+    retry_at = ${nextRetryAt},
+    due_at = case when ${nextReplaysDue} = 0 then ${nextRetryAt} when ${hasClaim} then f.ended_at else d.due_at end,
+    delivered_attempt = case
+      when not f.is_replay and f.outcome = 'acknowledged' and d.status <> 'delivered'
+      then d.attempt_count + 1 else d.delivered_attempt end,
+    final_attempt = case
+      when d.status = 'pending' and ${nextStatus(outcome)} <> 'pending'
+      then d.attempt_count + 1 else d.final_attempt end,
+    claim_id = case when not ${hasClaim} then d.claim_id end,
+    claimed_until = case when not ${hasClaim} then d.claimed_until end
+  from finished f
+  where d.application_id = f.application_id and d.id = f.delivery_id`
+
+/**
+ * Records attempts and updates their deliveries as `deliveryTransitions` says, in one statement. Only the statement knows
+ * whether the sender still has the claim, so each attempt comes with two outcomes. An attempt whose sender has lost the
+ * claim is recorded too, and delivers the event if it was acknowledged.
+ *
+ * The statistics count attempts of the retry schedule, of deliveries that were created together with their event.
+ */
+export async function writeAttempts(sql: Sql, attempts: FinishedAttempt[]): Promise<UpdatedDelivery[]> {
+  const changes = healthChangesOf(attempts)
+  const times = (of: (change: EndpointHealthChange) => Date | null) =>
+    plainArray(changes.map((change) => of(change)?.toISOString() ?? null))
+  return sql<UpdatedDelivery[]>`
+    with finished as materialized (
+      select *, replay = 1 as is_replay from unnest(
+        ${plainArray(attempts.map((attempt) => attempt.applicationId))}::text[],
+        ${plainArray(attempts.map((attempt) => attempt.deliveryId))}::text[],
+        ${plainArray(attempts.map((attempt) => attempt.claimId))}::uuid[],
+        ${plainArray(attempts.map((attempt) => Number(attempt.isReplay)))}::smallint[],
+        ${plainArray(attempts.map((attempt) => outcomeOf(attempt, true)))}::text[],
+        ${plainArray(attempts.map((attempt) => outcomeOf(attempt, false)))}::text[],
+        ${plainArray(attempts.map((attempt) => attempt.at.toISOString()))}::timestamptz[],
+        ${plainArray(attempts.map((attempt) => attempt.endedAt.toISOString()))}::timestamptz[],
+        ${plainArray(attempts.map((attempt) => attempt.durationMs))}::int[],
+        ${plainArray(attempts.map((attempt) => attempt.responseCode))}::smallint[],
+        ${attempts.map((attempt) => attempt.error)}::text[],
+        ${attempts.map((attempt) => attempt.responseExcerpt)}::text[],
+        ${plainArray(attempts.map((attempt) => attempt.retryAt?.toISOString() ?? null))}::timestamptz[],
+        ${plainArray(attempts.map((attempt) => bucketOf(attempt.latencyMs)))}::smallint[]
+      ) as finished (application_id, delivery_id, claim_id, replay, outcome, outcome_without_claim, at, ended_at,
+        duration_ms, response_code, error, response_excerpt, retry_at, latency_bucket)
+    ), updated as (
+      ${sql.unsafe(updateDeliveries)}
+      returning d.id, d.endpoint_id, d.attempt_count, d.status, d.due_at, d.claim_id,
+        f.at, f.response_code, f.error, f.duration_ms, f.response_excerpt,
+        d.account_id, d.application_id, f.ended_at, f.outcome <> 'acknowledged' as has_failed, f.latency_bucket,
+        -- Deliveries that a person requested are created later than their event is recorded.
+        d.created_at = d.recorded_at and not f.is_replay as is_counted,
+        coalesce(d.delivered_attempt = d.attempt_count, false) as is_first_success,
+        coalesce(d.final_attempt = d.attempt_count, false) as is_final
+    ), logged as (
+      insert into attempts (delivery_id, attempt, at, response_code, error, duration_ms, response_excerpt)
+      select id, attempt_count, at, response_code, error, duration_ms, response_excerpt from updated
+    ), waiting as (
+      insert into waiting_endpoints (endpoint_id, account_id, look_at)
+      select endpoint_id, account_id, min(due_at) from updated
+      where claim_id is null and due_at is not null group by endpoint_id, account_id order by endpoint_id
+      on conflict (endpoint_id) do update set look_at = excluded.look_at
+      where waiting_endpoints.look_at > excluded.look_at
+    ), counted as (
+      insert into delivery_count_changes (account_id, application_id, hour, delivered, failed_attempts, latency_buckets)
+      select account_id, application_id, date_trunc('hour', ended_at, 'UTC'),
+        count(*) filter (where is_first_success), count(*) filter (where has_failed),
+        array_agg(latency_bucket) filter (where is_first_success)
+      from updated where is_counted and (is_first_success or has_failed) group by 1, 2, 3
+    ), answered as (
+      insert into endpoint_health_changes
+        (endpoint_id, pending_change, last_success_at, last_failure_at, failures, first_failure_at, is_gone)
+      select endpoint_id, -sum(final), max(last_success_at), max(last_failure_at), sum(failures), max(first_failure_at),
+        max(gone) = 1
+      from (
+        select *, 0 as final from unnest(
+          ${plainArray(changes.map((change) => change.endpoint_id))}::text[],
+          ${times((change) => change.last_success_at)}::timestamptz[],
+          ${times((change) => change.last_failure_at)}::timestamptz[],
+          ${plainArray(changes.map((change) => change.failures))}::int[],
+          ${times((change) => change.first_failure_at)}::timestamptz[],
+          ${plainArray(changes.map((change) => Number(change.is_gone)))}::int[]
+        ) as change (endpoint_id, last_success_at, last_failure_at, failures, first_failure_at, gone)
+        union all
+        select endpoint_id, null, null, 0, null, 0, 1 from updated where is_final
+      ) change
+      group by endpoint_id
+    )
+    select id as delivery_id, endpoint_id, attempt_count, status,
+      case when claim_id is null then due_at end as due_at
+    from updated`
+}

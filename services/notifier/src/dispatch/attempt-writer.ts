@@ -1,0 +1,116 @@
+import { isDatabaseUnavailable, isRetryable } from '@licensing/database/problems'
+import type { Logger } from '@licensing/process/log'
+import type { FinishedAttempt } from './attempt-queries.ts'
+import { flushSize } from './metrics.ts'
+
+const mostRows = 200
+const gatherMs = 3
+const pauseMs = 200
+const longestPauseMs = 2_000
+const mostTries = 3
+/** How many batches are written at the same time, each on a connection. */
+export const mostBatches = 2
+
+export interface AttemptWriterOptions<Recorded> {
+  record: (attempts: FinishedAttempt[]) => Promise<Recorded>
+  /** Called after the commit. */
+  recorded: (attempts: FinishedAttempt[], recorded: Recorded) => void
+  log: Logger
+}
+
+/**
+ * Records attempts in batches: all that end within a few milliseconds, up to 200. An attempt stays in memory until the
+ * database has recorded it.
+ */
+export class AttemptWriter<Recorded> {
+  readonly #options: AttemptWriterOptions<Recorded>
+  #queue: FinishedAttempt[] = []
+  #running = 0
+  #failing = 0
+  #timer: NodeJS.Timeout | undefined
+  #drained: (() => void)[] = []
+
+  constructor(options: AttemptWriterOptions<Recorded>) {
+    this.#options = options
+  }
+
+  /** Whether a batch could not be recorded and is tried again. */
+  get isBehind(): boolean {
+    return this.#failing > 0
+  }
+
+  add(attempt: FinishedAttempt): void {
+    this.#queue.push(attempt)
+    if (this.#queue.length >= mostRows) this.#flush()
+    else this.#timer ??= setTimeout(() => this.#flush(), gatherMs)
+  }
+
+  /** Resolves when all added attempts are recorded. */
+  async drain(): Promise<void> {
+    if (this.#queue.length + this.#running === 0) return
+    await new Promise<void>((resolve) => {
+      this.#drained.push(resolve)
+      this.#flush()
+    })
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    while (this.#queue.length > 0 && this.#running < mostBatches) {
+      const batch = this.#takeBatch()
+      this.#running += 1
+      void this.#write(batch).finally(() => {
+        this.#running -= 1
+        if (this.#queue.length > 0) this.#flush()
+        else if (this.#running === 0) for (const resolve of this.#drained.splice(0)) resolve()
+      })
+    }
+  }
+
+  /** At most one attempt of each delivery, sorted by delivery, so that two writers lock rows in the same order. */
+  #takeBatch(): FinishedAttempt[] {
+    const batch = new Map<string, FinishedAttempt>()
+    const later: FinishedAttempt[] = []
+    for (const attempt of this.#queue) {
+      if (batch.size < mostRows && !batch.has(attempt.deliveryId)) batch.set(attempt.deliveryId, attempt)
+      else later.push(attempt)
+    }
+    this.#queue = later
+    return [...batch.values()].sort((a, b) => (a.deliveryId < b.deliveryId ? -1 : 1))
+  }
+
+  async #write(batch: FinishedAttempt[]): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      if (await this.#try(batch, tries)) return
+      this.#failing += 1
+      await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs * tries, longestPauseMs)))
+      this.#failing -= 1
+    }
+  }
+
+  /** @returns false if the batch has to be tried again */
+  async #try(batch: FinishedAttempt[], tries: number): Promise<boolean> {
+    const { record, recorded, log } = this.#options
+    try {
+      const result = await record(batch)
+      flushSize.observe(batch.length)
+      recorded(batch, result)
+      return true
+    } catch (error) {
+      const willPass = isDatabaseUnavailable(error) || isRetryable(error)
+      if (!willPass || Number.isInteger(Math.log2(tries))) {
+        log.warn({ err: error, tries, attempts: batch.length }, 'attempts could not be recorded')
+      }
+      if (willPass) return false
+      if (batch.length > 1) {
+        for (const attempt of batch) await this.#write([attempt])
+        return true
+      }
+      // PostgreSQL refuses something that the receiver sent: the attempt is recorded without it. If that fails too, the
+      // attempt is dropped. The lease of its delivery ends, and the delivery is sent again.
+      Object.assign(batch[0]!, { responseExcerpt: null, error: null })
+      return tries >= mostTries
+    }
+  }
+}

@@ -1,0 +1,218 @@
+import { randomUUID } from 'node:crypto'
+import { connect } from '@licensing/database/connect'
+import type { Database, Transaction } from '@licensing/database/connect'
+import { migrate } from '@licensing/database/migrate'
+import { createTestDatabase } from '@licensing/test-support/database'
+import type { TestDatabase } from '@licensing/test-support/database'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
+import { lookAt } from '../deliveries/delivery-queries.ts'
+import { makePartitions } from '../events/event-partitions.ts'
+import { findOldestDue, restoreHeads } from '../maintenance/maintenance-queries.ts'
+import {
+  claimDue,
+  claimOf,
+  findDueEndpoints,
+  freeExpiredClaims,
+  releaseClaims,
+  setHeads,
+} from './claim-queries.ts'
+import { notifierMigrations } from '../migrations.ts'
+
+let database: TestDatabase
+let sql: Database
+beforeEach(async () => {
+  database = await createTestDatabase()
+  sql = connect(database.url, { name: 'test' })
+  await migrate(sql, notifierMigrations)
+  await makePartitions(sql, new Date())
+})
+afterEach(async () => {
+  await sql.end({ timeout: 5 })
+  await database[Symbol.asyncDispose]()
+})
+
+const manyRows = Number(process.env['MANY_ROWS'] ?? 100_000)
+
+async function givenDue(endpoint: string, count: number, account = 'acct_1'): Promise<void> {
+  await sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    values (${endpoint}, ${account}, 'app_1', 'https://example.com/', '', now()) on conflict do nothing`
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    values (date_trunc('day', now()), 'acct_1', 1, 'app_1', 'evt_1', '{}') on conflict do nothing`
+  await sql`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      created_at, retry_at, due_at)
+    select ${endpoint} || '_' || lpad(i::text, 8, '0'), 'acct_1', 'app_1', ${endpoint}, 'evt_1', 'licence.created',
+      date_trunc('day', now()), 1, now(), now() - interval '1 hour', now() - interval '1 hour' + i * interval '1 microsecond'
+    from generate_series(1, ${count}::int) as i`
+  await lookAt(sql, [endpoint], new Date(0))
+}
+
+function claim(options: { except?: string[]; capacity?: number; claimId?: string; leaseMs?: number } = {}) {
+  const { except = [], capacity = 16, claimId = randomUUID(), leaseMs = 12_000 } = options
+  const full = { accounts: [], endpoints: except }
+  const request = { now: new Date(), full, afterAccount: '', most: 1_000, claimId, leaseMs }
+  return claimDue(sql, { ...request, capacity: () => capacity })
+}
+
+async function isAnyDue(except: string[] = []): Promise<boolean> {
+  const full = { accounts: [], endpoints: except }
+  return (await findDueEndpoints(sql, { now: new Date(), full, afterAccount: '' })).length > 0
+}
+
+/** How many rows of deliveries are read, by an index or without one; all is rolled back. */
+async function rowsReadBy(query: (tx: Transaction) => Promise<unknown>): Promise<number> {
+  const connection = await sql.reserve()
+  const read = async () => {
+    const [row] = await connection<{ read: number }[]>`
+      select (seq_tup_read + idx_tup_fetch)::int as read from pg_stat_xact_user_tables where relname = 'deliveries'`
+    return row!.read
+  }
+  try {
+    await connection`begin`
+    const before = await read()
+    await query(connection as unknown as Transaction)
+    return (await read()) - before
+  } finally {
+    await connection`rollback`
+    connection.release()
+  }
+}
+
+test('the cost of a claim does not depend on how many deliveries of a dead endpoint are due', async () => {
+  await givenDue('whe_dead', manyRows)
+  await givenDue('whe_well', 20)
+  for (const isAnalysed of [false, true]) {
+    if (isAnalysed) await sql`analyze`
+    const wanted = [
+      { id: 'whe_dead', quota: 16 },
+      { id: 'whe_well', quota: 16 },
+    ]
+    const claimAll = async (tx: Transaction) => {
+      const claimed = await claimOf(tx, wanted, { now: new Date(), claimId: randomUUID(), leaseMs: 12_000 })
+      expect(claimed).toHaveLength(32)
+    }
+    expect(await rowsReadBy(claimAll)).toBeLessThan(200)
+    expect(await rowsReadBy((tx) => setHeads(tx, ['whe_dead', 'whe_well']))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => restoreHeads(tx))).toBeLessThan(10)
+    expect(await rowsReadBy((tx) => findOldestDue(tx, new Date()))).toBeLessThan(10)
+  }
+})
+
+test('each delivery is claimed once, however many processes claim at the same time', async () => {
+  for (let i = 0; i < 10; i += 1) await givenDue(`whe_${i}`, 100)
+  const ids: string[] = []
+  const worker = async () => {
+    while (await isAnyDue()) {
+      const { claimed } = await claim({ capacity: 7 })
+      ids.push(...claimed.map(({ id }) => id))
+    }
+  }
+  await Promise.all([worker(), worker(), worker(), worker()])
+  expect(ids).toHaveLength(1_000)
+  expect(new Set(ids).size).toBe(1_000)
+})
+
+test('an endpoint is looked at again when a claim of its deliveries is released or its lease ends', async () => {
+  await givenDue('whe_1', 10)
+  const claimId = randomUUID()
+  const { claimed } = await claim({ claimId, leaseMs: 1 })
+  expect(claimed).toHaveLength(10)
+  expect(await isAnyDue()).toBe(false)
+  await sql.begin((tx) => releaseClaims(tx, [{ id: claimed[0]!.id, claimId }]))
+  expect(await isAnyDue()).toBe(true)
+  const again = await claim()
+  expect(again.claimed.map(({ id }) => id)).toEqual([claimed[0]!.id])
+  expect(await sql.begin((tx) => freeExpiredClaims(tx, 100))).toBe(9)
+  expect((await claim()).claimed).toHaveLength(9)
+})
+
+test('a delivery that starts to wait while its endpoint is looked at is found', async () => {
+  await givenDue('whe_1', 1)
+  expect((await claim()).claimed).toHaveLength(1)
+  await lookAt(sql, ['whe_1'], new Date(0))
+  const claiming = await sql.reserve()
+  await claiming`begin`
+  await setHeads(claiming as unknown as Transaction, ['whe_1'])
+  // The claimer has not seen this one, and is about to say that nothing waits.
+  const waiting = sql.begin(async (tx) => {
+    await tx`
+      insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+        created_at, retry_at, due_at)
+      values ('dlv_late', 'acct_1', 'app_1', 'whe_1', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
+        now(), now(), now())`
+    await lookAt(tx, ['whe_1'], new Date())
+  })
+  await claiming`commit`
+  claiming.release()
+  await waiting
+  expect((await claim()).claimed.map(({ id }) => id)).toEqual(['dlv_late'])
+})
+
+test('endpoints that are missing from waiting_endpoints are found again', async () => {
+  for (let i = 0; i < 5; i += 1) await givenDue(`whe_${i}`, 3)
+  await sql`delete from waiting_endpoints where endpoint_id <> 'whe_3'`
+  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(4)
+  expect(await sql.begin((tx) => restoreHeads(tx))).toBe(0)
+  expect((await claim()).claimed).toHaveLength(15)
+})
+
+test('an endpoint is found also if another one is left out', async () => {
+  await givenDue('whe_dead', 50)
+  await givenDue('whe_well', 20)
+  const { claimed } = await claim({ except: ['whe_dead'] })
+  expect(claimed.map((row) => row.endpoint_id)).toEqual(Array<string>(16).fill('whe_well'))
+  await sql`update endpoints set status = 'disabled', disabled_at = now(), disabled_reason = 'deleted'
+    where id = 'whe_well'`
+  expect((await claim({ except: ['whe_dead'] })).claimed).toEqual([])
+  expect(await isAnyDue(['whe_dead'])).toBe(false)
+})
+
+test('accounts take turns, however many endpoints and deliveries of others were due earlier', async () => {
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 2, 'acct_large')
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_${i}`, 2, `acct_${String(i).padStart(2, '0')}`)
+  const turns: string[][] = []
+  for (let afterAccount = ''; turns.length < 2; afterAccount = turns.at(-1)!.at(-1)!) {
+    const full = { accounts: [], endpoints: [] }
+    const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount })
+    turns.push(due.map((row) => row.account_id))
+  }
+  // 71 accounts: the second turn begins with those that had none in the first.
+  expect(turns.map((turn) => turn.length)).toEqual([64, 64])
+  expect(new Set(turns[0]).size).toBe(64)
+  expect(new Set(turns.flat()).size).toBe(71)
+})
+
+test('an account that is left out does not reduce the turn of another', async () => {
+  for (let i = 0; i < 70; i += 1) await givenDue(`whe_large_${i}`, 1, 'acct_large')
+  await givenDue('whe_well', 1, 'acct_well')
+  const full = { accounts: ['acct_large'], endpoints: [] }
+  const due = await findDueEndpoints(sql, { now: new Date(), full, afterAccount: 'acct_well' })
+  expect(due).toEqual([{ id: 'whe_well', account_id: 'acct_well' }])
+})
+
+test('the vendor of an unreadable secret is alerted once for each secret, if no replica sends what is due', async () => {
+  await givenDue('whe_stuck', 1)
+  await givenDue('whe_sent', 1)
+  await givenDue('whe_rotated', 1)
+  // Another replica has just claimed what was due before.
+  await sql`update waiting_endpoints set look_at = now() where endpoint_id = 'whe_sent'`
+  await sql`update endpoints set generation = 2 where id = 'whe_rotated'`
+  const found = ['whe_stuck', 'whe_sent', 'whe_rotated', 'whe_gone'].map((id) => ({ id, generation: 1n }))
+  const report = (versions: typeof found) =>
+    sql.begin((tx) => reportUnreadable(tx, versions, new Date(Date.now() - 5_000)))
+  const alerted = async () => {
+    const rows = await sql<{ id: string }[]>`select endpoint_id as id from alerts order by endpoint_id`
+    return rows.map(({ id }) => id)
+  }
+  // Two replicas at once.
+  expect((await Promise.all([report(found), report(found)])).toSorted((a, b) => a - b)).toEqual([0, 1])
+  expect(await alerted()).toEqual(['whe_stuck'])
+  await sql`update alerts set completed_at = now()`
+  expect(await report([{ id: 'whe_rotated', generation: 2n }])).toBe(1)
+  await sql`update endpoints set generation = 2 where id = 'whe_stuck'`
+  expect(await report([{ id: 'whe_stuck', generation: 2n }])).toBe(1)
+  expect(await alerted()).toEqual(['whe_rotated', 'whe_stuck', 'whe_stuck'])
+})

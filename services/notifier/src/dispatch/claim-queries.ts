@@ -1,0 +1,209 @@
+import type { Database, Sql, Transaction } from '@licensing/database/connect'
+import { transaction } from '@licensing/database/transaction'
+import { plainArray } from '@licensing/database/arrays'
+import { abandoned, lookAt } from '../deliveries/delivery-queries.ts'
+import { findEndpointRows } from '../endpoints/endpoint-queries.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import type { DueDelivery } from '../deliveries/delivery.ts'
+
+const mostEndpoints = 64
+// Bounds the cost of a look when the deliveries of many endpoints are due.
+const mostSorted = 10_000
+
+/** Which due deliveries may be claimed. */
+export interface DueRequest {
+  now: Date
+  /** Accounts and endpoints that are left out, because this process has no capacity for them. */
+  full: { accounts: string[]; endpoints: string[] }
+  /** The last account whose endpoints were looked at. */
+  afterAccount: string
+}
+
+export interface ClaimRequest extends DueRequest {
+  /** How many deliveries of an endpoint may be claimed. */
+  capacity: (endpoint: EndpointRow) => number
+  most: number
+  claimId: string
+  leaseMs: number
+}
+
+/** A delivery that was just claimed. Its body is null if the payload is past retention. */
+export type Claimed = Omit<DueDelivery, 'body'> & { body: string | null }
+
+/**
+ * Endpoints with due deliveries, without locking. Accounts take turns: first one endpoint of each account, beginning with
+ * the account after the one that had the last turn, then a second endpoint of each account, and so on.
+ */
+export async function findDueEndpoints(
+  sql: Sql,
+  { now, full, afterAccount }: DueRequest,
+): Promise<{ id: string; account_id: string }[]> {
+  return sql<{ id: string; account_id: string }[]>`
+    with due as (
+      select endpoint_id, account_id, look_at from waiting_endpoints
+      where look_at <= ${now}
+        and account_id <> all(${plainArray(full.accounts)}::text[])
+        and endpoint_id <> all(${plainArray(full.endpoints)}::text[])
+      order by look_at limit ${mostSorted}
+    )
+    select endpoint_id as id, account_id from (
+      select *, row_number() over (partition by account_id order by look_at) as turn from due
+    ) numbered
+    order by turn, account_id <= ${afterAccount}, account_id limit ${mostEndpoints}`
+}
+
+/** When the next delivery may be due. In the past if one is due now. */
+export async function findNextLook(sql: Sql): Promise<Date | undefined> {
+  const [row] = await sql<{ look_at: Date }[]>`
+    select look_at from waiting_endpoints order by look_at limit 1`
+  return row?.look_at
+}
+
+/**
+ * Claims due deliveries, up to `capacity` of each endpoint. The cost does not depend on how many are due: endpoints are
+ * found in `waiting_endpoints`, and only the claimed rows of each are read. Several processes may claim at the same time:
+ * each skips rows that another has locked.
+ *
+ * @returns the endpoints that were looked at, those of them that are enabled, and the claimed deliveries
+ */
+export async function claimDue(
+  sql: Database,
+  { capacity, most, claimId, leaseMs, ...request }: ClaimRequest,
+): Promise<{ looked: { id: string; account_id: string }[]; endpoints: EndpointRow[]; claimed: Claimed[] }> {
+  const { now } = request
+  const looked = await findDueEndpoints(sql, request)
+  if (looked.length === 0) return { looked, endpoints: [], claimed: [] }
+  const ids = looked.map(({ id }) => id)
+  const endpoints = (await findEndpointRows(sql, ids)).filter(({ status }) => status === 'enabled')
+  // The endpoints share the free places equally. A place that one does not use goes to those after it.
+  let left = most
+  const wanted = endpoints.map((endpoint, i) => {
+    const quota = Math.min(capacity(endpoint), Math.ceil(left / (endpoints.length - i)))
+    left -= quota
+    return { id: endpoint.id, quota }
+  })
+  const claimed = await claimOf(
+    sql,
+    wanted.filter(({ quota }) => quota > 0),
+    { now, claimId, leaseMs },
+  )
+  await transaction(sql, (tx) => setHeads(tx, ids))
+  return { looked, endpoints, claimed }
+}
+
+/** Claims up to `quota` due deliveries of each of these endpoints. */
+export async function claimOf(
+  sql: Sql,
+  wanted: { id: string; quota: number }[],
+  { now, claimId, leaseMs }: Pick<ClaimRequest, 'now' | 'claimId' | 'leaseMs'>,
+): Promise<Claimed[]> {
+  if (wanted.length === 0) return []
+  // The rows are updated by their ctid. For a join, PostgreSQL would choose its plan by a guess at the number of rows.
+  return sql<Claimed[]>`
+    with claimed as (
+      update deliveries d
+      set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${leaseMs}::int * interval '1 millisecond'
+      where d.ctid = any(array(
+        select due.row from unnest(
+          ${plainArray(wanted.map(({ id }) => id))}::text[],
+          ${plainArray(wanted.map(({ quota }) => quota))}::int[]
+        ) as wanted (endpoint_id, quota)
+        join endpoints e on e.id = wanted.endpoint_id and e.status = 'enabled'
+        cross join lateral (
+          select ctid as row from deliveries
+          where endpoint_id = wanted.endpoint_id and claim_id is null and due_at <= ${now}
+          order by due_at limit wanted.quota
+          for update skip locked
+        ) due
+      ))
+      returning d.*
+    )
+    select c.id, c.application_id, c.endpoint_id, c.event_id, e.body, e.trace_parent, c.attempt_count,
+      c.scheduled_attempts, c.replays_due > 0 as is_replay, c.created_at
+    from claimed c left join lateral (
+      select body, trace_parent from events e
+      where e.account_id = c.account_id and e.sequence = c.sequence and e.recorded_at = c.recorded_at
+      limit 1
+    ) e on true
+    order by c.due_at`
+}
+
+/**
+ * Sets look_at of endpoints to the due_at of their first waiting delivery. An endpoint that is disabled, or has no waiting
+ * delivery, is deleted from the table. A transaction that makes a delivery wait lowers look_at afterwards, and waits for
+ * this lock to do so. If it has locked the endpoint already, the endpoint is skipped here.
+ */
+export async function setHeads(tx: Transaction, endpointIds: string[]): Promise<void> {
+  const locked = await tx<{ id: string }[]>`
+    select endpoint_id as id from waiting_endpoints
+    where endpoint_id = any(${plainArray(endpointIds)}::text[])
+    order by endpoint_id for update skip locked`
+  const ids = plainArray(locked.map(({ id }) => id))
+  // A separate statement, because it has to see what other transactions committed before the rows were locked.
+  await tx`
+    with head as materialized (
+      select endpoint.id, (
+        select due_at from deliveries d
+        where d.endpoint_id = endpoint.id and d.claim_id is null and d.due_at is not null
+        order by due_at limit 1
+      ) as due_at
+      from endpoints endpoint where endpoint.id = any(${ids}::text[]) and endpoint.status = 'enabled'
+    ), gone as (
+      delete from waiting_endpoints
+      where endpoint_id = any(${ids}::text[])
+        and endpoint_id not in (select id from head where due_at is not null)
+    )
+    update waiting_endpoints w set look_at = head.due_at from head
+    where w.endpoint_id = head.id and head.due_at is not null`
+}
+
+/** Abandons claimed deliveries that can never be sent: their payloads are past retention. */
+export async function abandonExpired(sql: Sql, claimId: string, deliveryIds: string[]): Promise<void> {
+  await sql`
+    with expired as (
+      select application_id, id, endpoint_id, status from deliveries
+      where claimed_until is not null and id = any(${deliveryIds}::text[]) and claim_id = ${claimId}
+      for update
+    ), no_longer_pending as (
+      insert into endpoint_health_changes (endpoint_id, pending_change)
+      select endpoint_id, -count(*) from expired where status = 'pending' group by endpoint_id
+    )
+    update deliveries d set ${abandoned(sql)}
+    from expired where d.application_id = expired.application_id and d.id = expired.id`
+}
+
+interface FreedDelivery {
+  endpoint_id: string
+  due_at: Date | null
+}
+
+/** Releases claims of deliveries that were not sent: they are due as before. */
+export async function releaseClaims(sql: Sql, claims: { id: string; claimId: string }[]): Promise<void> {
+  const freed = await sql<FreedDelivery[]>`
+    update deliveries d set claim_id = null, claimed_until = null
+    from unnest(${claims.map(({ id }) => id)}::text[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as claim (id, claim_id)
+    where d.claimed_until is not null and d.id = claim.id and d.claim_id = claim.claim_id
+    returning d.endpoint_id, d.due_at`
+  await lookAtFreed(sql, freed)
+}
+
+/** Frees deliveries whose lease has ended, because their process was killed or is stuck. @returns how many */
+export async function freeExpiredClaims(sql: Sql, most: number): Promise<number> {
+  const freed = await sql<FreedDelivery[]>`
+    update deliveries d set claim_id = null, claimed_until = null
+    from (
+      select application_id, id from deliveries where claimed_until < clock_timestamp()
+      order by claimed_until limit ${most} for update skip locked
+    ) expired
+    where d.application_id = expired.application_id and d.id = expired.id
+    returning d.endpoint_id, d.due_at`
+  await lookAtFreed(sql, freed)
+  return freed.length
+}
+
+/** A delivery that was acknowledged while another process had the claim is not due any more. */
+async function lookAtFreed(sql: Sql, freed: FreedDelivery[]): Promise<void> {
+  const due = freed.filter(({ due_at: dueAt }) => dueAt !== null)
+  const first = Math.min(...due.map(({ due_at: dueAt }) => dueAt!.getTime()))
+  await lookAt(sql, [...new Set(due.map((row) => row.endpoint_id))], new Date(first))
+}

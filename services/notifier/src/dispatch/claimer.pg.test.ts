@@ -1,0 +1,200 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect } from '@licensing/database/connect'
+import type { Database } from '@licensing/database/connect'
+import { encrypt, parseEncryptionKeys } from '@licensing/database/encryption'
+import { migrate } from '@licensing/database/migrate'
+import { createLogger } from '@licensing/process/log'
+import { createTestDatabase } from '@licensing/test-support/database'
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { sessionSettings } from '../database-settings.ts'
+import { lookAt } from '../deliveries/delivery-queries.ts'
+import { makePartitions } from '../events/event-partitions.ts'
+import { notifierMigrations } from '../migrations.ts'
+import { Claimer } from './claimer.ts'
+import { EndpointCache } from './endpoint-cache.ts'
+import { Scheduler } from './scheduler.ts'
+import type { NextAttempt } from './scheduler.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
+
+const keys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
+const otherKeys = parseEncryptionKeys(randomBytes(32).toString('base64url'))
+const log = createLogger('notifier', 'silent')
+const dueOfEach = 3
+
+interface Blocked {
+  id: string
+  accountId: string
+}
+
+/** An endpoint that answers in 10 ms, and for which always as many deliveries are queued. */
+const busy = { id: 'whe_busy', accountId: 'acct_blocked' }
+
+/** The claimer of a process whose attempts never end, except those at the busy endpoint. */
+async function startClaimer() {
+  await using started = new AsyncDisposableStack()
+  const database = started.use(await createTestDatabase())
+  const sql = connect(database.url, { name: 'test', settings: sessionSettings })
+  started.defer(() => sql.end({ timeout: 5 }))
+  await migrate(sql, notifierMigrations)
+  await makePartitions(sql, new Date())
+  await sql`
+    insert into events (recorded_at, account_id, sequence, application_id, id, body)
+    values (date_trunc('day', now()), 'acct_well', 1, 'app_1', 'evt_1', '{}')`
+  const scheduler = new Scheduler(512)
+  const sent: NextAttempt[] = []
+  const answered = new AbortController()
+  started.defer(() => answered.abort())
+  const answer = async (claimed: ClaimedDelivery) => {
+    await sleep(10, undefined, { signal: answered.signal })
+    scheduler.ended(claimed, 'delivered', performance.now())
+    queue(scheduler, busy, 1)
+    startAttempts()
+  }
+  const startAttempts = () => {
+    const now = performance.now()
+    for (let pick = scheduler.next(now); pick; pick = scheduler.next(now)) {
+      if (pick.settings.id === busy.id) answer(pick.claimed).catch(() => {})
+      else sent.push(pick)
+    }
+  }
+  const claimer = new Claimer({
+    sql,
+    clock: { now: () => new Date() },
+    log,
+    scheduler,
+    endpoints: new EndpointCache(keys, log),
+    startAttempts,
+    isBehind: () => false,
+    alertQueued: () => {},
+  })
+  started.defer(() => claimer.stop())
+  const running = started.move()
+  const sentTo = (endpointId: string) =>
+    sent.filter(({ settings }) => settings.id === endpointId).map(({ claimed }) => claimed.delivery.id)
+  return { sql, scheduler, claimer, sentTo, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+async function givenEndpoints(sql: Database, endpoints: Blocked[], secretKeys = keys): Promise<void> {
+  const secrets = endpoints.map(({ id }) => encrypt('whsec_1', id, secretKeys).toString('base64'))
+  await sql`
+    insert into endpoints (id, account_id, application_id, url, encrypted_secret, created_at)
+    select id, account_id, 'app_1', 'https://example.com/', decode(secret, 'base64'), now()
+    from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[],
+      ${secrets}::text[]) as endpoint (id, account_id, secret)`
+}
+
+/** Retries that are due since an hour ago. */
+async function givenRetries(sql: Database, endpoints: Blocked[], each: number): Promise<void> {
+  await sql`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      created_at, attempt_count, scheduled_attempts, retry_at, due_at)
+    select 'dlv_' || id || '_' || i, account_id, 'app_1', id, 'evt_1', 'licence.created', date_trunc('day', now()), 1,
+      now(), 1, 1, now() - interval '1 hour', now() - interval '1 hour'
+    from unnest(${endpoints.map(({ id }) => id)}::text[], ${endpoints.map(({ accountId }) => accountId)}::text[])
+      as endpoint (id, account_id)
+    cross join generate_series(1, ${each}::int) as i`
+  await lookAt(
+    sql,
+    endpoints.map(({ id }) => id),
+    new Date(Date.now() - 3_600_000),
+  )
+}
+
+/** A retry of the healthy endpoint that is due now, after all others. */
+async function givenHealthyRetry(sql: Database, id: string): Promise<void> {
+  await sql`
+    insert into deliveries (id, account_id, application_id, endpoint_id, event_id, event_type, recorded_at, sequence,
+      created_at, attempt_count, scheduled_attempts, retry_at, due_at)
+    values (${id}, 'acct_well', 'app_1', 'whe_well', 'evt_1', 'licence.created', date_trunc('day', now()), 1,
+      now(), 1, 1, now(), now())`
+  await lookAt(sql, ['whe_well'], new Date())
+}
+
+function queue(scheduler: Scheduler, { id, accountId }: Blocked, count: number): void {
+  for (let i = 0; i < count; i += 1) {
+    scheduler.add(
+      { id, accountId, url: 'https://example.com/', secret: 'whsec_1', generation: 1n },
+      {
+        delivery: {
+          id: `queued_${id}_${i}`,
+          application_id: 'app_1',
+          endpoint_id: id,
+          event_id: 'evt_1',
+          body: '{}',
+          trace_parent: null,
+          attempt_count: 1,
+          scheduled_attempts: 1,
+          is_replay: false,
+          created_at: new Date(),
+        },
+        claimId: '00000000-0000-4000-8000-000000000000',
+        leaseEndsAt: Infinity,
+      },
+    )
+  }
+}
+
+/** An attempt timed out, and as many more deliveries wait in this process as it wants of such an endpoint. */
+function timeOut(scheduler: Scheduler, endpoint: Blocked): void {
+  queue(scheduler, endpoint, 1)
+  const { claimed } = scheduler.next(performance.now())!
+  scheduler.ended(claimed, 'timeout', performance.now())
+}
+
+const ofOneAccount = () => 'acct_blocked'
+const ofManyAccounts = (i: number) => `acct_${i}`
+
+interface Kind {
+  name: string
+  accountOf: (i: number) => string
+  isUnreadable?: boolean
+  block?: (scheduler: Scheduler, endpoints: Blocked[]) => void
+}
+
+const kinds: Kind[] = [
+  { name: 'with unreadable secrets, of one account', accountOf: ofOneAccount, isUnreadable: true },
+  { name: 'with unreadable secrets, of many accounts', accountOf: ofManyAccounts, isUnreadable: true },
+  {
+    name: 'of an account with 5,000 deliveries queued',
+    accountOf: ofOneAccount,
+    block: (scheduler) => queue(scheduler, busy, 5_100),
+  },
+  ...[ofOneAccount, ofManyAccounts].map((accountOf, i) => ({
+    name: `at capacity, of ${i === 0 ? 'one account' : 'many accounts'}`,
+    accountOf,
+    block: (scheduler: Scheduler, endpoints: Blocked[]) => {
+      for (const endpoint of endpoints) timeOut(scheduler, endpoint)
+      // Slow endpoints hold no more than 102 deliveries together.
+      for (const endpoint of endpoints.slice(0, 60)) queue(scheduler, endpoint, 2)
+    },
+  })),
+]
+
+for (const count of [64, 640, 6_400]) {
+  test.each(kinds)(
+    `${count} endpoints $name do not delay the retry of a healthy endpoint`,
+    async ({ accountOf, isUnreadable, block }) => {
+      await using notifier = await startClaimer()
+      const { sql, scheduler, claimer, sentTo } = notifier
+      const blocked = Array.from({ length: count }, (_, i) => ({ id: `whe_${i}`, accountId: accountOf(i) }))
+      await givenEndpoints(sql, blocked, isUnreadable ? otherKeys : keys)
+      await givenRetries(sql, blocked, dueOfEach)
+      block?.(scheduler, blocked)
+      await givenEndpoints(sql, [{ id: 'whe_well', accountId: 'acct_well' }])
+      await givenHealthyRetry(sql, 'dlv_1')
+      claimer.start()
+      await eventually(() => expect(sentTo('whe_well')).toEqual(['dlv_1']), { timeoutMs: 30_000 })
+      // Of the others no more is sent than was queued here before.
+      for (const { id } of blocked) expect(sentTo(id).filter((sent) => sent.startsWith('dlv_'))).toEqual([])
+
+      // Once the blocked endpoints are known, the next retry is found by the next look.
+      const hasAlerts = async () =>
+        expect(await sql`select 1 from alerts`).toHaveLength(isUnreadable ? count : 0)
+      await eventually(hasAlerts, { timeoutMs: 60_000, intervalMs: 100 })
+      await givenHealthyRetry(sql, 'dlv_2')
+      await eventually(() => expect(sentTo('whe_well')).toEqual(['dlv_1', 'dlv_2']), { timeoutMs: 10_000 })
+    },
+  )
+}

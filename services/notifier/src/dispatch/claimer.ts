@@ -1,0 +1,198 @@
+import { randomUUID } from 'node:crypto'
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
+import type { Logger } from '@licensing/process/log'
+import { Loop } from '@licensing/process/loop'
+import { reportUnreadable } from '../alerts/endpoint-alerts.ts'
+import type { Clock } from '../clock.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import { claimDue, findNextLook, freeExpiredClaims, abandonExpired, releaseClaims } from './claim-queries.ts'
+import type { EndpointCache } from './endpoint-cache.ts'
+import { leaseMs } from './claimed-delivery.ts'
+import { expiredClaims } from './metrics.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
+
+export interface ClaimerOptions {
+  sql: Database
+  clock: Clock
+  log: Logger
+  scheduler: Scheduler
+  endpoints: EndpointCache
+  /** Starts attempts of claimed deliveries. */
+  startAttempts: () => void
+  /** Whether attempts could not be recorded, because the database was unavailable. */
+  isBehind: () => boolean
+  /** Called when an alert was queued. */
+  alertQueued: () => void
+}
+
+const lookEveryMs = 250
+// The pause while nothing is due. Deliveries that other replicas make due are found only by looking.
+const idleMs = 2_000
+const tickEveryMs = 250
+const tickIdleMs = 1_000
+const freeEveryMs = 1_000
+const reportEveryMs = 1_000
+const freeIdleMs = 4_000
+// While the operator changes the encryption key, another replica may have a key that this process does not have.
+const reportAfterMs = 5_000
+const mostClaimed = 1_000
+const mostReported = 200
+
+/** Claims due deliveries as far as there is capacity for them, and releases those that cannot be sent within their lease. */
+export class Claimer {
+  readonly #options: ClaimerOptions
+  readonly #looking: Loop
+  readonly #loops: Loop[]
+  /** Endpoints with more deliveries waiting than there was capacity for. */
+  readonly #backlogged = new Set<string>()
+  /** The last account whose endpoints were looked at. */
+  #afterAccount = ''
+  #isStopping = false
+
+  constructor(options: ClaimerOptions) {
+    this.#options = options
+    const loop = (
+      part: string,
+      everyMs: number,
+      work: () => Promise<number | 'idle' | void>,
+      longestMs = everyMs,
+    ) =>
+      new Loop({
+        work,
+        everyMs,
+        idleMs: longestMs,
+        failed: (error) =>
+          options.log.warn({ err: error, part }, 'deliveries could not be processed, trying again'),
+        isOutage: isDatabaseOutage,
+      })
+    this.#looking = loop('due', lookEveryMs, () => this.#lookAndRest())
+    this.#loops = [
+      this.#looking,
+      loop('claimed', tickEveryMs, () => this.#tick(), tickIdleMs),
+      loop('expired', freeEveryMs, () => this.#free(), freeIdleMs),
+      loop('unreadable', reportEveryMs, () => this.#report()),
+    ]
+  }
+
+  start(): void {
+    for (const loop of this.#loops) loop.start()
+  }
+
+  /** Claims no more deliveries, and releases the queued ones. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await Promise.all(this.#loops.map((loop) => loop.stop()))
+    await this.#release(this.#options.scheduler.empty()).catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, 'deliveries stay claimed until their leases end'),
+    )
+  }
+
+  /** To be called when a delivery is due that no process has claimed. */
+  wake(): void {
+    this.#looking.wake()
+  }
+
+  wakeIn(ms: number): void {
+    this.#looking.wakeIn(ms)
+  }
+
+  /** More deliveries wait for an endpoint than there is capacity for. */
+  backlogged(endpointId: string): void {
+    this.#backlogged.add(endpointId)
+  }
+
+  /** Looks for more deliveries of a backlogged endpoint when half of those in the queue are sent. */
+  refill(endpointId: string): void {
+    if (!this.#backlogged.has(endpointId) || !this.#options.scheduler.isHalfEmpty(endpointId)) return
+    this.#backlogged.delete(endpointId)
+    this.#looking.wake()
+  }
+
+  /** @returns milliseconds until the next look */
+  async #lookAndRest(): Promise<number> {
+    const next = await findNextLook(this.#options.sql)
+    const waitMs = next ? next.getTime() - this.#options.clock.now().getTime() : idleMs
+    if (waitMs > 0) return Math.min(waitMs, idleMs)
+    await this.#look()
+    return lookEveryMs
+  }
+
+  async #look(): Promise<void> {
+    const { sql, clock, scheduler, endpoints: cache, startAttempts } = this.#options
+    // Endpoints of which nothing could be claimed. They are left out from then on, so that the loop ends.
+    const fruitless: string[] = []
+    while (!this.#isStopping) {
+      const full = scheduler.full()
+      if (full === null) return
+      full.endpoints.push(...cache.unreadable(), ...fruitless)
+      const claimId = randomUUID()
+      const leaseEndsAt = performance.now() + leaseMs
+      const capacity = (row: EndpointRow) => {
+        const settings = cache.open(row)
+        return settings ? scheduler.capacity(settings) : 0
+      }
+      const { looked, endpoints, claimed } = await claimDue(sql, {
+        now: clock.now(),
+        full,
+        afterAccount: this.#afterAccount,
+        capacity,
+        most: mostClaimed,
+        claimId,
+        leaseMs,
+      })
+      if (looked.length === 0) return
+      this.#afterAccount = looked.at(-1)!.account_id
+      const fruitful = new Set(claimed.map((delivery) => delivery.endpoint_id))
+      fruitless.push(...looked.flatMap(({ id }) => (fruitful.has(id) ? [] : [id])))
+      const settings = new Map(endpoints.map((row) => [row.id, cache.open(row)]))
+      for (const { body, ...delivery } of claimed) {
+        const known = settings.get(delivery.endpoint_id)
+        if (known && body !== null) {
+          scheduler.add(known, { delivery: { ...delivery, body }, claimId, leaseEndsAt })
+        }
+      }
+      for (const row of endpoints) if (capacity(row) === 0) this.#backlogged.add(row.id)
+      startAttempts()
+      const expired = claimed.filter(({ body }) => body === null).map(({ id }) => id)
+      if (expired.length > 0) await abandonExpired(sql, claimId, expired)
+    }
+  }
+
+  async #tick(): Promise<'idle' | void> {
+    const { scheduler, startAttempts } = this.#options
+    await this.#release(scheduler.tick(performance.now()))
+    startAttempts()
+    if (scheduler.queued === 0 && scheduler.busy.all === 0) return 'idle'
+  }
+
+  async #free(): Promise<'idle' | void> {
+    // After an outage of the database, the attempts that were in flight are recorded first. Otherwise their deliveries,
+    // whose leases have ended, would be sent again.
+    if (this.#options.isBehind()) return
+    const freed = await transaction(this.#options.sql, (tx) => freeExpiredClaims(tx, mostClaimed))
+    expiredClaims.inc(freed)
+    if (freed === 0) return 'idle'
+    this.#looking.wake()
+  }
+
+  /** Alerts the vendors of endpoints whose secrets cannot be decrypted, unless another replica sends their deliveries. */
+  async #report(): Promise<number | void> {
+    const { sql, clock, endpoints, alertQueued } = this.#options
+    const unreported = endpoints.takeUnreported(mostReported, reportAfterMs)
+    if (unreported.length === 0) return
+    const dueBefore = new Date(clock.now().getTime() - reportAfterMs)
+    // If this fails, the endpoints are found again when their secrets are read again.
+    const reported = await transaction(sql, (tx) => reportUnreadable(tx, unreported, dueBefore))
+    if (reported > 0) alertQueued()
+    return 0
+  }
+
+  async #release(claimed: ClaimedDelivery[]): Promise<void> {
+    if (claimed.length === 0) return
+    const claims = claimed.map(({ delivery, claimId }) => ({ id: delivery.id, claimId }))
+    await transaction(this.#options.sql, (tx) => releaseClaims(tx, claims))
+  }
+}

@@ -1,0 +1,290 @@
+import { randomUUID } from 'node:crypto'
+import type { Database } from '@licensing/database/connect'
+import type { EncryptionKeys } from '@licensing/database/encryption'
+import type { Logger } from '@licensing/process/log'
+import type { Clock } from '../clock.ts'
+import type { Backoff } from '../deliveries/backoff.ts'
+import { mostAttempts, waitAfter } from '../deliveries/backoff.ts'
+import type { Claim } from '../deliveries/delivery-queries.ts'
+import type { EndpointRow } from '../endpoints/endpoint-queries.ts'
+import { happenedAt } from '../events/event.ts'
+import type { AttemptResult, Sender } from '../http-client/sender.ts'
+import type { FinishedAttempt } from './attempt-queries.ts'
+import { AttemptWriter } from './attempt-writer.ts'
+import { attempt } from './attempt.ts'
+import { attemptKindOf, leaseMs } from './claimed-delivery.ts'
+import type { DueDelivery } from '../deliveries/delivery.ts'
+import type { ClaimedDelivery } from './claimed-delivery.ts'
+import { Claimer } from './claimer.ts'
+import { EndpointCache } from './endpoint-cache.ts'
+import type { AttemptOutcome } from './endpoint-queue.ts'
+import {
+  attemptSeconds,
+  attemptsMade,
+  duplicatesSent,
+  firstAttemptDelay,
+  queuedDeliveries,
+  slotsBusy,
+  unreadableSecrets,
+} from './metrics.ts'
+import { recordAttempts } from './record-attempts.ts'
+import type { RecordedAttempts } from './record-attempts.ts'
+import type { NextAttempt } from './scheduler.ts'
+import { Scheduler } from './scheduler.ts'
+
+export interface DispatcherOptions {
+  sql: Database
+  /** Connections that record attempts: see `attemptSettings`. */
+  attemptSql: Database
+  sender: Sender
+  keys: EncryptionKeys
+  clock: Clock
+  backoff: Backoff
+  slots: number
+  log: Logger
+  /** Called when an alert was queued. */
+  alertQueued: () => void
+  /** Notifies the other replicas that endpoints have changed. */
+  announce: (endpointIds: string[]) => void
+}
+
+// Starting an attempt takes a third of a millisecond, and an endpoint may have 32 started at once.
+const mostStarted = 4
+
+/** Deliveries that a transaction claimed for this process when it inserted or updated them. */
+export interface Lease {
+  claim: Claim
+  /** To be called after the commit. */
+  send: () => void
+}
+
+/**
+ * Sends due deliveries. PostgreSQL has the state of every delivery; this process has only copies of those that it has
+ * claimed. It may be killed at any time: its leases end, and other processes claim the deliveries.
+ *
+ * The path of a delivery: `lease` or the claimer → scheduler → attempt → attempt writer → claimer, when a retry is due.
+ */
+export class Dispatcher {
+  readonly #options: DispatcherOptions
+  readonly #scheduler: Scheduler
+  readonly #endpoints: EndpointCache
+  readonly #writer: AttemptWriter<RecordedAttempts>
+  readonly #claimer: Claimer
+  #isStopping = false
+  #inFlight = 0
+  #startedInTurn = 0
+  #slowTimer: NodeJS.Timeout | undefined
+  #onNoneInFlight: () => void = () => {}
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options
+    this.#scheduler = new Scheduler(options.slots)
+    this.#endpoints = new EndpointCache(options.keys, options.log)
+    this.#writer = new AttemptWriter({
+      record: (attempts) => recordAttempts({ ...options, sql: options.attemptSql }, attempts),
+      recorded: (attempts, recorded) => this.#recorded(attempts, recorded),
+      log: options.log,
+    })
+    this.#claimer = new Claimer({
+      sql: options.sql,
+      clock: options.clock,
+      log: options.log,
+      scheduler: this.#scheduler,
+      endpoints: this.#endpoints,
+      startAttempts: () => this.#startAttempts(),
+      isBehind: () => this.#writer.isBehind,
+      alertQueued: options.alertQueued,
+    })
+  }
+
+  start(): void {
+    this.#claimer.start()
+  }
+
+  /** Updates the gauges. */
+  measure(): void {
+    for (const [of, busy] of Object.entries(this.#scheduler.busy)) slotsBusy.set({ of }, busy)
+    queuedDeliveries.set(this.#scheduler.queued)
+    unreadableSecrets.set(this.#endpoints.unreadableCount)
+  }
+
+  /** Leases as many deliveries as there is capacity for. The others wait for any replica that has capacity. */
+  lease(deliveries: DueDelivery[], endpoints: EndpointRow[]): Lease {
+    const claimId = randomUUID()
+    const leaseEndsAt = performance.now() + leaseMs
+    const rows = new Map(endpoints.map((row) => [row.id, row]))
+    const capacity = new Map<string, number>()
+    const leased: DueDelivery[] = []
+    for (const delivery of this.#isStopping ? [] : deliveries) {
+      const { endpoint_id: endpointId } = delivery
+      const settings = this.#endpoints.open(rows.get(endpointId)!)
+      if (!settings) continue
+      const left = capacity.get(endpointId) ?? this.#scheduler.capacity(settings)
+      capacity.set(endpointId, left - 1)
+      if (left > 0) leased.push(delivery)
+      else this.#claimer.backlogged(endpointId)
+    }
+    const deliveryIds = new Set(leased.map(({ id }) => id))
+    const send = () => {
+      for (const delivery of leased) {
+        // The endpoint may have changed while the transaction committed.
+        const settings = this.#endpoints.open(rows.get(delivery.endpoint_id)!)
+        if (settings) this.#scheduler.add(settings, { delivery, claimId, leaseEndsAt })
+      }
+      if (leased.length < deliveries.length) this.#claimer.wake()
+      this.#startAttempts()
+    }
+    return { claim: { id: claimId, leaseMs, deliveryIds }, send }
+  }
+
+  /** To be called when a delivery is due that was not leased. */
+  wake(): void {
+    this.#claimer.wake()
+  }
+
+  /** Deliveries still to be sent are signed with the new secret, or not sent if the endpoint is disabled. */
+  endpointsChanged(rows: EndpointRow[]): void {
+    this.applyChanges(rows)
+    this.#options.announce(rows.map(({ id }) => id))
+  }
+
+  /** Like `endpointsChanged`, for a change that another replica announced. */
+  applyChanges(rows: EndpointRow[]): void {
+    for (const row of rows) {
+      if (row.status === 'disabled') this.#close(row.id)
+      else {
+        const settings = this.#endpoints.open(row)
+        if (settings) this.#scheduler.change(settings)
+      }
+    }
+  }
+
+  /** Waits for the attempts in flight, records them, and releases the claims of deliveries that were not started. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    clearTimeout(this.#slowTimer)
+    await this.#claimer.stop()
+    if (this.#inFlight > 0) await new Promise<void>((resolve) => (this.#onNoneInFlight = resolve))
+    await this.#writer.drain()
+  }
+
+  /** Starts a few attempts in each turn of the event loop, so that other work gets time in between. */
+  #startAttempts(): void {
+    while (!this.#isStopping && this.#startedInTurn < mostStarted) {
+      const now = performance.now()
+      const next = this.#scheduler.next(now)
+      if (!next) return this.#startWhenSlowMay(now)
+      this.#startedInTurn += 1
+      if (this.#startedInTurn === 1) setImmediate(() => this.#nextTurn())
+      this.#inFlight += 1
+      void this.#send(next).finally(() => {
+        this.#inFlight -= 1
+        if (this.#inFlight === 0) this.#onNoneInFlight()
+        this.#claimer.refill(next.settings.id)
+        this.#startAttempts()
+      })
+    }
+  }
+
+  #nextTurn(): void {
+    this.#startedInTurn = 0
+    this.#startAttempts()
+  }
+
+  #startWhenSlowMay(now: number): void {
+    const from = this.#scheduler.slowFrom(now)
+    if (from === undefined || this.#slowTimer) return
+    this.#slowTimer = setTimeout(() => {
+      this.#slowTimer = undefined
+      this.#startAttempts()
+    }, from - now)
+  }
+
+  async #send(next: NextAttempt): Promise<void> {
+    const { clock, sender, log } = this.#options
+    const { claimed } = next
+    const at = clock.now()
+    try {
+      const result = await attempt(sender, next, at)
+      this.#scheduler.ended(claimed, outcomeOf(result), performance.now())
+      this.#observe(claimed, result, at)
+      this.#writer.add(this.#finishedAttempt(claimed, result, at))
+    } catch (error) {
+      // A fault of this service: when the lease ends, the delivery is sent again.
+      this.#scheduler.ended(claimed, 'failed', performance.now())
+      log.error({ err: error, delivery_id: claimed.delivery.id }, 'attempt could not be made')
+    }
+  }
+
+  #finishedAttempt({ delivery, claimId }: ClaimedDelivery, result: AttemptResult, at: Date): FinishedAttempt {
+    const { backoff, clock } = this.#options
+    const endedAt = clock.now()
+    const isDelivered = result.outcome === 'delivered'
+    const failures = delivery.scheduled_attempts + 1
+    const waitMs =
+      isDelivered || delivery.is_replay ? null : waitAfter(backoff, { failures, ...result }, Math.random())
+    return {
+      applicationId: delivery.application_id,
+      deliveryId: delivery.id,
+      endpointId: delivery.endpoint_id,
+      claimId,
+      isReplay: delivery.is_replay,
+      at,
+      endedAt,
+      durationMs: result.durationMs,
+      isDelivered,
+      responseCode: result.responseCode,
+      error: errorText(result),
+      responseExcerpt: result.responseExcerpt,
+      retryAt: waitMs === null ? null : new Date(endedAt.getTime() + waitMs),
+      attempt: delivery.attempt_count + 1,
+      isLast: !isDelivered && !delivery.is_replay && failures >= mostAttempts,
+      latencyMs: endedAt.getTime() - happenedAt(delivery.body, delivery.created_at).getTime(),
+    }
+  }
+
+  #observe(claimed: ClaimedDelivery, result: AttemptResult, at: Date): void {
+    attemptsMade.inc({ class: result.error ?? 'delivered', attempt: attemptKindOf(claimed) })
+    attemptSeconds.observe(result.durationMs / 1000)
+    if (result.forOperator !== null) {
+      const { id: delivery_id, endpoint_id } = claimed.delivery
+      this.#options.log.info({ delivery_id, endpoint_id, reason: result.forOperator }, 'attempt was refused')
+    }
+    if (attemptKindOf(claimed) === 'first') {
+      const waitedMs = at.getTime() - claimed.delivery.created_at.getTime()
+      firstAttemptDelay.observe(Math.max(0, waitedMs) / 1000)
+    }
+  }
+
+  #recorded(attempts: FinishedAttempt[], { updated, disabled }: RecordedAttempts): void {
+    const numbers = new Map(attempts.map((finished) => [finished.deliveryId, finished.attempt]))
+    const now = this.#options.clock.now().getTime()
+    for (const { delivery_id: deliveryId, attempt_count: attemptCount, due_at: dueAt } of updated) {
+      if (attemptCount !== numbers.get(deliveryId)) duplicatesSent.inc()
+      if (dueAt) this.#claimer.wakeIn(dueAt.getTime() - now)
+    }
+    if (disabled.length === 0) return
+    for (const id of disabled) this.#close(id)
+    this.#options.alertQueued()
+    this.#options.announce(disabled)
+  }
+
+  #close(endpointId: string): void {
+    this.#scheduler.drop(endpointId)
+    this.#endpoints.close(endpointId)
+    this.#options.sender.forget(endpointId)
+  }
+}
+
+function outcomeOf({ outcome, error }: AttemptResult): AttemptOutcome {
+  if (outcome === 'delivered') return 'delivered'
+  return error === 'timeout' ? 'timeout' : 'failed'
+}
+
+/** The error that the delivery log shows. If there was a response, its code already says most of it. */
+function errorText({ error, detail }: AttemptResult): string | null {
+  if (error === null || error === 'status') return detail
+  // The vendor must not find out whether a name does not exist or resolves to an address in the operator's network.
+  const shown = error === 'dns' ? 'blocked' : error
+  return detail === null ? shown : `${shown}: ${detail}`
+}

@@ -1,0 +1,105 @@
+import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
+import { attemptKindOf } from './claimed-delivery.ts'
+
+/** The properties of an endpoint that an attempt needs. */
+export interface EndpointSettings {
+  id: string
+  accountId: string
+  url: string
+  secret: string
+  generation: bigint
+}
+
+/**
+ * How an endpoint has answered so far: `proven` acknowledges quickly, `slow` times out or takes long, and `unknown` has not
+ * acknowledged anything yet.
+ */
+export type Responsiveness = 'proven' | 'unknown' | 'slow'
+
+export type AttemptOutcome = 'delivered' | 'failed' | 'timeout'
+
+const firstCap = 2
+const mostInFlight = 32
+const slowMs = 1_000
+const newestWeight = 0.2
+// The queue of an endpoint is as long as it can answer in this time. No lease ends in that time.
+const queuedMs = 2_000
+const [leastPerSlot, mostPerSlot] = [8, 64]
+const queuedWhenPenalised = 2
+
+/** The claimed deliveries of one endpoint, and how many of them may be in flight. Pure: times are parameters. */
+export class EndpointQueue {
+  settings: EndpointSettings
+  responsiveness: Responsiveness = 'unknown'
+  cap = firstCap
+  readonly queues: Record<AttemptKind, ClaimedDelivery[]> = { first: [], later: [] }
+  /** When each attempt in flight started, oldest first. */
+  readonly inFlight = new Map<ClaimedDelivery, number>()
+  usedAt = 0
+  #isPenalised = false
+  #hasAnswered = false
+  #usualMs = 0
+
+  constructor(settings: EndpointSettings) {
+    this.settings = settings
+  }
+
+  get id(): string {
+    return this.settings.id
+  }
+
+  get queued(): number {
+    return this.queues.first.length + this.queues.later.length
+  }
+
+  get isAtCap(): boolean {
+    return this.inFlight.size >= this.cap
+  }
+
+  /** How many deliveries may be queued in this process. Further ones stay in the database, where any process can claim them. */
+  get mostQueued(): number {
+    if (this.#isPenalised) return queuedWhenPenalised
+    if (this.responsiveness === 'slow') return this.cap
+    const perSlot = this.#hasAnswered ? queuedMs / Math.max(1, this.#usualMs) : 0
+    return this.cap * Math.min(mostPerSlot, Math.max(leastPerSlot, Math.floor(perSlot)))
+  }
+
+  get capacity(): number {
+    return Math.max(0, this.mostQueued - this.queued)
+  }
+
+  push(claimed: ClaimedDelivery): void {
+    this.queues[attemptKindOf(claimed)].push(claimed)
+  }
+
+  start(claimed: ClaimedDelivery, now: number): void {
+    this.inFlight.set(claimed, now)
+    this.usedAt = now
+  }
+
+  /** The cap starts at 2, grows with successes to 32, and falls to 1 on a timeout (decisions, section 6). */
+  end(claimed: ClaimedDelivery, outcome: AttemptOutcome, now: number): void {
+    const startedAt = this.inFlight.get(claimed)
+    if (startedAt === undefined) return
+    this.inFlight.delete(claimed)
+    this.usedAt = now
+    if (outcome === 'timeout') {
+      this.cap = 1
+      this.#isPenalised = true
+    } else {
+      this.#usualMs += newestWeight * (now - startedAt - this.#usualMs)
+    }
+    if (outcome === 'delivered') {
+      this.cap = Math.min(this.cap + 1, mostInFlight)
+      this.#isPenalised = false
+      this.#hasAnswered = true
+    }
+  }
+
+  /** An endpoint is slow as soon as an attempt waits for long, not only when the attempt has ended. */
+  responsivenessAt(now: number): Responsiveness {
+    const [oldest = now] = this.inFlight.values()
+    if (this.#isPenalised || this.#usualMs > slowMs || now - oldest > slowMs) return 'slow'
+    return this.#hasAnswered ? 'proven' : 'unknown'
+  }
+}

@@ -1,0 +1,95 @@
+import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
+import type { HttpsReceiver, ReceivedRequest } from '@licensing/test-support/https-receiver'
+import { eventually } from '@licensing/test-support/poll'
+import { expect, test } from 'vitest'
+import { startTestNotifier } from '../testing/notifier.ts'
+
+/** Requests to a path, once there are so many. */
+function receivedAt(receiver: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> {
+  return eventually(
+    () => {
+      const requests = receiver.requests.filter((request) => request.path === path)
+      if (requests.length < count) throw new Error(`${requests.length} of ${count} requests came to ${path}`)
+      return requests
+    },
+    { intervalMs: 5 },
+  )
+}
+
+test('endpoints that never answer do not delay others', async () => {
+  await using receiver = await startHttpsReceiver()
+  receiver.answerWith(({ path }) => (path === '/well' ? {} : 'hang'))
+  await using notifier = await startTestNotifier({ receiver, slots: 40 })
+  for (let i = 0; i < 12; i += 1) await notifier.register(receiver.url(`/dead/${i}`))
+  await notifier.register(receiver.url('/well'))
+  // Enough for the dead ones to take every slot, if they could.
+  await notifier.happen(20)
+  await receivedAt(receiver, '/well', 20)
+  for (let i = 21; i <= 40; i += 1) {
+    const sentAt = Date.now()
+    await notifier.happen()
+    const requests = await receivedAt(receiver, '/well', i)
+    // Behind a dead one it would wait for a timeout at least.
+    expect(requests.at(-1)!.arrivedAt - sentAt).toBeLessThan(4_900)
+  }
+})
+
+test('attempts in flight to one endpoint start at 2 and never exceed 32', async () => {
+  let inFlight = 0
+  const seen: number[] = []
+  await using receiver = await startHttpsReceiver()
+  receiver.answerWith(() => {
+    inFlight += 1
+    seen.push(inFlight)
+    setTimeout(() => (inFlight -= 1), 100)
+    return { delayMs: 100 }
+  })
+  await using notifier = await startTestNotifier({ receiver, slots: 200 })
+  await notifier.register(receiver.url())
+  await notifier.happen(600)
+  await receiver.received(600)
+  expect(Math.max(...seen.slice(0, 2))).toBeLessThanOrEqual(2)
+  expect(Math.max(...seen)).toBeLessThanOrEqual(32)
+  expect(Math.max(...seen)).toBeGreaterThan(24)
+})
+
+test('an endpoint receives far more deliveries than its queue has places, each once', async () => {
+  await using receiver = await startHttpsReceiver()
+  await using notifier = await startTestNotifier({ receiver })
+  await notifier.register(receiver.url())
+  await notifier.happen(3_000)
+  await receiver.received(3_000)
+  await eventually(async () => {
+    const [row] = await notifier.sql<{ count: number }[]>`
+      select count(*)::int as count from deliveries where status = 'delivered'`
+    expect(row!.count).toBe(3_000)
+  })
+  expect(receiver.requests).toHaveLength(3_000)
+})
+
+test('when an endpoint answers again, its retries do not delay new events of others', async () => {
+  await using receiver = await startHttpsReceiver()
+  let isBack = false
+  receiver.answerWith(({ path }) => (path === '/well' ? {} : isBack ? { delayMs: 300 } : { status: 500 }))
+  await using notifier = await startTestNotifier({ receiver, slots: 40 })
+  const { id } = await notifier.register(receiver.url('/back'))
+  await notifier.happen(500)
+  await eventually(async () => {
+    const [row] = await notifier.sql<{ count: number }[]>`
+        select count(*)::int as count from deliveries where attempt_count = 1`
+    expect(row!.count).toBe(500)
+  })
+  await notifier.register(receiver.url('/well'))
+  isBack = true
+  notifier.clock.advance(60_000)
+  await receivedAt(receiver, '/back', 505)
+  for (let i = 1; i <= 10; i += 1) {
+    await notifier.happen()
+    await receivedAt(receiver, '/well', i)
+  }
+  expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).not.toEqual([])
+  await eventually(
+    async () => expect(await notifier.deliveries({ endpointId: id, status: 'pending' })).toEqual([]),
+    { timeoutMs: 60_000, intervalMs: 200 },
+  )
+})

@@ -1,0 +1,312 @@
+import { leaseMarginMs, attemptKindOf } from './claimed-delivery.ts'
+import type { AttemptKind, ClaimedDelivery } from './claimed-delivery.ts'
+import { EndpointQueue } from './endpoint-queue.ts'
+import type { EndpointSettings, AttemptOutcome, Responsiveness } from './endpoint-queue.ts'
+
+const attemptKinds: readonly AttemptKind[] = ['first', 'later']
+const responsivenessLevels: readonly Responsiveness[] = ['proven', 'unknown', 'slow']
+
+/**
+ * The share of all slots that each kind of attempt may use at most. The rest is left for the other kinds, however many
+ * attempts of one kind wait: a fifth for retries, three fifths for first attempts, half for endpoints that answer quickly.
+ */
+const attemptShares: Record<AttemptKind, number> = { first: 0.8, later: 0.4 }
+const responsivenessShares: Record<Responsiveness, number> = { proven: 0.9, unknown: 0.5, slow: 0.2 }
+
+// Attempts at slow endpoints time out at the same moment. Their next attempts are spread over a second: when 50 started at
+// once, each with a TLS handshake, all other attempts waited for 70 ms every five seconds (measured).
+const slowSpreadMs = 1_000
+
+const mostQueued = 20_000
+// Of the deliveries of one account, so that those of other accounts are still claimed.
+const mostQueuedOfAccount = mostQueued / 4
+const forgottenAfterMs = 10 * 60_000
+
+export interface NextAttempt {
+  claimed: ClaimedDelivery
+  settings: EndpointSettings
+}
+
+/**
+ * Decides which delivery is sent next. Accounts take turns, and so do the endpoints of each account. An endpoint has at
+ * most `cap` attempts in flight. Pure: no clock, no I/O. Times are milliseconds that only grow.
+ */
+export class Scheduler {
+  readonly #slots: number
+  readonly #endpoints = new Map<string, EndpointQueue>()
+  /** Endpoints that may start a queued delivery. */
+  readonly #ready: Record<AttemptKind, Record<Responsiveness, RoundRobin>> = {
+    first: noneReady(),
+    later: noneReady(),
+  }
+  readonly #busy: Record<AttemptKind | Responsiveness | 'all', number> = {
+    first: 0,
+    later: 0,
+    proven: 0,
+    unknown: 0,
+    slow: 0,
+    all: 0,
+  }
+  /** Deliveries whose lease ends too soon to send them. */
+  #stale: ClaimedDelivery[] = []
+  #queued = 0
+  readonly #queuedOfAccounts = new Map<string, number>()
+  #queuedSlow = 0
+  #slowFrom = 0
+  #turn = 0
+
+  constructor(slots: number) {
+    this.#slots = slots
+  }
+
+  /** For metrics. */
+  get busy(): Readonly<Record<AttemptKind | Responsiveness | 'all', number>> {
+    return this.#busy
+  }
+
+  get queued(): number {
+    return this.#queued
+  }
+
+  /** How many more deliveries of an endpoint may be queued; `usual` if nothing was sent to it yet. */
+  capacity({ id, accountId }: EndpointSettings, usual = 16): number {
+    if ((this.#queuedOfAccounts.get(accountId) ?? 0) >= this.#mostOfAccount) return 0
+    const endpoint = this.#endpoints.get(id)
+    if (!endpoint) return usual
+    if (endpoint.responsiveness === 'slow' && this.#queuedSlow >= this.#share(responsivenessShares.slow))
+      return 0
+    return endpoint.capacity
+  }
+
+  /** Accounts and endpoints whose share of the queue is used up; null if the whole queue is full. */
+  full(): { accounts: string[]; endpoints: string[] } | null {
+    const mostOfAccount = this.#mostOfAccount
+    if (mostOfAccount === 0) return null
+    const accounts = [...this.#queuedOfAccounts].flatMap(([id, queued]) =>
+      queued >= mostOfAccount ? [id] : [],
+    )
+    const skipped = new Set(accounts)
+    const endpoints = [...this.#endpoints.values()].flatMap(({ id, settings }) =>
+      !skipped.has(settings.accountId) && this.capacity(settings) === 0 ? [id] : [],
+    )
+    return { accounts, endpoints }
+  }
+
+  isHalfEmpty(endpointId: string): boolean {
+    const endpoint = this.#endpoints.get(endpointId)
+    return !endpoint || endpoint.queued <= endpoint.capacity
+  }
+
+  add(settings: EndpointSettings, claimed: ClaimedDelivery): void {
+    const endpoint = this.#endpointOf(settings)
+    endpoint.push(claimed)
+    this.#count(endpoint, 1)
+    this.#makeReady(endpoint, attemptKindOf(claimed))
+  }
+
+  /** Queued deliveries are sent with the new settings. */
+  change(settings: EndpointSettings): void {
+    const endpoint = this.#endpoints.get(settings.id)
+    if (endpoint && endpoint.settings.generation < settings.generation) endpoint.settings = settings
+  }
+
+  /** Removes all queued deliveries of an endpoint. */
+  drop(endpointId: string): ClaimedDelivery[] {
+    const endpoint = this.#endpoints.get(endpointId)
+    return endpoint ? this.#takeBack(endpoint, () => true) : []
+  }
+
+  next(now: number): NextAttempt | undefined {
+    if (this.#busy.all >= this.#slots) return undefined
+    this.#turn += 1
+    // Endpoints that answer quickly and those not known yet take turns. Slow ones come last.
+    const order = this.#turn % 2 === 0 ? responsivenessLevels : (['unknown', 'proven', 'slow'] as const)
+    for (const kind of attemptKinds) {
+      if (this.#busy[kind] >= this.#share(attemptShares[kind])) continue
+      for (const responsiveness of order) {
+        const pick = this.#nextOf(kind, responsiveness, now)
+        if (pick) return pick
+      }
+    }
+    return undefined
+  }
+
+  /** When the next attempt at a slow endpoint may start, if one waits for nothing but that. */
+  slowFrom(now: number): number | undefined {
+    const isWaiting = attemptKinds.some((kind) => !this.#ready[kind].slow.isEmpty)
+    return isWaiting && now < this.#slowFrom ? this.#slowFrom : undefined
+  }
+
+  ended(claimed: ClaimedDelivery, outcome: AttemptOutcome, now: number): void {
+    const endpoint = this.#endpoints.get(claimed.delivery.endpoint_id)
+    if (!endpoint?.inFlight.has(claimed)) return
+    this.#busy.all -= 1
+    this.#busy[attemptKindOf(claimed)] -= 1
+    this.#busy[endpoint.responsiveness] -= 1
+    endpoint.end(claimed, outcome, now)
+    this.#reclassify(endpoint, now)
+    for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
+  }
+
+  /**
+   * Finds endpoints that have become slow.
+   *
+   * @returns deliveries to be released: their lease ends, or their endpoint is too slow for them
+   */
+  tick(now: number): ClaimedDelivery[] {
+    const back = this.#stale
+    this.#stale = []
+    for (const endpoint of this.#endpoints.values()) {
+      this.#reclassify(endpoint, now)
+      let queued = 0
+      const isOfUse = (claimed: ClaimedDelivery) =>
+        claimed.leaseEndsAt - now >= leaseMarginMs &&
+        (endpoint.responsiveness !== 'slow' || ++queued <= endpoint.mostQueued)
+      back.push(...this.#takeBack(endpoint, (claimed) => !isOfUse(claimed)))
+      const isIdle = endpoint.queued === 0 && endpoint.inFlight.size === 0
+      if (isIdle && now - endpoint.usedAt > forgottenAfterMs) this.#endpoints.delete(endpoint.id)
+    }
+    return back
+  }
+
+  /** Removes and returns all queued deliveries. */
+  empty(): ClaimedDelivery[] {
+    const back = [...this.#stale, ...[...this.#endpoints.keys()].flatMap((id) => this.drop(id))]
+    this.#stale = []
+    return back
+  }
+
+  #nextOf(kind: AttemptKind, responsiveness: Responsiveness, now: number): NextAttempt | undefined {
+    if (this.#busy[responsiveness] >= this.#share(responsivenessShares[responsiveness])) return undefined
+    if (responsiveness === 'slow' && now < this.#slowFrom) return undefined
+    const ready = this.#ready[kind][responsiveness]
+    for (let endpoint = ready.take(); endpoint; endpoint = ready.take()) {
+      this.#reclassify(endpoint, now)
+      if (endpoint.responsiveness !== responsiveness) {
+        this.#makeReady(endpoint, kind)
+        continue
+      }
+      const claimed = endpoint.isAtCap ? undefined : this.#shift(endpoint, kind, now)
+      if (!claimed) continue
+      endpoint.start(claimed, now)
+      if (responsiveness === 'slow')
+        this.#slowFrom = now + slowSpreadMs / this.#share(responsivenessShares.slow)
+      this.#busy.all += 1
+      this.#busy[kind] += 1
+      this.#busy[responsiveness] += 1
+      this.#makeReady(endpoint, kind)
+      return { claimed, settings: endpoint.settings }
+    }
+    return undefined
+  }
+
+  /** The first delivery that can still be sent within its lease. */
+  #shift(endpoint: EndpointQueue, kind: AttemptKind, now: number): ClaimedDelivery | undefined {
+    for (let claimed = endpoint.queues[kind].shift(); claimed; claimed = endpoint.queues[kind].shift()) {
+      this.#count(endpoint, -1)
+      if (claimed.leaseEndsAt - now >= leaseMarginMs) return claimed
+      this.#stale.push(claimed)
+    }
+    return undefined
+  }
+
+  #endpointOf(settings: EndpointSettings): EndpointQueue {
+    let endpoint = this.#endpoints.get(settings.id)
+    if (!endpoint) {
+      endpoint = new EndpointQueue(settings)
+      this.#endpoints.set(settings.id, endpoint)
+    } else if (endpoint.settings.generation < settings.generation) {
+      endpoint.settings = settings
+    }
+    return endpoint
+  }
+
+  /** Makes the endpoint wait for its turn, if it may start a delivery. */
+  #makeReady(endpoint: EndpointQueue, kind: AttemptKind): void {
+    if (endpoint.queues[kind].length === 0 || endpoint.isAtCap) return
+    this.#ready[kind][endpoint.responsiveness].add(endpoint)
+  }
+
+  /** Counts and queues the endpoint under its present responsiveness. */
+  #reclassify(endpoint: EndpointQueue, now: number): void {
+    const responsiveness = endpoint.responsivenessAt(now)
+    if (responsiveness === endpoint.responsiveness) return
+    this.#busy[endpoint.responsiveness] -= endpoint.inFlight.size
+    this.#busy[responsiveness] += endpoint.inFlight.size
+    if (endpoint.responsiveness === 'slow') this.#queuedSlow -= endpoint.queued
+    if (responsiveness === 'slow') this.#queuedSlow += endpoint.queued
+    for (const kind of attemptKinds) this.#ready[kind][endpoint.responsiveness].delete(endpoint)
+    endpoint.responsiveness = responsiveness
+    for (const kind of attemptKinds) this.#makeReady(endpoint, kind)
+  }
+
+  #takeBack(endpoint: EndpointQueue, isWanted: (claimed: ClaimedDelivery) => boolean): ClaimedDelivery[] {
+    const back: ClaimedDelivery[] = []
+    for (const kind of attemptKinds) {
+      const queue = endpoint.queues[kind]
+      if (queue.length === 0) continue
+      const taken: ClaimedDelivery[] = []
+      endpoint.queues[kind] = queue.filter((claimed) => !isWanted(claimed) || taken.push(claimed) === 0)
+      this.#count(endpoint, -taken.length)
+      back.push(...taken)
+    }
+    return back
+  }
+
+  #count(endpoint: EndpointQueue, change: number): void {
+    const { accountId } = endpoint.settings
+    this.#queued += change
+    const ofAccount = (this.#queuedOfAccounts.get(accountId) ?? 0) + change
+    if (ofAccount > 0) this.#queuedOfAccounts.set(accountId, ofAccount)
+    else this.#queuedOfAccounts.delete(accountId)
+    if (endpoint.responsiveness === 'slow') this.#queuedSlow += change
+  }
+
+  /** An account never has more places than are left for all others, so that a few accounts cannot fill the queue. */
+  get #mostOfAccount(): number {
+    return Math.max(0, Math.min(mostQueuedOfAccount, mostQueued - this.#queued))
+  }
+
+  #share(share: number): number {
+    return Math.max(1, Math.floor(this.#slots * share))
+  }
+}
+
+function noneReady(): Record<Responsiveness, RoundRobin> {
+  return { proven: new RoundRobin(), unknown: new RoundRobin(), slow: new RoundRobin() }
+}
+
+/** Endpoints that wait for their turn. Accounts take turns, and so do the endpoints of each account. */
+class RoundRobin {
+  readonly #accounts = new Map<string, Set<EndpointQueue>>()
+
+  get isEmpty(): boolean {
+    return this.#accounts.size === 0
+  }
+
+  /** Adds an endpoint behind the others of its account. Does nothing if it waits already. */
+  add(endpoint: EndpointQueue): void {
+    const { accountId } = endpoint.settings
+    const waiting = this.#accounts.get(accountId)
+    if (waiting) waiting.add(endpoint)
+    else this.#accounts.set(accountId, new Set([endpoint]))
+  }
+
+  delete(endpoint: EndpointQueue): void {
+    const { accountId } = endpoint.settings
+    const waiting = this.#accounts.get(accountId)
+    if (waiting?.delete(endpoint) && waiting.size === 0) this.#accounts.delete(accountId)
+  }
+
+  /** Removes and returns the next endpoint. */
+  take(): EndpointQueue | undefined {
+    for (const [accountId, waiting] of this.#accounts) {
+      const [endpoint] = waiting
+      waiting.delete(endpoint!)
+      this.#accounts.delete(accountId)
+      if (waiting.size > 0) this.#accounts.set(accountId, waiting)
+      return endpoint
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,39 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Event } from '@licensing/proto/events'
+import type { toWebhook } from '@licensing/proto/webhook-events'
+
+/** Date of the event schema (interface 9). */
+const apiVersion = '2026-11-01'
+
+type Webhook = NonNullable<ReturnType<typeof toWebhook>>
+
+/** The envelope of interface 6.1. It is built once: every attempt sends and signs the same bytes. */
+export function envelope(event: Event, webhook: Webhook, sequence: bigint): string {
+  return JSON.stringify({
+    id: event.id,
+    type: webhook.type,
+    api_version: apiVersion,
+    created_at: (event.occurredAt ? timestampDate(event.occurredAt) : new Date()).toISOString(),
+    sequence: Number(sequence),
+    account_id: event.accountId,
+    application_id: event.applicationId,
+    data: { object: webhook.object },
+    previous: webhook.previous,
+  })
+}
+
+/** `created_at` of an envelope; `otherwise` if the text is not an envelope. */
+export function happenedAt(body: string, otherwise: Date): Date {
+  const [, text] = /"created_at":"([^"]+)"/.exec(body) ?? []
+  return text === undefined ? otherwise : new Date(text)
+}
+
+/** Interface 6.3: how long payloads are kept. The record of a delivery is kept permanently. */
+export const payloadDays = 90
+
+const dayMs = 86_400_000
+
+/** Events recorded before this time are past retention, also if their partition is not dropped yet. */
+export function keptSince(now: Date): Date {
+  return new Date(now.getTime() - payloadDays * dayMs)
+}

@@ -1,0 +1,37 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { pageSize } from '@licensing/database/page'
+import type {
+  ListEventsRequest,
+  ListEventsResponseSchema,
+  GetLatestSequenceRequest,
+  GetLatestSequenceResponseSchema,
+} from '@licensing/proto/notifier'
+import type { NotifierDependencies } from '../dependencies.ts'
+import { findEvents, findLatestSequence } from './event-queries.ts'
+import { keptSince } from './event.ts'
+
+/** The events that a consumer reads to catch up after it missed deliveries. */
+export async function listEvents(
+  { sql, clock }: NotifierDependencies,
+  { accountId, onlyApplicationId, after, limit }: ListEventsRequest,
+): Promise<MessageInitShape<typeof ListEventsResponseSchema>> {
+  const events = await findEvents(sql, {
+    accountId,
+    ...(onlyApplicationId !== undefined && { applicationId: onlyApplicationId }),
+    after,
+    keptSince: keptSince(clock.now()),
+    limit: pageSize(limit),
+  })
+  return { envelopes: events.map((event) => event.body), nextAfter: events.at(-1)?.sequence ?? after }
+}
+
+/**
+ * The account's latest sequence. An event's number and the event commit together, so every event up to it is recorded
+ * and every later one has a greater number, whichever application it is of.
+ */
+export async function getLatestSequence(
+  { sql }: NotifierDependencies,
+  { accountId }: GetLatestSequenceRequest,
+): Promise<MessageInitShape<typeof GetLatestSequenceResponseSchema>> {
+  return { sequence: await findLatestSequence(sql, accountId) }
+}

@@ -1,0 +1,220 @@
+import { makeCertificate } from '@licensing/local-servers/certificates'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import type { Resolve } from './resolver.ts'
+import { startReceiver, startTcpReceiver } from './testing/receiver.ts'
+import { attemptTo, givenSender } from './testing/sender.ts'
+
+const refusedAddress = 'the host does not resolve to public addresses only'
+const ok = (_request: IncomingMessage, response: ServerResponse) => void response.end()
+
+/** Answers with each list in turn, and with the last from then on. */
+const answering = (...answers: string[][]): Resolve => {
+  return async () => (answers.length > 1 ? answers.shift() : answers[0]) ?? []
+}
+
+test.each([
+  '127.0.0.1',
+  'localhost',
+  '127.1',
+  '2130706433',
+  '0x7f.1',
+  '[::ffff:127.0.0.1]',
+  '[::1]',
+  'receiver.test',
+])('%s is refused before a connection is made', async (host) => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ allowed: '', resolve: answering(['127.0.0.1']) })
+  const result = await sender.send(attemptTo(`https://${host}:${receiver.port}/hook`))
+  expect(result).toMatchObject({ outcome: 'failed', responseCode: null, error: 'blocked' })
+  expect(result.detail).toBe(refusedAddress)
+  expect(result.forOperator).toMatch(/ leads to (127\.0\.0\.1|.*:.*), a loopback address$/)
+  expect(receiver.connections()).toBe(0)
+})
+
+test.each(['127.0.0.1', '127.1', '2130706433'])(
+  'the literal %s is reached where it is allowed',
+  async (host) => {
+    await using receiver = await startReceiver(ok)
+    await using sender = givenSender()
+    expect((await sender.send(attemptTo(`https://${host}:${receiver.port}/hook`))).outcome).toBe('delivered')
+  },
+)
+
+test('one private address among public ones blocks the host', async () => {
+  await using receiver = await startReceiver(ok)
+  for (const addresses of [
+    ['127.0.0.1', '10.0.0.1'],
+    ['fd00::1', '127.0.0.1'],
+    ['127.0.0.1', '::ffff:169.254.169.254'],
+  ]) {
+    await using sender = givenSender({ resolve: answering(addresses) })
+    expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'blocked' })
+  }
+  expect(receiver.connections()).toBe(0)
+})
+
+test('a name that turns private after its first answer is blocked at the next connection', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({
+    allowed: '127.0.0.1/32',
+    resolve: answering(['127.0.0.1'], ['127.0.0.2']),
+    connectionLimits: { longestAgeMs: 0, idleLifeMs: 45_000 },
+  })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'blocked' })
+  expect(receiver.connections()).toBe(1)
+})
+
+test('a kept connection goes on to the address that was judged, whatever the name says now', async () => {
+  let asked = 0
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({
+    resolve: async () => (++asked === 1 ? ['127.0.0.1'] : ['10.0.0.1']),
+  })
+  await sender.send(attemptTo(receiver.url))
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(asked).toBe(1)
+})
+
+test('a name is resolved once for each connection, and the connection is made to that address', async () => {
+  let asked = 0
+  await using receiver = await startReceiver(ok, { host: '127.0.0.3' })
+  await using sender = givenSender({
+    resolve: async (host) => {
+      asked += 1
+      expect(host).toBe('receiver.test')
+      return ['127.0.0.3']
+    },
+  })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+  expect(asked).toBe(1)
+})
+
+test('an address that refuses the connection is followed by the next one', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.1']) })
+  expect((await sender.send(attemptTo(receiver.url))).outcome).toBe('delivered')
+})
+
+/** A receiver at 127.0.0.9, beside which other addresses on its port do something else with a connection. */
+async function startBeside(count: number, handle: (socket: Socket) => void) {
+  await using started = new AsyncDisposableStack()
+  const receiver = started.use(await startReceiver(ok, { host: '127.0.0.9' }))
+  const hosts = Array.from({ length: count }, (_, i) => `127.0.0.${i + 2}`)
+  for (const host of hosts) started.use(await startTcpReceiver(handle, { host, port: receiver.port }))
+  const running = started.move()
+  return {
+    url: receiver.url,
+    resolve: answering([...hosts, '127.0.0.9']),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+test.each([1, 3])(
+  '%i addresses that accept a connection and stay silent leave time for the next one',
+  async (count) => {
+    const closed: Promise<unknown>[] = []
+    await using beside = await startBeside(count, (socket) => closed.push(once(socket.resume(), 'close')))
+    // More than the usual 5 s: a busy machine may take long for the last handshake.
+    await using sender = givenSender({ resolve: beside.resolve, timeoutMs: 20_000 })
+    const result = await sender.send(attemptTo(beside.url))
+    expect(result).toMatchObject({ outcome: 'delivered', responseCode: 200 })
+    // Each leaves the others after a second, and has its connection closed when another answers.
+    expect(result.durationMs).toBeGreaterThanOrEqual(count * 1_000 - 50)
+    expect(closed).toHaveLength(count)
+    await Promise.all(closed)
+  },
+)
+
+test('an address that drops the connection is followed by the next one', async () => {
+  await using beside = await startBeside(2, (socket) => socket.resetAndDestroy())
+  await using sender = givenSender({ resolve: beside.resolve })
+  expect((await sender.send(attemptTo(beside.url))).outcome).toBe('delivered')
+})
+
+test('the first address has more than a second when the next ones do not connect either', async () => {
+  await using receiver = await startTcpReceiver((socket) => setTimeout(() => socket.end('not TLS'), 1_500))
+  await using sender = givenSender({ resolve: answering(['127.0.0.1', '127.0.0.2', '127.0.0.3']) })
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
+})
+
+test('when no address answers, the attempt ends at its deadline', async () => {
+  await using beside = await startBeside(2, () => {})
+  await using sender = givenSender({ resolve: answering(['127.0.0.2', '127.0.0.3']), timeoutMs: 2_500 })
+  expect(await sender.send(attemptTo(beside.url))).toMatchObject({
+    outcome: 'failed',
+    error: 'timeout',
+    detail: 'no connection within 2.5 seconds',
+  })
+})
+
+test.each([
+  ['has no address', async () => []],
+  [
+    'could not be resolved: queryA ENOTFOUND',
+    () => Promise.reject(Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' })),
+  ],
+  [
+    'could not be resolved: queryA ESERVFAIL',
+    () => Promise.reject(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' })),
+  ],
+])('a host that %s fails with the same sentence as a refused address', async (why, resolve) => {
+  await using sender = givenSender({ resolve })
+  expect(await sender.send(attemptTo('https://receiver.test/'))).toMatchObject({
+    outcome: 'failed',
+    error: 'dns',
+    detail: refusedAddress,
+    forOperator: `receiver.test ${why}`,
+  })
+})
+
+test('a certificate for another host is refused', async () => {
+  const other = await makeCertificate(['other.test'])
+  await using receiver = await startReceiver(ok, { cert: other.certificate, key: other.key })
+  await using sender = givenSender({ extraCa: other.authority })
+  for (const url of [receiver.url, `https://127.0.0.1:${receiver.port}/`]) {
+    expect(await sender.send(attemptTo(url))).toMatchObject({
+      outcome: 'failed',
+      error: 'tls',
+      detail: 'the TLS handshake failed (ERR_TLS_CERT_ALTNAME_INVALID)',
+    })
+  }
+  expect((await sender.send(attemptTo(`https://other.test:${receiver.port}/`))).outcome).toBe('delivered')
+})
+
+test('the certificate of an unknown authority is refused', async () => {
+  await using receiver = await startReceiver(ok)
+  await using sender = givenSender({ extraCa: undefined })
+  expect(await sender.send(attemptTo(receiver.url))).toMatchObject({ outcome: 'failed', error: 'tls' })
+})
+
+// A resumed handshake does not look at the name in the certificate again.
+test.each(['TLSv1.2', 'TLSv1.3'] as const)(
+  'a certificate refused over %s leaves no session to resume',
+  async (version) => {
+    const other = await makeCertificate(['other.test'])
+    await using receiver = await startReceiver(ok, {
+      cert: other.certificate,
+      key: other.key,
+      maxVersion: version,
+    })
+    await using sender = givenSender({ extraCa: other.authority })
+    for (let i = 0; i < 3; i++) expect((await sender.send(attemptTo(receiver.url))).error).toBe('tls')
+  },
+)
+
+test('the host is named in the handshake, without a trailing dot, and an address is not', async () => {
+  const names: (string | false)[] = []
+  await using receiver = await startReceiver((request, response) => {
+    names.push((request.socket as unknown as { servername: string | false }).servername)
+    response.end(request.headers.host)
+  })
+  await using sender = givenSender()
+  const dotted = await sender.send(attemptTo(`https://RECEIVER.test.:${receiver.port}/`))
+  expect(dotted.responseExcerpt).toBe(`receiver.test:${receiver.port}`)
+  await sender.send(attemptTo(`https://127.0.0.1:${receiver.port}/`))
+  expect(names).toEqual(['receiver.test', false])
+})

@@ -1,0 +1,52 @@
+import type { Sql } from '@licensing/database/connect'
+
+export async function listEndpointsToCleanUp(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from endpoints where is_cleanup_due limit 100`
+  return rows.map(({ id }) => id)
+}
+
+const headsWatched = 500
+
+/** When the oldest due delivery was due, by kind of attempt. Only the first due delivery of each endpoint is read. */
+export async function findOldestDue(
+  sql: Sql,
+  now: Date,
+): Promise<{ first: Date | null; later: Date | null }> {
+  const [row] = await sql<{ first: Date | null; later: Date | null }[]>`
+    select min(d.due_at) filter (where d.attempt_count = 0) as first,
+      min(d.due_at) filter (where d.attempt_count > 0) as later
+    from (
+      select endpoint_id from waiting_endpoints where look_at <= ${now} order by look_at limit ${headsWatched}
+    ) w
+    cross join lateral (
+      select due_at, attempt_count from deliveries
+      where endpoint_id = w.endpoint_id and claim_id is null and due_at <= ${now} order by due_at limit 1
+    ) d`
+  return row ?? { first: null, later: null }
+}
+
+/** Corrects `waiting_endpoints` where an endpoint with waiting deliveries is missing or has a late look_at. @returns how many */
+export async function restoreHeads(tx: Sql): Promise<number> {
+  // Reads one row of each endpoint from the index, however many it has. The 5 seconds are for transactions that have not
+  // committed yet.
+  const restored = await tx`
+    with recursive endpoint as (
+      (select endpoint_id, due_at from deliveries where claim_id is null and due_at is not null
+        order by endpoint_id, due_at limit 1)
+      union all
+      select next.endpoint_id, next.due_at from endpoint cross join lateral (
+        select endpoint_id, due_at from deliveries
+        where endpoint_id > endpoint.endpoint_id and claim_id is null and due_at is not null
+        order by endpoint_id, due_at limit 1
+      ) next
+    )
+    insert into waiting_endpoints (endpoint_id, account_id, look_at)
+    select endpoint.endpoint_id, e.account_id, endpoint.due_at from endpoint
+    join endpoints e on e.id = endpoint.endpoint_id and e.status = 'enabled'
+    left join waiting_endpoints w on w.endpoint_id = endpoint.endpoint_id
+    where w.look_at is null or w.look_at > endpoint.due_at + interval '5 seconds'
+    order by endpoint.endpoint_id
+    on conflict (endpoint_id) do update set look_at = excluded.look_at
+    where waiting_endpoints.look_at > excluded.look_at`
+  return restored.count
+}

@@ -1,0 +1,121 @@
+import type { Database } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { transaction } from '@licensing/database/transaction'
+import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import { Gauge } from 'prom-client'
+import { deleteOldAlerts } from '../alerts/alert-queries.ts'
+import { deleteOldAllowances } from '../alerts/mail-allowance-queries.ts'
+import type { Clock } from '../clock.ts'
+import { cleanUpEndpoint } from '../endpoints/disable-endpoint.ts'
+import { oldestDueSeconds } from '../dispatch/metrics.ts'
+import { dropPartitions, makePartitions, listPartitions } from '../events/event-partitions.ts'
+import { payloadDays } from '../events/event.ts'
+import { updateStatistics } from '../statistics/update-statistics.ts'
+import { listEndpointsToCleanUp, findOldestDue, restoreHeads } from './maintenance-queries.ts'
+
+const partitionsMadeFor = new Gauge({
+  name: 'notifier_event_partitions_ahead_days',
+  help: 'Days for which partitions of events are made; under 14 something keeps them from being made: act',
+})
+const payloadsOverdue = new Gauge({
+  name: 'notifier_event_partitions_overdue',
+  help: 'Partitions past retention that are not dropped; over 0 something keeps them from being dropped: act',
+})
+
+const dayMs = 86_400_000
+const fewestDaysAhead = 14
+const partitionsEveryMs = 10 * 60_000
+const cleanUpEveryMs = 1_000
+const gaugesEveryMs = 10_000
+const statisticsEveryMs = 1_000
+// Nothing was found: the pauses grow up to this.
+const idleMs = 5_000
+const restoreEveryMs = 5 * 60_000
+const deleteOldEveryMs = 60 * 60_000
+
+/** Background work. Every replica starts it. Locks prevent that two replicas do the same work at the same time. */
+export function startMaintenance(options: {
+  sql: Database
+  clock: Clock
+  log: Logger
+  /** Updates the gauges of this process. */
+  measure: () => void
+  alertQueued: () => void
+}): { makePartitions(): void; stop(): Promise<void> } {
+  const { sql, clock, log, measure, alertQueued } = options
+  const failed = (part: string) => (error: unknown) => {
+    if (isDatabaseOutage(error)) log.warn({ err: error, part }, 'maintenance waits for the database')
+    else log.error({ err: error, part }, 'maintenance failed')
+  }
+  const start = (part: string, everyMs: number, work: () => Promise<'idle' | void>) =>
+    startLoop({ work, everyMs, idleMs, failed: failed(part), isOutage: isDatabaseOutage })
+  const partitions = start('partitions', partitionsEveryMs, () => keepPartitions(sql, clock.now(), log))
+  const loops = [
+    partitions,
+    start('disabled endpoints', cleanUpEveryMs, () => cleanUpEndpoints(sql)),
+    start('gauges', gaugesEveryMs, () => watchDue(sql, clock, measure)),
+    start('statistics', statisticsEveryMs, () => updateStatistics({ sql, alertQueued })),
+    start('waiting endpoints', restoreEveryMs, () => restore(sql, log)),
+    start('old alerts and mail allowances', deleteOldEveryMs, () => deleteOld(sql)),
+  ]
+  return {
+    /** To be called when a partition is missing. */
+    makePartitions: () => partitions.wake(),
+    stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))),
+  }
+}
+
+/** Creates the partitions of the next weeks and drops those past retention. Logs an error if either is late. */
+export async function keepPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+  try {
+    const made = await makePartitions(sql, now)
+    const dropped = await dropPartitions(sql, now)
+    if (made.length + dropped.length > 0) log.info({ made, dropped }, 'partitions of events')
+  } finally {
+    await watchPartitions(sql, now, log)
+  }
+}
+
+async function watchPartitions(sql: Database, now: Date, log: Logger): Promise<void> {
+  const partitions = await listPartitions(sql)
+  const aheadDays = ((partitions.at(-1)?.endsAt.getTime() ?? 0) - now.getTime()) / dayMs
+  const overdue = partitions.filter(
+    ({ endsAt }) => now.getTime() - endsAt.getTime() > (payloadDays + 1) * dayMs,
+  )
+  partitionsMadeFor.set(aheadDays)
+  payloadsOverdue.set(overdue.length)
+  if (aheadDays < fewestDaysAhead || overdue.length > 0) {
+    log.error({ aheadDays, overdue: overdue.length }, 'event partitions are behind schedule')
+  }
+}
+
+/** Abandons the rest of a disabled endpoint's deliveries, if they were too many for the transaction that disabled it. */
+async function cleanUpEndpoints(sql: Database): Promise<'idle' | void> {
+  const endpointIds = await listEndpointsToCleanUp(sql)
+  if (endpointIds.length === 0) return 'idle'
+  for (const endpointId of endpointIds) {
+    while (!(await transaction(sql, (tx) => cleanUpEndpoint(tx, endpointId))));
+  }
+}
+
+async function watchDue(sql: Database, clock: Clock, measure: () => void): Promise<void> {
+  measure()
+  const now = clock.now()
+  const oldest = await findOldestDue(sql, now)
+  for (const [attempt, dueAt] of Object.entries(oldest)) {
+    oldestDueSeconds.set({ attempt }, dueAt ? Math.max(0, now.getTime() - dueAt.getTime()) / 1000 : 0)
+  }
+}
+
+export async function deleteOld(sql: Database): Promise<void> {
+  await deleteOldAllowances(sql)
+  while (!(await deleteOldAlerts(sql)));
+}
+
+/** Finds waiting deliveries that no process would look at. None are expected. */
+async function restore(sql: Database, log: Logger): Promise<void> {
+  const restored = await transaction(sql, (tx) => restoreHeads(tx))
+  if (restored > 0)
+    log.error({ endpoints: restored }, 'endpoints with waiting deliveries were missing from the schedule')
+}
