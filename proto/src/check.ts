@@ -19,7 +19,10 @@ console.log('proto: lint, breaking and generated code are fine')
 function breaking(): void {
   const base = process.env.BREAKING_AGAINST ?? earlierContracts()
   if (base) run(['breaking', '--against', base])
-  else console.log('proto: buf breaking is skipped, because there is no release, or no earlier main, to compare with')
+  else
+    console.log(
+      'proto: buf breaking is skipped, because there is no release, or no earlier main, to compare with',
+    )
 }
 
 /** The main branch of this repository, or on main the previous commit. Undefined before the first release. */

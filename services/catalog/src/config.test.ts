@@ -18,12 +18,12 @@ test('fees and the address for alerts have defaults', () => {
   })
 })
 
-test('the address for alerts may be a local one', () => {
+test('the address for alerts may have a domain without a dot', () => {
   const config = readConfig(catalogConfig, { ...needed, ALERT_EMAIL: 'alerts@localhost' })
   expect(config.ALERT_EMAIL).toBe('alerts@localhost')
 })
 
-test('a key that could not be one, a fee that is none and an address that is none are all reported at once', () => {
+test('an invalid key, fee and address are all reported at once', () => {
   const wrong = {
     BOOTSTRAP_API_KEY: 'lsk_short',
     FEE_BPS: '10001',

@@ -7,7 +7,7 @@ import { unusedInDatabase } from '@licensing/test-support/unused-in-database'
 import { expect, test } from 'vitest'
 import { catalogMigrations } from './migrations.ts'
 
-test('the values that the database’s definitions list are those of the closed sets', async () => {
+test('the values in check constraints of the database are those of the closed sets', async () => {
   await using database = await createTestDatabase()
   const sql = connect(database.url, { name: 'test', max: 1 })
   try {

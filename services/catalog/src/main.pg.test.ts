@@ -41,7 +41,7 @@ async function givenEnvironment(postgresUrl?: string) {
   }
 }
 
-test('two replicas that start at once on an empty database make one demo account, and stop cleanly', async () => {
+test('two replicas that start at the same time on an empty database create one demo account, and stop cleanly', async () => {
   await using given = await givenEnvironment()
   const key = newKey()
   const settings = { BOOTSTRAP_API_KEY: key, ALERT_EMAIL: 'ops@localhost', FEE_BPS: '250' }
@@ -72,7 +72,7 @@ test('two replicas that start at once on an empty database make one demo account
   }
 })
 
-test('a key revoked on the command line is refused by the service that runs', async () => {
+test('a key revoked by the command is refused by the running service', async () => {
   await using given = await givenEnvironment()
   const environment = await given.environment()
   await using _ = await startService('catalog', environment, given.folder)
@@ -95,7 +95,7 @@ test('a key revoked on the command line is refused by the service that runs', as
   catalog.close()
 })
 
-test('it is not ready while PostgreSQL is unavailable, refuses as unavailable, and recovers by itself', async () => {
+test('while PostgreSQL is unavailable it is not ready and answers `unavailable`; it recovers by itself', async () => {
   await using postgres = await startOwnPostgres()
   await using given = await givenEnvironment(postgres.url())
   const key = newKey()
@@ -117,7 +117,7 @@ test('it is not ready while PostgreSQL is unavailable, refuses as unavailable, a
   expect(await service.stop()).toBe('exit code 0')
 })
 
-test('the command’s exit code and outputs are those of a program', async () => {
+test('the command writes results to standard output, errors to standard error, and sets its exit code', async () => {
   const run = async (...args: string[]) => {
     const command = spawn(join(import.meta.dirname, 'admin/licensing-admin.ts'), args, {
       env: { PATH: `${dirname(process.execPath)}:${process.env.PATH}` },

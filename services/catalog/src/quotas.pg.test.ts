@@ -87,7 +87,7 @@ async function allow(option: string, { accountId }: Tenant, most: number): Promi
 }
 
 test.each(Object.entries(counted))(
-  'of 20 that race for the last 3 places of %s, on two replicas, 3 get one, and one more is never made',
+  'if 20 calls on two replicas compete for the last 3 places of %s, 3 succeed',
   async (_what, { option, had, make, count }) => {
     const tenant = await givenTenant(catalog)
     const rivals = await givenTenant(catalog)
@@ -114,7 +114,7 @@ test.each(Object.entries(counted))(
 )
 
 test.each(Object.entries(counted))(
-  'an account that no operator has changed may have the usual number of %s',
+  'an account without a changed quota may have the usual number of %s',
   async (_what, { usual, had, make, fill }) => {
     const tenant = await givenTenant(catalog)
     await fill(catalog.sql, tenant, (prefix) => Array.from({ length: usual - had - 1 }, () => newId(prefix)))
@@ -127,7 +127,7 @@ test.each(Object.entries(counted))(
 )
 
 test.each(Object.entries(counted))(
-  'a repetition of the call that took the last place of %s is answered as the first was',
+  'a repetition of the call that took the last place of %s has the same answer',
   async (_what, { option, had, make }) => {
     const tenant = await givenTenant(catalog)
     await allow(option, tenant, had + 1)
@@ -146,7 +146,7 @@ test.each(Object.entries(counted))(
   },
 )
 
-test('a revoked key and a deleted definition leave their places, a retired plan keeps its own', async () => {
+test('a revoked key and a deleted definition no longer count; a retired plan does', async () => {
   const tenant = await givenTenant(catalog)
   const { calls } = catalog
   const { accountId } = tenant
@@ -171,7 +171,7 @@ test('a revoked key and a deleted definition leave their places, a retired plan 
   await calls.restorePlan({ ...tenant, planId: plan.id })
 })
 
-test('the command line makes no key over the quota, and an account over it leaves no root key in licensing', async () => {
+test('the command creates no key over the quota; an application over the quota leaves no root key in licensing', async () => {
   const { accountId, applicationId } = await givenTenant(catalog)
   await allow('--api-keys', { accountId, applicationId }, 0)
   const made = await runAdmin(['create-key', '--account', accountId, '--name', 'x', '--scopes', 'read'], {

@@ -44,7 +44,7 @@ const creating: [rpc: string, table: string, call: (calls: Calls) => Promise<obj
 ]
 
 describe.each(creating)('%s', (rpc, table, create) => {
-  test('makes one row of 20 calls at once with one key, and answers all alike', async () => {
+  test('creates one row for 20 concurrent calls with one key, with the same answer', async () => {
     const before = await rows(table)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, at) => keyed(rpc, () => create(catalog.replicas[at % 2]!))),
@@ -55,7 +55,7 @@ describe.each(creating)('%s', (rpc, table, create) => {
     expect(shown.size).toBe(1)
   })
 
-  test('refuses another body with that key, and answers the first with it still', async () => {
+  test('refuses another body with that key, and still answers the first body', async () => {
     const other = keyed(rpc, () => create(catalog.calls), { body: 'other' })
     expect(await outcomeOf(other)).toBe('idempotency_mismatch')
     expect(await keyed(rpc, () => create(catalog.calls))).toMatchObject({ replayed: true })
@@ -70,7 +70,7 @@ function bigint(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value
 }
 
-test('an API key is shown once: its repetition has none, nor has the database', async () => {
+test('an API key is shown once: neither the repetition nor the database has it', async () => {
   const create = () =>
     keyed('keys', () => catalog.calls.createApiKey({ ...tenant, name: 'secret', scopes: ['read'] }))
   const { value } = await create()
@@ -82,7 +82,7 @@ test('an API key is shown once: its repetition has none, nor has the database', 
   expect(found).toBeUndefined()
 })
 
-test('a refused call keeps nothing: with its key it is done once it can be', async () => {
+test('a refused call records no answer: its key can be used again', async () => {
   const create = () =>
     keyed('refused', () =>
       catalog.calls.createPlan({ ...tenant, name: 'x', code: 'taken', entitlements: [] }),
@@ -115,7 +115,7 @@ test('if a definition was saved but not sent to licensing, a repetition sends it
   await catalog.licensing.start()
 })
 
-test('an archive whose call ended before licensing had answered is finished by a repetition, at once, with its count', async () => {
+test('if the call of an archive ended before licensing answered, a repetition finishes it at once, with its count', async () => {
   const plan = await givenPlan(catalog, tenant, 'archived')
   catalog.licensing.active.set(plan.id, 5n)
   const archive = (key?: string) =>
@@ -138,7 +138,7 @@ test('an archive whose call ended before licensing had answered is finished by a
   expect(await outcomeOf(archive('another'))).toBe('conflict')
 })
 
-test('archive and restore of many calls with one key happen once each', async () => {
+test('many calls with one key archive or restore once', async () => {
   const { id: planId } = await givenPlan(catalog, tenant, 'verbs')
   catalog.licensing.active.set(planId, 7n)
   const before = (await eventsOf(catalog.sql)).length

@@ -2,7 +2,7 @@ import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import { givenTenant, startTestCatalog } from '../testing/catalog.ts'
 
-test('an account is renamed and its address for alerts set and cleared, each alone', async () => {
+test('the name and the address for alerts can be changed separately', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog
@@ -15,7 +15,7 @@ test('an account is renamed and its address for alerts set and cleared, each alo
   expect(await calls.getAccount({ accountId })).toEqual(cleared)
 })
 
-test('a name or an address that breaks the rules changes nothing', async () => {
+test('an invalid name or address changes nothing', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog

@@ -44,7 +44,7 @@ const state = async ({ calls }: TestCatalog, accountId: string) => {
 
 const invalid = { code: 'not_found', message: expect.stringContaining('this link is not valid') }
 
-test('alerts go to the address before it until the link in the one mail is followed, which confirms once', async () => {
+test('alerts go to the previous address until the link in the mail is used; a link can be used once', async () => {
   const { notifier, sent } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls, sql } = catalog
@@ -83,7 +83,7 @@ test('alerts go to the address before it until the link in the one mail is follo
   expect(sent).toHaveLength(1)
 })
 
-test('an address that is changed again before it is confirmed has a link that is not valid any more', async () => {
+test('if an address is changed again before it is confirmed, its link is no longer valid', async () => {
   const { notifier, sent, answerWith } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls } = catalog
@@ -121,7 +121,7 @@ test('an address that is changed again before it is confirmed has a link that is
   expect(await state(catalog, accountId)).toEqual(['second@vendor.example', true, 'second@vendor.example'])
 })
 
-test('no address, or the one that alerts go to, needs no confirmation and ends the one that waits', async () => {
+test('removing the address, or setting the confirmed one, needs no confirmation and cancels a pending one', async () => {
   const { notifier, sent } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls } = catalog
@@ -140,7 +140,7 @@ test('no address, or the one that alerts go to, needs no confirmation and ends t
   expect(sent).toHaveLength(2)
 })
 
-test('a link works for seven days; the address set again after ten minutes gets another mail, sooner it does not', async () => {
+test('a link is valid for seven days; setting the same address again sends another mail only after ten minutes', async () => {
   const { notifier, sent } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls, sql } = catalog
@@ -171,7 +171,7 @@ test('a link works for seven days; the address set again after ten minutes gets 
   expect(await state(catalog, accountId)).toEqual(['new@vendor.example', true, 'new@vendor.example'])
 })
 
-test('replicas send the mail of each account once', async () => {
+test('several replicas send the mail of each account once', async () => {
   const { notifier, sent, answerWith } = notifierStub()
   // A mail server that takes its time: the other replica looks for mails meanwhile.
   answerWith(() => new Promise((resolve) => setTimeout(resolve, 100, { retryAfterSeconds: 0 })))
@@ -191,7 +191,7 @@ test('replicas send the mail of each account once', async () => {
   expect(sent.map(({ accountId }) => accountId).toSorted()).toEqual(accounts.toSorted())
 })
 
-test('one key that sets two addresses in turn has the newest mailed when the notifier admits a mail again', async () => {
+test('if two addresses are set one after another, the newest gets a mail when the notifier accepts one again', async () => {
   const { notifier, sent, answerWith } = notifierStub()
   let left = 2
   answerWith(() => ({ retryAfterSeconds: (left -= 1) >= 0 ? 0 : 3_000 }))
@@ -213,7 +213,7 @@ test('one key that sets two addresses in turn has the newest mailed when the not
   expect(sent.at(-1)!.address).toBe('two@example.com')
 })
 
-test('a mail that cannot be sent is tried again with another token, and not without end', async () => {
+test('a mail that could not be sent is tried again with another token, a limited number of times', async () => {
   const { notifier, sent, answerWith } = notifierStub()
   let tries = 0
   answerWith(() => {
@@ -243,7 +243,7 @@ test('a mail that cannot be sent is tried again with another token, and not with
   expect(sent).toHaveLength(1)
 })
 
-test('setting an address and following its link at once leave one consistent state', async () => {
+test('setting an address while its link is used leaves a consistent state', async () => {
   const { notifier, sent } = notifierStub()
   await using catalog = await startTestCatalog(notifier)
   const { calls } = catalog
@@ -260,7 +260,7 @@ test('setting an address and following its link at once leave one consistent sta
 })
 
 test.each(['a@b,c@d', '<a@b>', 'a@b>', 'a;b@c', 'a@b\r\nBcc:c@d', 'a\u0001@b', 'a"b@c'])(
-  '%j is no address',
+  '%j is refused as an address',
   async (alertEmail) => {
     await using catalog = await startTestCatalog()
     const { accountId } = await givenTenant(catalog)

@@ -5,7 +5,7 @@ import { bootstrap } from './bootstrap.ts'
 
 const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 175, FEE_FIXED_MINOR: 30 }
 
-test('replicas that start at once make one demo account, and starting again changes nothing', async () => {
+test('replicas that start at the same time create one demo account; another start changes nothing', async () => {
   await using catalog = await startTestCatalog()
   const key = newKey()
   const config = { ...settings, BOOTSTRAP_API_KEY: key }
@@ -25,13 +25,13 @@ test('replicas that start at once make one demo account, and starting again chan
   expect(await catalog.sql`select id from accounts`).toHaveLength(1)
 })
 
-test('without a key no account is made', async () => {
+test('without BOOTSTRAP_API_KEY no account is created', async () => {
   await using catalog = await startTestCatalog()
   await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: undefined })
   expect(await catalog.sql`select id from accounts`).toHaveLength(0)
 })
 
-test('another key at a later start is added to the demo account, and a revoked one stays revoked', async () => {
+test('another key at a later start is added to the demo account; a revoked key stays revoked', async () => {
   await using catalog = await startTestCatalog()
   const [first, second] = [newKey(), newKey()]
   await bootstrap(catalog.sql, { ...settings, BOOTSTRAP_API_KEY: first })

@@ -16,7 +16,7 @@ async function adminJson(
   return JSON.parse(output) as Record<string, string>
 }
 
-test('create-account makes an account, an application and a key of all scopes, also on an empty database', async () => {
+test('create-account creates an account, an application and a key with all scopes, even on an empty database', async () => {
   await using database = await createTestDatabase()
   const environment = { DATABASE_URL: database.url }
   const made = await adminJson(['create-account', '--name', 'Acme & Söhne'], environment)
@@ -35,7 +35,7 @@ test('create-account makes an account, an application and a key of all scopes, a
   })
 })
 
-test('what vendors chose steers no terminal: it is printed as the escapes of the same JSON', async () => {
+test('control characters in names of vendors are printed as JSON escapes', async () => {
   await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl }
   const { account_id: accountId } = await adminJson(['create-account', '--name', 'A'], environment)
@@ -49,7 +49,7 @@ test('what vendors chose steers no terminal: it is printed as the escapes of the
   expect(refused.errors.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202e]/u)
 })
 
-test('a new account takes the fee of the running service, or that of the command’s own environment', async () => {
+test('a new account has the fee of the running service, or the fee in the environment of the command', async () => {
   await using catalog = await startTestCatalog()
   const { sql, databaseUrl: DATABASE_URL } = catalog
   const settings = { ALERT_EMAIL: 'ops@localhost', FEE_BPS: 250, FEE_FIXED_MINOR: 30 }
@@ -69,7 +69,7 @@ test('a new account takes the fee of the running service, or that of the command
   expect(await feeOf(first.account_id!)).toEqual([90, 7n])
 })
 
-test('a key made here works at once, and is refused as soon as it is revoked, which can be done again', async () => {
+test('a key created by the command is valid at once and refused after it is revoked; revoking again succeeds', async () => {
   await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl }
   const account = await adminJson(['create-account', '--name', 'A'], environment)
@@ -86,7 +86,7 @@ test('a key made here works at once, and is refused as soon as it is revoked, wh
   await expect(catalog.calls.authenticateKey({ keyHash })).rejects.toMatchObject({ code: 'unauthenticated' })
 })
 
-test('wrong usage is reported in plain words with exit code 2, and what cannot be done with 1', async () => {
+test('wrong usage has exit code 2 and a refusal exit code 1, both with a message', async () => {
   await using database = await createTestDatabase()
   const environment = { DATABASE_URL: database.url }
   const refusals: [string[], number, string][] = [
@@ -122,7 +122,7 @@ test('wrong usage is reported in plain words with exit code 2, and what cannot b
   }
 })
 
-test('a database that is not named or not there is reported in plain words', async () => {
+test('a missing DATABASE_URL or an unreachable database is reported with a message', async () => {
   expect(await runAdmin(['list'], {})).toMatchObject({
     code: 2,
     errors: expect.stringContaining('DATABASE_URL'),
@@ -151,7 +151,7 @@ test('help names every command', async () => {
   }
 })
 
-test('rotate-root-key asks for an application that is there, and for --retire with --force', async () => {
+test('rotate-root-key needs an existing application, and --force only with --retire', async () => {
   await using catalog = await startTestCatalog()
   const environment = { DATABASE_URL: catalog.databaseUrl, LICENSING_ADDRESS: catalog.licensing.address }
   const outcome = (...args: string[]) => runAdmin(['rotate-root-key', ...args], environment)

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { eventsOf, firstPage, givenTenant, startTestCatalog, outcomeOf } from '../testing/catalog.ts'
 import { hashOfKey } from './key-format.ts'
 
-test('a key is shown once, kept as a hash, and names its account, scopes and application when it is used', async () => {
+test('a key is shown once, stored as a hash, and identifies its account, scopes and application', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog
@@ -26,7 +26,7 @@ test('a key is shown once, kept as a hash, and names its account, scopes and app
   expect(row!.text).not.toContain(key.slice(11, -4))
 })
 
-test('an unknown hash, and what is no hash, is unauthenticated', async () => {
+test('an unknown hash and an invalid hash are unauthenticated', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { key } = await catalog.calls.createApiKey({ accountId, name: 'x', scopes: ['read'] })
@@ -43,7 +43,7 @@ test('an unknown hash, and what is no hash, is unauthenticated', async () => {
   }
 })
 
-test('a revoked key is refused and stays listed; revoking again changes nothing and answers the same', async () => {
+test('a revoked key is refused and stays in the list; revoking it again changes nothing and has the same answer', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog
@@ -59,7 +59,7 @@ test('a revoked key is refused and stays listed; revoking again changes nothing 
   expect(await eventsOf(sql)).toEqual([])
 })
 
-test('another account’s key, an unknown one and what is no id are not found, and stay in force', async () => {
+test('a key of another account, an unknown id and a text that is no id are not found, and revoke nothing', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)
@@ -75,7 +75,7 @@ test('another account’s key, an unknown one and what is no id are not found, a
   expect(await calls.authenticateKey({ keyHash: hashOfKey(key) })).toMatchObject({ accountId })
 })
 
-test('the list tells of every use up to now, on either replica, and never goes back', async () => {
+test('the list has every use so far, on either replica, and last_used_at never moves backward', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { replicas } = catalog
@@ -96,7 +96,7 @@ test('the list tells of every use up to now, on either replica, and never goes b
   }
 })
 
-test('a key with wrong scopes, no name or a foreign application is refused, each field named', async () => {
+test('a key with wrong scopes, no name or the application of another account is refused with each field', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)
@@ -111,7 +111,7 @@ test('a key with wrong scopes, no name or a foreign application is refused, each
   expect((await catalog.calls.listApiKeys({ accountId, ...firstPage })).apiKeys).toEqual([])
 })
 
-test('a key is read by its id, a revoked one too; another account’s, an unknown one and what is no id are not found', async () => {
+test('a key is found by its id, even if it is revoked; a key of another account, an unknown id and a text that is no id are not found', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)
@@ -135,7 +135,7 @@ test('a key is read by its id, a revoked one too; another account’s, an unknow
   }
 })
 
-test('many keys are asked about together, while all other connections are held, and the wrong ones have no answer', async () => {
+test('many keys are looked up in one call, even while all other connections are in use; invalid keys have no principal', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const { calls, sql } = catalog

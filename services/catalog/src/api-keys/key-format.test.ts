@@ -19,7 +19,7 @@ test('a checksum is the CRC-32 in six base-62 digits, and changes with every cha
   expect(checksumOf(other)).not.toBe(checksumOf(key))
 })
 
-test('a key is kept as its SHA-256', () => {
+test('a key is stored as its SHA-256', () => {
   expect(hashOfKey('abc').toString('hex')).toBe(
     'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
   )

@@ -2,7 +2,7 @@ import { newId } from '@licensing/database/ids'
 import { expect, test } from 'vitest'
 import { actor, firstPage, givenTenant, startTestCatalog, outcomesOf } from '../testing/catalog.ts'
 
-test('an application is its account’s alone; whose it is can be asked without knowing that', async () => {
+test('an application is found only in its account; its owner can be found without the account', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)
@@ -20,7 +20,7 @@ test('an application is its account’s alone; whose it is can be asked without 
   })
 })
 
-test('what is no id is not found, whatever characters it has', async () => {
+test('a text that is no id is not found, whichever characters it has', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   for (const applicationId of ['x', 'app_', 'app_\0', '☂'.repeat(100), newId('pln'), newId('app')]) {
@@ -40,7 +40,7 @@ test('what is no id is not found, whatever characters it has', async () => {
   }
 })
 
-test('a page shows each application once, newest first, while others are made', async () => {
+test('pages have each application once, newest first, while others are created', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls } = catalog
@@ -56,7 +56,7 @@ test('a page shows each application once, newest first, while others are made', 
   expect(seen).toEqual(['app 5', 'app 4', 'app 3', 'app 2', 'app 1', 'app 0', 'Test'])
 })
 
-test('a bound key’s page has its own application alone', async () => {
+test('the page of a bound key has only its application', async () => {
   await using catalog = await startTestCatalog()
   const { accountId, applicationId } = await givenTenant(catalog)
   await catalog.calls.createApplication({ accountId, name: 'other' })
@@ -68,7 +68,7 @@ test('a bound key’s page has its own application alone', async () => {
   expect(page).toMatchObject({ applications: [{ id: applicationId }], hasMore: false })
 })
 
-test('a page after what is no id is refused', async () => {
+test('a page after a text that is no id is refused', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   for (const beforeId of ['x', 'nul\0', newId('lic')]) {
@@ -83,7 +83,7 @@ test('a page after what is no id is refused', async () => {
   }
 })
 
-test('an application is answered with its root key, and while licensing is unavailable none is made', async () => {
+test('an application is created with its root key; while licensing is unavailable none is created', async () => {
   await using catalog = await startTestCatalog()
   const { accountId } = await givenTenant(catalog)
   const { calls, licensing } = catalog

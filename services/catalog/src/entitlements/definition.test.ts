@@ -2,7 +2,7 @@ import { assert, integer, property } from 'fast-check'
 import { expect, test } from 'vitest'
 import { problemOfKey, problemOfValue } from './definition.ts'
 
-test('a limit holds every integer of at most 15 digits, written as a program would write it', () => {
+test('a limit accepts every integer of at most 15 digits in its canonical form', () => {
   assert(
     property(integer({ min: -999_999_999_999_999, max: 999_999_999_999_999 }), (value) => {
       expect(problemOfValue('limit', String(value))).toBeUndefined()
@@ -30,7 +30,7 @@ test.each([
   expect(problemOfValue('limit', value)).toMatch('must be an integer'),
 )
 
-test('a feature holds true and false, and nothing else', () => {
+test('a feature accepts only true and false', () => {
   expect(problemOfValue('feature', 'true')).toBeUndefined()
   expect(problemOfValue('feature', 'false')).toBeUndefined()
   for (const value of ['', 'True', 'yes', '1', 'true ', 'true\n', 'truefalse']) {

@@ -13,7 +13,7 @@ import {
   outcomeOf,
 } from '../testing/catalog.ts'
 
-test('a definition takes its key for a display name, and false or 0 for a default, where none is given', async () => {
+test('the default display name of a definition is its key; the default value is false or 0', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { calls } = catalog
@@ -35,7 +35,7 @@ test('a definition takes its key for a display name, and false or 0 for a defaul
   expect(hasMore).toBe(true)
 })
 
-test('a definition that breaks the rules is refused with every field named', async () => {
+test('an invalid definition is refused with every invalid field', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const refusal = (definition: object) =>
@@ -56,7 +56,7 @@ test('a definition that breaks the rules is refused with every field named', asy
   )
 })
 
-test('a key is unique in its application; a deleted one comes again with its former kind only', async () => {
+test('a key is unique in its application; a deleted key can be defined again only with its former kind', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
@@ -81,7 +81,7 @@ test('a key is unique in its application; a deleted one comes again with its for
   expect(again.id).not.toBe(first.id)
 })
 
-test('a new definition, a new default and a deletion reach every plan of the application, retired ones too', async () => {
+test('a new definition, a new default and a deletion change every plan of the application, including retired plans', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { calls, licensing } = catalog
@@ -121,7 +121,7 @@ test('a new definition, a new default and a deletion reach every plan of the app
   expect((await calls.getPlan({ ...tenant, planId: pro.id })).entitlements).toEqual([])
 })
 
-test('a definition that comes again brings no plan value of its former life back', async () => {
+test('a definition that is recreated has no values of plans from before its deletion', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -131,7 +131,7 @@ test('a definition that comes again brings no plan value of its former life back
   expect(resolved(catalog, plan.id)).toEqual({ seats: '4' })
 })
 
-test('a new display name alone changes no plan', async () => {
+test('a new display name changes no plan', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -145,7 +145,7 @@ test('a new display name alone changes no plan', async () => {
   expect(catalog.licensing.copies.get(plan.id)!.version).toBe(1n)
 })
 
-test('a change that does not fit the kind is refused and changes nothing', async () => {
+test('a default that does not match the kind is refused and changes nothing', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { seats } = await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -185,7 +185,7 @@ test('a definition of another account, one of another application and an unknown
   })
 })
 
-test('a plan’s copy carries as many definitions as an operator can allow', async () => {
+test('the copy of a plan can have as many definitions as an operator can allow', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { applicationId } = tenant

@@ -16,7 +16,7 @@ import {
 } from '../testing/catalog.ts'
 import type { TestCatalog, Tenant } from '../testing/catalog.ts'
 
-test('the copies of all accounts’ plans are listed page by page, each once', async () => {
+test('the copies of the plans of all accounts are listed in pages, each once', async () => {
   await using catalog = await startTestCatalog()
   const made: string[] = []
   for (const tenant of [await givenTenant(catalog), await givenTenant(catalog)]) {
@@ -34,7 +34,7 @@ test('the copies of all accounts’ plans are listed page by page, each once', a
   expect(seen).toEqual(made)
 })
 
-test('a copy is found in its own account and application alone', async () => {
+test('a copy is found only in its account and application', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { id: planId } = await givenPlan(catalog, tenant)
@@ -93,7 +93,7 @@ const occurredAt = timestampFromMs(1_800_000_000_999)
 const sizesOf = (events: Event[]) =>
   events.map((event) => toBinary(EventSchema, { ...event, occurredAt }).length)
 
-test('an event of a plan is as small with 500 definitions as with one, and names the plan and its version', async () => {
+test('the event of a plan has the plan and its version, and the same size with 500 definitions as with one', async () => {
   await using catalog = await startTestCatalog()
   const small = await givenTenant(catalog)
   await givenDefinitions(catalog, small, { seats: '1' })
@@ -142,7 +142,7 @@ test('an event of a plan is as small with 500 definitions as with one, and names
   )
 })
 
-test('a page of large copies is cut to what a message carries', async () => {
+test('a page of large copies ends at the size limit of a message', async () => {
   await using catalog = await startTestCatalog()
   await givenLargeApplication(catalog)
   const seen = new Set<string>()

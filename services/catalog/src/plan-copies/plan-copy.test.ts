@@ -9,7 +9,7 @@ import { differs, partsOf } from './plan-copy.ts'
 const bytesOf = (copies: PlanCopy[]) =>
   copies.reduce((sum, copy) => sum + toBinary(PlanCopySchema, copy).length, 0)
 
-test('copies are split in their order into parts that are not too large, and not too many', () => {
+test('copies are split, in order, into as few parts as the size limit allows', () => {
   const copy = string({ maxLength: 300 }).map((id) => create(PlanCopySchema, { id }))
   assert(
     property(array(copy, { maxLength: 50 }), integer({ min: 1, max: 500 }), (copies, mostBytes) => {
@@ -25,7 +25,7 @@ test('copies are split in their order into parts that are not too large, and not
   )
 })
 
-test('a copy is another one where any field but the version has changed', () => {
+test('a copy differs if any field except the version has changed', () => {
   const copy = create(PlanCopySchema, { id: 'pln_1', version: 1n })
   const changed = PlanCopySchema.fields.filter((field) => {
     const other = fromBinary(PlanCopySchema, toBinary(PlanCopySchema, copy))

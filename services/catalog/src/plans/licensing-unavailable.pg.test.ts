@@ -54,7 +54,7 @@ test('while licensing is unavailable no change that it has to apply is saved', a
   ).toHaveLength(1)
 })
 
-test('also where licensing answers, but its database does not', async () => {
+test('the same holds if licensing answers but its database does not', async () => {
   await using given = await givenApplication()
   const before = await eventsOf(given.catalog.sql)
   given.catalog.licensing.refused.add('countActiveLicences')
@@ -63,7 +63,7 @@ test('also where licensing answers, but its database does not', async () => {
   expect(await eventsOf(given.catalog.sql)).toEqual(before)
 })
 
-test('a plan is created without licensing, which asks for copies that it does not have', async () => {
+test('a plan is created while licensing is unavailable, because licensing fetches missing copies', async () => {
   await using given = await givenApplication()
   const { catalog, tenant } = given
   await catalog.licensing.stop()
@@ -76,7 +76,7 @@ test('a plan is created without licensing, which asks for copies that it does no
   expect((await changesOf(catalog.sql)).at(-1)).toEqual({ planId: plan.id, version: 1n })
 })
 
-test('a change that licensing misses is not reported as done; asked again, it goes through', async () => {
+test('a change that does not reach licensing is not reported as done; a repetition succeeds', async () => {
   await using given = await givenApplication()
   const { catalog, changes, path } = given
   const { licensing } = catalog
@@ -101,7 +101,7 @@ test('a change that licensing misses is not reported as done; asked again, it go
   expect(await eventsOf(catalog.sql)).toEqual(events)
 })
 
-test('an archive that stopped half way is finished by the next one, once, with its count', async () => {
+test('an interrupted archive is finished by the next call, once, with its count', async () => {
   await using given = await givenApplication()
   const { catalog, changes, path } = given
   catalog.licensing.active.set(path.planId, 5n)
@@ -123,7 +123,7 @@ test('an archive that stopped half way is finished by the next one, once, with i
   expect(await eventsOf(catalog.sql)).toEqual(events)
 })
 
-test('a restore that stopped half way is finished by the next one; an unfinished archive does not outlive it', async () => {
+test('an interrupted restore is finished by the next call; an earlier unfinished archive cannot be continued then', async () => {
   await using given = await givenApplication()
   const { catalog, changes, path } = given
   const { licensing } = catalog
@@ -153,7 +153,7 @@ function holdArchives(licensing: LicensingStub) {
   return { entered, release }
 }
 
-test('an archive that is under way is not taken up by another', async () => {
+test('an archive in progress is not continued by another call', async () => {
   await using given = await givenApplication()
   const { catalog, changes } = given
   const { entered, release } = holdArchives(catalog.licensing)
@@ -164,7 +164,7 @@ test('an archive that is under way is not taken up by another', async () => {
   expect(await first).toMatchObject({ plan: { status: 'retired' } })
 })
 
-test('of two that were under way the later failure does not undo the confirmation', async () => {
+test('if two calls were in progress, a later failure does not undo the confirmation', async () => {
   await using given = await givenApplication()
   const { catalog, changes, path } = given
   const { entered, release } = holdArchives(catalog.licensing)
@@ -181,7 +181,7 @@ test('of two that were under way the later failure does not undo the confirmatio
   expect(await outcomeOf(changes.archive())).toBe('conflict')
 })
 
-test('a licensing service that has just been restarted is waited for', async () => {
+test('a call waits for a licensing service that is being restarted', async () => {
   await using given = await givenApplication()
   const { catalog, changes } = given
   for (const change of [changes.archive, changes.restore, changes.define]) {

@@ -28,7 +28,7 @@ function pointersOf(...inputs: [key: string, value: string][]): string[] {
   }
 }
 
-test('overrides are matched with the definitions of their keys, in the order given', () => {
+test('overrides are matched with the definitions of their keys, in the order of the request', () => {
   expect(match(['seats', '5'], ['sso', 'true'])).toEqual([
     { definitionId: 'ent_2', value: '5' },
     { definitionId: 'ent_1', value: 'true' },
@@ -36,7 +36,7 @@ test('overrides are matched with the definitions of their keys, in the order giv
   expect(match()).toEqual([])
 })
 
-test('every override that does not fit is pointed to by its place', () => {
+test('each invalid override is reported with its index', () => {
   expect(pointersOf(['sso', 'true'], ['nope', '1'])).toEqual(['/entitlements/1/key'])
   expect(pointersOf(['sso', '1'])).toEqual(['/entitlements/0/value'])
   expect(pointersOf(['seats', 'true'], ['sso', '0'])).toEqual([
@@ -47,7 +47,7 @@ test('every override that does not fit is pointed to by its place', () => {
   expect(pointersOf(['__proto__', '1'], ['', ''])).toEqual(['/entitlements/0/key', '/entitlements/1/key'])
 })
 
-test('overrides are the same whatever their order', () => {
+test('the order of overrides does not matter', () => {
   const held: [string, string][] = [
     ['ent_1', 'true'],
     ['ent_2', '5'],

@@ -9,7 +9,7 @@ import {
   startTestCatalog,
 } from '../testing/catalog.ts'
 
-test('archive retires the plan with its licences suspended; restore makes it active again', async () => {
+test('archive retires the plan and suspends its licences; restore makes the plan active again', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plan = await givenPlan(catalog, tenant)
@@ -36,7 +36,7 @@ test('archive retires the plan with its licences suspended; restore makes it act
   })
 })
 
-test('a verb that the status does not allow is a conflict that says what was found and what is allowed', async () => {
+test('a verb that the status does not allow is a conflict with the status and the allowed verbs', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Violations } from '../refusals.ts'
 import { allowedVerbs, checkCode, wrongStatus } from './plan.ts'
 
-test('a verb that a status does not allow is refused with what was found and what is allowed', () => {
+test('a verb that the status does not allow is refused with the status and the allowed verbs', () => {
   expect(allowedVerbs('active')).toEqual(['archive'])
   expect(allowedVerbs('retired')).toEqual(['restore'])
   expect(wrongStatus('archive', { id: 'pln_1', status: 'retired' })).toMatchObject({

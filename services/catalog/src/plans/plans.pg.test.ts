@@ -14,7 +14,7 @@ import {
   outcomeOf,
 } from '../testing/catalog.ts'
 
-test('a plan is created with its overrides and copied to licensing with everything resolved', async () => {
+test('a plan is created with its overrides, and licensing gets a copy with all its entitlements', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '3', sso: 'false', api: 'true' })
@@ -40,7 +40,7 @@ test('a plan is created with its overrides and copied to licensing with everythi
   expect(await catalog.calls.getPlan({ ...tenant, planId: plan.id })).toEqual(plan)
 })
 
-test('a PATCH leaves what it does not name, and an empty one changes nothing', async () => {
+test('a PATCH changes only the fields that it names; an empty one changes nothing', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1' })
@@ -56,7 +56,7 @@ test('a PATCH leaves what it does not name, and an empty one changes nothing', a
   expect(resolved(catalog, plan.id)).toEqual({ seats: '5' })
 })
 
-test('the list of a PATCH is the complete set of overrides; what it omits reverts, an empty one clears', async () => {
+test('the list of a PATCH replaces all overrides; an omitted key has its default again, an empty list clears all', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false', api: '10' })
@@ -78,7 +78,7 @@ test('the list of a PATCH is the complete set of overrides; what it omits revert
   expect(catalog.licensing.copies.get(plan.id)!.version).toBe(3n)
 })
 
-test('a list that does not fit is refused, and nothing of the request applied', async () => {
+test('an invalid list is refused, and the request changes nothing', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '1', sso: 'false' })
@@ -140,7 +140,7 @@ test('a name or code that breaks the rules is refused, on create and PATCH', asy
   )
 })
 
-test('a code is unique in its application, also among retired plans and on PATCH', async () => {
+test('a code is unique in its application, including retired plans, on create and PATCH', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const other = await givenTenant(catalog)
@@ -155,7 +155,7 @@ test('a code is unique in its application, also among retired plans and on PATCH
   expect(await catalog.calls.getPlan({ ...tenant, planId: second.id })).toEqual(second)
 })
 
-test('a page of plans is newest first, by status, with the active licences of each', async () => {
+test('a page of plans is newest first, can be filtered by status, and has the active licences of each', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans = []
@@ -178,7 +178,7 @@ test('a page of plans is newest first, by status, with the active licences of ea
   expect(await outcomeOf(list({ status: 'sold' }))).toBe('validation_failed /status')
 })
 
-test('a page of plans with very many values is shorter than asked for, and no plan is skipped', async () => {
+test('a page of plans with very many values is shorter than the limit, and no plan is skipped', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { applicationId } = tenant
@@ -210,7 +210,7 @@ test('a page of plans with very many values is shorter than asked for, and no pl
   expect(Math.max(...sizes)).toBeLessThan(1_200_000)
 })
 
-test('a plan of another account, one of another application and an unknown one are not found by any verb', async () => {
+test('a plan of another account, one of another application and an unknown one are not found, by any verb', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const otherTenant = await givenTenant(catalog)

@@ -34,7 +34,7 @@ function counted(outcomes: string[]): Record<string, number> {
   return counts
 }
 
-test('of twenty callers with one code one makes the plan', async () => {
+test('if twenty callers create a plan with the same code, one succeeds', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   for (let round = 0; round < rounds; round += 1) {
@@ -47,7 +47,7 @@ test('of twenty callers with one code one makes the plan', async () => {
   expect((await catalog.calls.listPlans({ ...tenant, ...firstPage })).plans).toHaveLength(rounds)
 })
 
-test('of twenty plans that take one code by PATCH one gets it', async () => {
+test('if twenty plans are given the same code by PATCH, one gets it', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans: Plan[] = []
@@ -58,7 +58,7 @@ test('of twenty plans that take one code by PATCH one gets it', async () => {
   expect(counted(outcomes)).toEqual({ ok: 1, already_exists: 19 })
 })
 
-test('of fifty callers with one key one makes the definition, and its kind is the key’s permanently', async () => {
+test('if fifty callers define the same key, one succeeds, and the key keeps its kind permanently', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenPlan(catalog, tenant)
@@ -77,7 +77,7 @@ test('of fifty callers with one key one makes the definition, and its kind is th
   )
 })
 
-test('of archives that race one wins, and so it is with restores', async () => {
+test('one of several concurrent archives succeeds, and one of several concurrent restores', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
@@ -90,7 +90,7 @@ test('of archives that race one wins, and so it is with restores', async () => {
   expect(catalog.licensing.copies.get(path.planId)!.version).toBe(1n + 2n * BigInt(rounds))
 })
 
-test('archives that race restores end with catalog, licensing and the events agreeing', async () => {
+test('after concurrent archives and restores, catalog, licensing and the events agree', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const path = { ...tenant, planId: (await givenPlan(catalog, tenant)).id }
@@ -106,7 +106,7 @@ test('archives that race restores end with catalog, licensing and the events agr
   }
 })
 
-test('plans patched while a definition is deleted and defined again end with what is committed', async () => {
+test('plans that are patched while a definition is deleted and recreated have the committed values', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const plans: Plan[] = []
@@ -132,7 +132,7 @@ test('plans patched while a definition is deleted and defined again end with wha
   }
 })
 
-test('a PATCH that races changes of definitions never leaves licensing with what has passed', async () => {
+test('a PATCH that runs beside changes of definitions never leaves outdated values in licensing', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const ids = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
@@ -158,7 +158,7 @@ test('a PATCH that races changes of definitions never leaves licensing with what
   }
 })
 
-test('what a PATCH answered is in licensing when it answers', async () => {
+test('when a PATCH is answered, licensing has its values', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   await givenDefinitions(catalog, tenant, { seats: '0' })
@@ -175,7 +175,7 @@ test('what a PATCH answered is in licensing when it answers', async () => {
   }
 })
 
-test('no change of any kind ends in a deadlock', async () => {
+test('concurrent changes of all kinds do not deadlock', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const deadlocks = async () => {
@@ -206,7 +206,7 @@ test('no change of any kind ends in a deadlock', async () => {
   expect(await deadlocks()).toBe(0n)
 })
 
-test('a PATCH waits for the change of a definition that another replica has in hand, and resolves it', async () => {
+test('a PATCH waits for a change of a definition on another replica, and has its value', async () => {
   await using catalog = await startTestCatalog()
   const tenant = await givenTenant(catalog)
   const { users } = await givenDefinitions(catalog, tenant, { seats: '0', users: '0' })
