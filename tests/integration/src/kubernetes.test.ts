@@ -226,7 +226,9 @@ test('the notifier reaches every port that the URL of an endpoint may have, on p
 })
 
 test('no network that the notifier refuses, and no form of its addresses, is admitted by a policy for the internet', async () => {
-  const source = fileURLToPath(new URL('../../../services/notifier/src/http-client/address.ts', import.meta.url))
+  const source = fileURLToPath(
+    new URL('../../../services/notifier/src/http-client/address.ts', import.meta.url),
+  )
   const text = (await readFile(source, 'utf8')).replace(/^const globalUnicastIPv6 = .*$/m, '')
   const refused = [...text.matchAll(/'([0-9a-f.:]+\/\d+)'/g)].map(([, network = '']) => network)
   expect(refused.length).toBeGreaterThan(25)
