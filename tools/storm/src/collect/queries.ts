@@ -54,8 +54,7 @@ export function countLicensing(sql: StormSql): Promise<Counter[]> {
       select application_id, issued, imported, suspended, active_change, activations_new - activations_freed as held
       from application_days
       union all
-      select application_id, issued, imported, suspended, active_change, activations_new - activations_freed
-      from application_day_changes
+      select application_id, 0, 0, 0, 0, activations_new from application_day_changes
       union all
       select application_id, issued, imported, suspended, active_change, -activations_freed
       from days_of_history(false)
