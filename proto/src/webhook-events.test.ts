@@ -65,6 +65,6 @@ test('money is a number, also where it is zero', () => {
 
 test('an event without a webhook type stays inside', () => {
   expect(
-    toWebhook(create(EventSchema, { payload: { case: 'planCopyChanged', value: { plans: [] } } })),
+    toWebhook(create(EventSchema, { payload: { case: 'planCopyChanged', value: {} } })),
   ).toBeNull()
 })

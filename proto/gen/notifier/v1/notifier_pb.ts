@@ -408,7 +408,7 @@ export type Delivery = Message<"notifier.v1.Delivery"> & {
   lastResponseCode?: number | undefined;
 
   /**
-   * Absent where the event is about no licence, and in what earlier releases recorded.
+   * Absent if the event is about no licence.
    *
    * @generated from field: optional string licence_id = 10;
    */

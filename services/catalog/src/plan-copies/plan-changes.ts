@@ -81,7 +81,7 @@ export async function appendPlanChanges(
     await append(tx, {
       accountId,
       applicationId,
-      payload: { case: 'planCopyChanged', value: { plans: [], changed } },
+      payload: { case: 'planCopyChanged', value: { changed } },
     })
   }
 }

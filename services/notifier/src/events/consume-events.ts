@@ -36,7 +36,7 @@ function alertOf({ accountId, applicationId, payload }: Event): NewAlert[] {
   return [
     {
       // A service of a later release may send a kind that this release does not know.
-      kind: kind !== undefined && isMember('alertKind', kind) ? kind : 'processor_event_parked',
+      kind: isMember('alertKind', kind) ? kind : 'processor_event_parked',
       accountId,
       applicationId: applicationId || null,
       endpointId: null,

@@ -144,7 +144,7 @@ test('an event is sent to every enabled endpoint of its application that is subs
 
 test('events without a webhook type, and events of unknown types, get no sequence', async () => {
   const of = givenVendor()
-  const internal = givenEvent({ ...of, payload: { case: 'planCopyChanged', value: { plans: [] } } })
+  const internal = givenEvent({ ...of, payload: { case: 'planCopyChanged', value: {} } })
   const unknown = givenEvent({ ...of, payload: { case: undefined } })
   // An event of a type that this release does not know.
   unknown.$unknown = [{ no: 41, wireType: WireType.LengthDelimited, data: Uint8Array.of(2, 0x0a, 0) }]
@@ -240,7 +240,7 @@ test('events that licensing publishes again after a restored backup are recorded
   const of = givenVendor()
   const alert = givenEvent({
     ...of,
-    payload: { case: 'vendorAlert', value: { subject: 'Refund', text: 'failed' } },
+    payload: { case: 'vendorAlert', value: { subject: 'Refund', text: 'failed', kind: 'refund_reversed' } },
   })
   const [first, second] = [revoked(of), revoked(of)]
   await publish(notifier, [first, alert, second])
