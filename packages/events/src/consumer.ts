@@ -8,7 +8,7 @@ import { leasePartitions, listPositions, releasePartitions } from './consumer-qu
 import type { PartitionPosition } from './consumer-queries.ts'
 import { LogClient } from './log-client.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { leaseMs, partitionCount, pollMs } from './partitions.ts'
+import { leaseMs, partitionCount, pollMs, startMs } from './partitions.ts'
 
 export interface Consumer {
   /** Partitions held by this replica. */
@@ -37,6 +37,7 @@ const behind = new Gauge({
 export function startConsumer(options: ConsumerOptions): Consumer {
   const { sql, nats, log, service, source } = options
   const member = randomUUID()
+  const startedAt = performance.now()
   const readers = new Map<number, PartitionReader>()
   const producer = new LogClient(nats, source, service)
   const stream = streamOf(source)
@@ -67,7 +68,12 @@ export function startConsumer(options: ConsumerOptions): Consumer {
     await nats.whenConnected(signal)
     if (signal.aborted) return
     const positions = held
-    await producer.read(positions)
+    try {
+      await producer.read(positions)
+    } catch (error) {
+      if (performance.now() < startedAt + startMs) return
+      throw error
+    }
     const { numbers } = producer.view!
     numbersAtStart ??= numbers
     behind.set(

@@ -16,7 +16,7 @@ import type { Place, Position } from './consumer-queries.ts'
 import { insertDeadLetter } from './dead-letter-queries.ts'
 import { openFeed } from './feed.ts'
 import type { LogClient } from './log-client.ts'
-import { leaseMs, pollMs } from './partitions.ts'
+import { leaseMs, pollMs, startMs } from './partitions.ts'
 import { isNotFound } from './streams.ts'
 
 const mostTogether = 500
@@ -65,6 +65,7 @@ export class PartitionReader {
   readonly #stream: string
   readonly #loop: Loop
   readonly #outage = new Outage()
+  readonly #startedAt = performance.now()
   #position: Position
   #behind = 0
   #isDrained = false
@@ -111,7 +112,7 @@ export class PartitionReader {
       if (!signal.aborted) await this.#readFromPosition(signal)
       return 0
     } catch (error) {
-      if (!signal.aborted && this.#outage.isNews(error)) {
+      if (!signal.aborted && performance.now() > this.#startedAt + startMs && this.#outage.isNews(error)) {
         log.warn({ ...this.#place, err: error }, 'reading again from the position')
       }
       return retryMs

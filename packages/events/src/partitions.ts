@@ -7,6 +7,9 @@ export const leaseMs = 6_000
 /** Consumers ask for the newest numbers this often: events of which the message was lost arrive after twice as long. */
 export const pollMs = 2_000
 
+/** NATS and producers may start later than a consumer: for this long it does not warn. */
+export const startMs = 10_000
+
 /** The partition of an account's events (FNV-1a). */
 export function partitionOf(accountId: string): number {
   let hash = 0x811c9dc5
