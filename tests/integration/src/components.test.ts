@@ -17,6 +17,7 @@ import { CatalogService, type PlanCopy } from '@licensing/proto/catalog'
 import { EventSchema } from '@licensing/proto/events'
 import { LicensingService } from '@licensing/proto/licensing'
 import { NotifierService } from '@licensing/proto/notifier'
+import { RootKeyService } from '@licensing/proto/root-keys'
 import { apiClient } from '@licensing/test-support/api-client'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
@@ -52,13 +53,19 @@ test(
   'catalog alone: a plan is created, pushed to licensing and reported in an event',
   async () => {
     const pushed: PlanCopy[] = []
-    await using licensing = await startStub(LicensingService, {
+    const rootKeys = implement(RootKeyService, {
+      getRootKeys: async () => ({ rootKeys: ['root key'] }),
+      rotateRootKey: async () => ({}),
+      retireRootKeys: async () => ({}),
+    })
+    const handlers: Partial<Handlers<typeof LicensingService>> = {
       syncPlans: async ({ plans }) => {
         pushed.push(...plans)
         return {}
       },
       countActiveLicences: async ({ planIds }) => ({ counts: planIds.map(() => 0n) }),
-    })
+    }
+    await using licensing = await startStub(LicensingService, handlers, rootKeys)
     const apiKey = `lsk_${'k'.repeat(60)}`
     await using catalog = await startComponent('catalog', servers, {
       LICENSING_ADDRESS: licensing.address,
@@ -243,12 +250,16 @@ interface Stub extends AsyncDisposable {
 }
 
 /** Calls that are not among `handlers` are refused. */
-async function startStub<S extends DescService>(service: S, handlers: Partial<Handlers<S>>): Promise<Stub> {
+async function startStub<S extends DescService>(
+  service: S,
+  handlers: Partial<Handlers<S>>,
+  ...others: ReturnType<typeof implement>[]
+): Promise<Stub> {
   const refuse = () => Promise.reject(new ServiceError('unavailable', 'the stub does not do this'))
   const all = Object.fromEntries(service.methods.map(({ localName }) => [localName, refuse]))
   const server = await serve({
     address: { host: '127.0.0.1', port: 0 },
-    services: [implement(service, { ...all, ...handlers })],
+    services: [implement(service, { ...all, ...handlers }), ...others],
     log: createLogger('stub', 'silent'),
     health: new Health(),
   })
