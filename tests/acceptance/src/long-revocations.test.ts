@@ -70,13 +70,13 @@ async function pollUntilAnswered(path: string, caller: string): Promise<Outcome>
   )
 }
 
-/** A caller that asks for a list and reads nothing of the answer. */
+/** A caller that asks for a list and stops reading when the answer begins. */
 async function givenSilentCaller(path: string, caller: string) {
   const { hostname, port } = new URL(stack.gatewayUrl)
   const socket = connectTo(Number(port), hostname)
   await once(socket, 'connect')
   socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${caller}\r\n\r\n`)
-  socket.pause()
+  await once(socket, 'readable')
   return { [Symbol.dispose]: () => void socket.destroy() }
 }
 
