@@ -22,7 +22,7 @@ interface View {
 export function everyPageTests(world: () => World): void {
   test(`no page violates WCAG 2.2 AA in light or dark, and none scrolls sideways at 360 px (${drawing})`, async () => {
     const views = drawn(await givenViews(world()), 10)
-    await using window = await world().open({ bypassCSP: true })
+    await using window = await world().open({ bypassCSP: true, at: views[0]!.at })
     const { page } = window
     for (const view of views) {
       await show(page, view)
