@@ -1,7 +1,7 @@
 import { startHttpsReceiver } from '@licensing/test-support/https-receiver'
 import type { HttpsReceiver } from '@licensing/test-support/https-receiver'
 import { eventually } from '@licensing/test-support/poll'
-import { sharedStack } from '@licensing/test-support/shared-stack'
+import { ownStack, sharedStack } from '@licensing/test-support/shared-stack'
 import type { Stack } from '@licensing/test-support/stack-shape'
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
@@ -42,10 +42,11 @@ export interface Market extends AsyncDisposable {
   readonly givenShop: () => ReturnType<typeof givenShop>
 }
 
-export async function startMarket(): Promise<Market> {
+/** @param options.movesClock the stack is this file's own: other files would see the simulator's clock move */
+export async function startMarket({ movesClock = false } = {}): Promise<Market> {
   await using starting = new AsyncDisposableStack()
   const receiver = starting.use(await startHttpsReceiver())
-  const stack = starting.use(await sharedStack())
+  const stack = starting.use(await (movesClock ? ownStack() : sharedStack()))
   const connectedAccount = `acct_1${randomUUID().replaceAll('-', '')}`
   const connected = await stack.api.put('/v1/processor', {
     body: { processor: 'stripe', connected_account: connectedAccount },

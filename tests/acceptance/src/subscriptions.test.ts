@@ -6,7 +6,7 @@ import type { Licence } from './vendor.ts'
 
 let market: Market
 beforeAll(async () => {
-  market = await startMarket()
+  market = await startMarket({ movesClock: true })
 })
 afterAll(() => market[Symbol.asyncDispose]())
 

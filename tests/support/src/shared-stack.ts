@@ -21,8 +21,8 @@ let shared: Promise<Stack> | undefined
  */
 export async function sharedStack(): Promise<Stack> {
   // The containers of a compose stack do not end with this process, so each file stops its own.
-  if (process.env['TEST_COMPOSE']) return startShared()
-  const stack = await (shared ??= startShared())
+  if (process.env['TEST_COMPOSE']) return ownStack()
+  const stack = await (shared ??= ownStack())
   const made = await runAdmin(stack, 'create-account', '--name', 'Demo')
   if (made.code !== 0) throw new Error(made.stderr)
   const { account_id, app_id, key } = JSON.parse(made.stdout) as Record<
@@ -39,7 +39,8 @@ export async function sharedStack(): Promise<Stack> {
   }
 }
 
-async function startShared(): Promise<Stack> {
+/** A stack like the shared one, for one test file. */
+export async function ownStack(): Promise<Stack> {
   const receiver = await startHttpsReceiver()
   return startStack({
     receiver,
