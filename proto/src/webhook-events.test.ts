@@ -64,7 +64,5 @@ test('money is a number, also where it is zero', () => {
 })
 
 test('an event without a webhook type stays inside', () => {
-  expect(
-    toWebhook(create(EventSchema, { payload: { case: 'planCopyChanged', value: {} } })),
-  ).toBeNull()
+  expect(toWebhook(create(EventSchema, { payload: { case: 'planCopyChanged', value: {} } }))).toBeNull()
 })
