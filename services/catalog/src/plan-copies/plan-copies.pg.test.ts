@@ -117,7 +117,7 @@ test('the event of a plan has the plan and its version, and the same size with 5
     await catalog.calls.restorePlan(of)
     const events = (await eventsOf(catalog.sql)).slice(before)
     expect(events.map(({ payload }) => payload.value)).toMatchObject(
-      [1n, 2n, 3n, 4n].map((version) => ({ plans: [], changed: [{ planId: plan.id, version }] })),
+      [1n, 2n, 3n, 4n].map((version) => ({ changed: [{ planId: plan.id, version }] })),
     )
     expect(catalog.licensing.copies.get(plan.id)?.version).toBe(4n)
     return sizesOf(events)
@@ -133,7 +133,7 @@ test('the event of a plan has the plan and its version, and the same size with 5
   const last = (await eventsOf(catalog.sql)).at(-1)!
   const [size] = sizesOf([last])
   expect(size).toBeLessThan(200 + 5 * 50)
-  expect(last.payload.value).toMatchObject({ plans: [], changed: { length: 5 } })
+  expect(last.payload.value).toMatchObject({ changed: { length: 5 } })
   expect(
     [...catalog.licensing.copies.values()].filter((copy) => copy.applicationId === applicationId),
   ).toSatisfy(
