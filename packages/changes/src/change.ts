@@ -18,7 +18,7 @@ import { AnsweredBefore, progressOf, withoutSecrets } from './repeatable.ts'
  * 2. If the call has an Idempotency-Key, `answer` commits with it. If another call has used the key, `work` does not run,
  *    and `createRepeatable` answers with the record of that call.
  * 3. A lock that is held for long, such as those of a large archive, ends the transaction after some milliseconds, so that
- *    its connection is free for others. It runs again a little later. Those that wait so try a few at a time.
+ *    its connection is free for others. It runs again a little later. Of the changes that wait this way, two try at a time.
  * 4. If `work` throws `LostRace`, or the database ends the transaction because of a deadlock, it runs again at once.
  *
  * `work` may run several times, so it does nothing that a rollback does not undo.

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { announce } from './announce.tsx'
 
-/** Work of many calls. It continues while other pages are open, and is shown on the page where it was started. */
+/** Work that makes many calls. It continues while other pages are open, and is shown on the page where it was started. */
 export interface Work {
   id: string
   /** A title: "Reactivating licences of Pro". */

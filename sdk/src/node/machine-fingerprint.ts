@@ -100,8 +100,8 @@ async function content(path: string): Promise<string> {
 }
 
 /**
- * Texts that stand where a machine's id should be, on many machines alike: systemd's before the first boot, and the
- * defaults of firmware whose maker wrote no id. Letters and digits only, in lower case.
+ * Placeholders that many machines have instead of an id: systemd's before the first boot, and the defaults of firmware
+ * whose maker wrote no id. Letters and digits only, in lower case.
  */
 const PLACEHOLDERS = new Set([
   'uninitialized',

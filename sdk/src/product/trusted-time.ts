@@ -48,7 +48,7 @@ export class TrustedTime {
 }
 
 /**
- * The time that tokens are judged by. It starts from what the service last signed (or, before that, from the local
+ * The time by which tokens are judged. It starts from the time that the service last signed (or, before that, from the local
  * clock) and moves forward by what the local clock has moved forward since. It never follows the local clock
  * backward, so turning the clock back gains nothing; and a clock that is wrong, but steadily so, loses nothing while
  * the service can be reached.

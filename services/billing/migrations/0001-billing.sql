@@ -10,7 +10,7 @@
 create table processor_connections (
   account_id text collate "C" not null,
   merchant text collate "C" not null,
-  -- Checkouts use the current connection. Earlier ones are kept for refunds of what was sold through them.
+  -- Checkouts use the current connection. Earlier connections are kept, because payments made through them can be refunded.
   current boolean not null,
   connected_at timestamptz(3) not null default now(),
   -- When the vendor withdrew the platform's access at the processor.
@@ -153,7 +153,7 @@ create index processor_events_handled on processor_events (handled_at) where han
 create table facts (
   position bigint generated always as identity primary key,
   merchant text collate "C" not null,
-  -- The event's id, or a key made of what the processor answered.
+  -- The event's id, or a key made from the processor's answer.
   source_key text collate "C" not null,
   session_id text collate "C",
   -- The processor's ids in the fact. If none of them belongs to a known purchase, the fact waits for one that does.

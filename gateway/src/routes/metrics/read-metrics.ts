@@ -7,7 +7,7 @@ type Step = 'day' | 'hour'
 
 export const stepMs: Record<Step, number> = { day: dayMs, hour: dayMs / 24 }
 
-/** The steps from `from` (inclusive) to `end` (exclusive). None is in the future. */
+/** The steps from `from` (inclusive) to `end` (exclusive). No step is in the future. */
 interface Span {
   accountId: string
   applicationId: string

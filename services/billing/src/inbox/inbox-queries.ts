@@ -96,7 +96,7 @@ export async function listUnhandledEvents(sql: Sql, most: number): Promise<Unhan
     order by position limit ${most}`
 }
 
-/** @returns false where there is no such event that is not handled */
+/** @returns false if there is no such event, or if it was handled */
 export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
   const retried = await sql`
     update processor_events set parked = false, due_at = clock_timestamp()
@@ -104,7 +104,7 @@ export async function retryEvent(sql: Sql, eventId: string): Promise<boolean> {
   return retried.count > 0
 }
 
-/** @returns false where there is no such event that is not handled */
+/** @returns false if there is no such event, or if it was handled */
 export async function discardEvent(sql: Sql, eventId: string): Promise<boolean> {
   const discarded = await sql`
     update processor_events set parked = false, handled_at = clock_timestamp(), body = null,
