@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { closedSets, isMember, readMember, UnknownMember } from './closed-sets.ts'
 import type { SetName } from './closed-sets.ts'
 
-// Interface 2 to 5 and decisions 4, 6, 7 and 9, written out a second time.
+// Interface 2 to 5, decisions 4, 6, 7 and 9, additions 14, written out a second time.
 const written: Record<SetName, string> = {
   quota:
-    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes',
+    'applications api_keys plans entitlement_defs webhook_endpoints activations hosts deactivations idempotency_bytes trials_per_day',
   scope: 'admin read revoke issue',
   entitlementKind: 'feature limit',
   planStatus: 'active retired',
@@ -14,7 +14,9 @@ const written: Record<SetName, string> = {
   suspensionReason: 'manual plan_archived payment_failed dispute_inquiry',
   licenceVerb: 'suspend reactivate revoke retire',
   historyType:
-    'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated changed activation_freed',
+    'issued imported created plan_changed suspended reactivated revoked retired expired downgraded renewed migrated changed activation_freed trial_started key_rotated',
+  entitlementSource: 'snapshot override default',
+  activationReplacement: 'oldest',
   importResult: 'created existing failed',
   searchMatch: 'id key legacy_key activation_id charge_ref session_id sale_id host external_ref',
   purchaseEffect:
@@ -34,7 +36,7 @@ const written: Record<SetName, string> = {
     'endpoint_failing endpoint_disabled refund_reversed processor_event_parked processor_events_missed processor_disconnected renewal_without_licence',
 }
 
-test('each set has the words of the interface and the decisions', () => {
+test('each set has the words of the interface, the decisions and the additions', () => {
   const sets = Object.entries(closedSets).map(([name, words]) => [name, words.join(' ')])
   expect(Object.fromEntries(sets)).toEqual(written)
 })

@@ -14,6 +14,7 @@ export const closedSets = {
     'hosts',
     'deactivations',
     'idempotency_bytes',
+    'trials_per_day',
   ],
 
   // Catalog.
@@ -41,7 +42,13 @@ export const closedSets = {
     'migrated',
     'changed',
     'activation_freed',
+    'trial_started',
+    'key_rotated',
   ],
+  // Where the value that a token carries comes from.
+  entitlementSource: ['snapshot', 'override', 'default'],
+  // Which activation makes place for a new one.
+  activationReplacement: ['oldest'],
   importResult: ['created', 'existing', 'failed'],
   // What a search finds a licence by; of several the first counts.
   searchMatch: [
@@ -117,6 +124,7 @@ export type LicenceStatus = Member<'licenceStatus'>
 export type SuspensionReason = Member<'suspensionReason'>
 export type LicenceVerb = Member<'licenceVerb'>
 export type HistoryType = Member<'historyType'>
+export type EntitlementSource = Member<'entitlementSource'>
 export type SearchMatch = Member<'searchMatch'>
 export type ImportOutcome = Member<'importResult'>
 export type PurchaseEffectKind = Member<'purchaseEffect'>

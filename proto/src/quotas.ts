@@ -6,7 +6,7 @@ interface Bound {
   /** The most that an operator can allow. */
   ceiling: number
   /** What is counted together: the things of an account, of one of its applications, or of one licence. */
-  per: 'account' | 'application' | 'licence'
+  per: 'account' | 'application' | 'licence' | 'application and UTC day'
 }
 
 /** One more is refused. */
@@ -88,6 +88,14 @@ export const quotas = {
     per: 'account',
     beyond: 'refused',
     remedy: `nothing was done: call without the header where a repetition does no harm, try again later, or ${operator}`,
+  },
+  trials_per_day: {
+    usual: 1_000,
+    ceiling: 1_000_000,
+    noun: 'new trials a day',
+    per: 'application and UTC day',
+    beyond: 'refused',
+    remedy: `try again tomorrow, or ${operator}`,
   },
 } as const satisfies Record<Quota, Refusing | Replacing>
 

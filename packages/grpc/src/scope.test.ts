@@ -151,7 +151,16 @@ test('ids inside the messages of a request are asked for too, in each of them', 
   await using given = await givenService(LicensingService)
   const { calls, handled } = given
   const scope = { accountId: 'acct_1', applicationId: 'app_1' }
-  const plan = { id: 'pln_1', status: 'active', version: 1n, archivedBy: '', archiveVersion: 0n, ...scope }
+  const plan = {
+    id: 'pln_1',
+    code: 'plan',
+    status: 'active',
+    version: 1n,
+    archivedBy: '',
+    archiveVersion: 0n,
+    expiringNoticeDays: 14,
+    ...scope,
+  }
   await expect(calls.syncPlans({ plans: [plan, { ...plan, accountId: '' }] })).rejects.toMatchObject({
     code: 'internal',
   })

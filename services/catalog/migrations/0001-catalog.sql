@@ -39,6 +39,8 @@ create table applications (
   id text collate "C" primary key,
   account_id text collate "C" not null references accounts,
   name text not null,
+  -- `licence.expiring` is sent when fewer days are left; 0: never.
+  expiring_notice_days int not null default 14 check (expiring_notice_days between 0 and 90),
   created_at timestamptz not null default now()
 );
 create unique index applications_page on applications (account_id, id);
@@ -95,6 +97,10 @@ create table plans (
   name text not null,
   code text collate "C" not null,
   status text not null default 'active' check (status in ('active', 'retired')),
+  -- The vendor's own entries, by name.
+  metadata jsonb not null default '{}',
+  -- How long a trial lasts; null: the plan has no trials.
+  trial_days int check (trial_days between 1 and 366),
   -- Increases with each change of a value that licensing copies.
   version bigint not null default 1,
   -- The version at which the plan was last archived, and the API key that archived it.

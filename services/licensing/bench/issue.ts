@@ -85,7 +85,11 @@ const newLicence = () => ({
   domains: [],
   maxActivations: null,
   maxSeats: null,
+  maxConcurrent: null,
+  leaseMinutes: null,
   expiresOn: null,
+  metadata: {},
+  updatesUntil: null,
   idempotencyKey: newId('evt'),
   bodyHash: '00'.repeat(32),
 })

@@ -11,11 +11,18 @@ create table plans (
   application_id text collate "C" not null,
   status text not null check (status in ('active', 'retired')),
   version bigint not null,
+  code text collate "C" not null,
+  -- How long a trial lasts; null: the plan has no trials.
+  trial_days integer,
+  -- Of the plan's application.
+  expiring_notice_days integer not null,
   -- A licence that is issued now gets these entitlements: [{key, kind, value, default}], sorted by key.
   entitlements jsonb not null,
   -- A hash of them: the id of their snapshot.
   snapshot_id text collate "C" not null
 );
+-- Of plans whose codes were exchanged, one may still be a copy with its former code.
+create index plans_by_code on plans (application_id, code);
 
 -- The entitlements of licences and purchases, stored once for all that have the same. A snapshot is stored with the first
 -- licence or purchase that has it, so none is unused; it is never changed or deleted.
@@ -67,6 +74,9 @@ create table licences (
   domains text[] not null default '{}',
   max_activations integer,
   max_seats integer,
+  -- A floating licence: at most this many activations hold a lease at a time.
+  max_concurrent integer,
+  lease_minutes integer,
   expires_on timestamptz(3),
   snapshot_id text collate "C" not null,
   -- The status and its reason before the licence expired. A renewal that arrives later restores them.
@@ -85,7 +95,13 @@ create table licences (
   -- The purchase whose plan and end the licence has; null if it has no purchase or only one.
   rests_on text collate "C",
   -- When the vendor last reactivated it. Payment problems of its purchases before that time no longer count.
-  reactivated_at timestamptz(3)
+  reactivated_at timestamptz(3),
+  -- The vendor's own entries, by name.
+  metadata jsonb not null default '{}',
+  -- The product may be updated to releases until then; null: to all.
+  updates_until timestamptz(3),
+  -- A product started it, and no customer has it yet.
+  trial boolean not null default false
   -- With free space on its page, a row changes its status without writing any index.
 ) with (fillfactor = 85);
 

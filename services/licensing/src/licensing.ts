@@ -130,7 +130,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
         handlers: { catalog: consumePlanEvents },
       }),
       secretsService(sql, encryption),
-      quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes']),
+      quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
     ],
     async stop() {
       const loops = [catchUp, awaitedPlans, sweep, upkeep, days, purge]

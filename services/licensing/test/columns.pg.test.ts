@@ -17,6 +17,7 @@ const always = {
   expired_from_reason: 'it has not expired',
   seen: 'no product has called yet',
   migrated_at: 'its legacy key has not been exchanged yet',
+  trial: 'a product starts a trial',
   reactivated_at: 'no vendor has reactivated it yet',
 }
 const noPurchase = { rests_on: 'no purchase has landed on it yet' }
@@ -31,6 +32,8 @@ const leftOut: Record<string, Record<string, string>> = {
     domains: 'an item names none',
     max_activations: 'an item names none',
     max_seats: 'an item names none',
+    max_concurrent: 'an item names none',
+    lease_minutes: 'an item names none',
     expires_on: 'an item names none',
     idempotency_key: 'the legacy key is its key',
     idempotency_hash: 'the legacy key is its key',
@@ -40,6 +43,8 @@ const leftOut: Record<string, Record<string, string>> = {
     domains: 'a sale names none',
     max_activations: 'a sale names none',
     max_seats: 'a sale names none',
+    max_concurrent: 'a sale names none',
+    lease_minutes: 'a sale names none',
     idempotency_key: 'the payment is its key',
     idempotency_hash: 'the payment is its key',
     legacy_key: 'it was not imported',
@@ -85,6 +90,9 @@ const kept: Record<Exclude<keyof PlanCopy, '$typeName' | '$unknown'>, string> = 
   version: 'plans.version',
   entitlements: 'plans.entitlements',
   archivedBy: 'licence_history.actor',
+  code: 'plans.code',
+  trialDays: 'plans.trial_days',
+  expiringNoticeDays: 'plans.expiring_notice_days',
   archiveVersion: 'plan_archives.archive_version',
 }
 

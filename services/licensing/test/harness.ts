@@ -183,6 +183,8 @@ export function planCopy(
     applicationId,
     status: 'active',
     version: 1n,
+    code: 'plan',
+    expiringNoticeDays: 14,
     ...given,
   })
 }

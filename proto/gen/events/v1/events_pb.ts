@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file events/v1/events.proto.
  */
 export const file_events_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("ChZldmVudHMvdjEvZXZlbnRzLnByb3RvEglldmVudHMudjEi5QcKBUV2ZW50EgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSFgoOYXBwbGljYXRpb25faWQYAyABKAkSLwoLb2NjdXJyZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJlcXVlc3RfaWQYBSABKAkSNAoPbGljZW5jZV9jcmVhdGVkGAogASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VDcmVhdGVkSAASPQoUbGljZW5jZV9wbGFuX2NoYW5nZWQYCyABKAsyHS5ldmVudHMudjEuTGljZW5jZVBsYW5DaGFuZ2VkSAASOAoRbGljZW5jZV9zdXNwZW5kZWQYDCABKAsyGy5ldmVudHMudjEuTGljZW5jZVN1c3BlbmRlZEgAEjwKE2xpY2VuY2VfcmVhY3RpdmF0ZWQYDSABKAsyHS5ldmVudHMudjEuTGljZW5jZVJlYWN0aXZhdGVkSAASNAoPbGljZW5jZV9yZXZva2VkGA4gASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VSZXZva2VkSAASNAoPbGljZW5jZV9leHBpcmVkGA8gASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VFeHBpcmVkSAASNAoPbGljZW5jZV9yZXRpcmVkGBAgASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VSZXRpcmVkSAASOgoSbGljZW5jZV9kb3duZ3JhZGVkGBEgASgLMhwuZXZlbnRzLnYxLkxpY2VuY2VEb3duZ3JhZGVkSAASOAoRcGF5bWVudF9zdWNjZWVkZWQYFCABKAsyGy5ldmVudHMudjEuUGF5bWVudFN1Y2NlZWRlZEgAEkUKGHBheW1lbnRfcHJvdmlzaW9uX2ZhaWxlZBgVIAEoCzIhLmV2ZW50cy52MS5QYXltZW50UHJvdmlzaW9uRmFpbGVkSAASNgoQcmVmdW5kX3Byb2Nlc3NlZBgWIAEoCzIaLmV2ZW50cy52MS5SZWZ1bmRQcm9jZXNzZWRIABI3ChFzcGVuZF9jYXBfcmVhY2hlZBgXIAEoCzIaLmV2ZW50cy52MS5TcGVuZENhcFJlYWNoZWRIABIuCgx3ZWJob29rX3Rlc3QYHiABKAsyFi5ldmVudHMudjEuV2ViaG9va1Rlc3RIABI3ChFwbGFuX2NvcHlfY2hhbmdlZBgoIAEoCzIaLmV2ZW50cy52MS5QbGFuQ29weUNoYW5nZWRIABIuCgx2ZW5kb3JfYWxlcnQYKiABKAsyFi5ldmVudHMudjEuVmVuZG9yQWxlcnRIAEIJCgdwYXlsb2FkIrYBCg5MaWNlbmNlQ3JlYXRlZBISCgpsaWNlbmNlX2lkGAEgASgJEg8KB3BsYW5faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJOm+KtRgPbGljZW5jZS5jcmVhdGVkkrUYWEEgcGF5bWVudCBpbiBhIGNoZWNrb3V0IG9yIGluIGFub3RoZXIgc2hvcCBjcmVhdGVkIGEgbGljZW5jZSBmb3IgYSBjdXN0b21lciB3aXRob3V0IG9uZS4imQIKEkxpY2VuY2VQbGFuQ2hhbmdlZBISCgpsaWNlbmNlX2lkGAEgASgJEg8KB3BsYW5faWQYAiABKAkSDgoGc3RhdHVzGAMgASgJEikKCHByZXZpb3VzGAQgASgLMhcuZXZlbnRzLnYxLlByZXZpb3VzUGxhbjqiAYq1GBRsaWNlbmNlLnBsYW5fY2hhbmdlZJK1GIUBQSBjdXN0b21lciB3aXRoIGEgbGljZW5jZSBwYWlkIGFnYWluLCBvciBhIGNoYW5nZWQgc3Vic2NyaXB0aW9uLCBhIHJlZnVuZCBvciB0aGUgZW5kIG9mIGEgcHVyY2hhc2UgbW92ZWQgdGhlIGxpY2VuY2UgdG8gYW5vdGhlciBwbGFuLiIfCgxQcmV2aW91c1BsYW4SDwoHcGxhbl9pZBgBIAEoCSKeAgoQTGljZW5jZVN1c3BlbmRlZBISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRITCgZyZWFzb24YAyABKAlIAIgBATrFAYq1GBFsaWNlbmNlLnN1c3BlbmRlZJK1GKsBVGhlIGxpY2VuY2Ugd2FzIHN1c3BlbmRlZDogbWFudWFsbHksIGJlY2F1c2UgaXRzIHBsYW4gd2FzIGFyY2hpdmVkLCBhZnRlciByZXBlYXRlZCBmYWlsZWQgcGF5bWVudHMgb2YgaXRzIHN1YnNjcmlwdGlvbiwgb3IgYmVjYXVzZSBhbiBpbnF1aXJ5IHdhcyBvcGVuZWQgYWJvdXQgaXRzIHBheW1lbnQuQgkKB19yZWFzb24iwwEKEkxpY2VuY2VSZWFjdGl2YXRlZBISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCTqIAYq1GBNsaWNlbmNlLnJlYWN0aXZhdGVkkrUYbVRoZSBsaWNlbmNlIGlzIGFjdGl2ZSBhZ2FpbjogbWFudWFsbHksIGFmdGVyIGEgcGF5bWVudCwgb3IgYmVjYXVzZSB0aGUgcmVhc29uIG9mIGl0cyBzdXNwZW5zaW9uIHdhcyByZXNvbHZlZC4ipwEKDkxpY2VuY2VSZXZva2VkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJOnGKtRgPbGljZW5jZS5yZXZva2VkkrUYWlRoZSBsaWNlbmNlIHdhcyByZXZva2VkIHBlcm1hbmVudGx5OiBtYW51YWxseSwgYWZ0ZXIgYSBmdWxsIHJlZnVuZCwgb3IgYWZ0ZXIgYSBjaGFyZ2ViYWNrLiKWAQoOTGljZW5jZUV4cGlyZWQSEgoKbGljZW5jZV9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAk6YIq1GA9saWNlbmNlLmV4cGlyZWSStRhJVGhlIGV4cGlyeSBkYXRlIG9mIHRoZSBsaWNlbmNlIHBhc3NlZCwgb3IgaXRzIHN1YnNjcmlwdGlvbiB3YXMgY2FuY2VsbGVkLiJxCg5MaWNlbmNlUmV0aXJlZBISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCTo7irUYD2xpY2VuY2UucmV0aXJlZJK1GCRUaGUgbGljZW5jZSB3YXMgcmV0aXJlZCBwZXJtYW5lbnRseS4isgEKEUxpY2VuY2VEb3duZ3JhZGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJOnmKtRgSbGljZW5jZS5kb3duZ3JhZGVkkrUYX0EgcGFydGlhbCByZWZ1bmQgd2FzIG1hZGUuIFRoZSBsaWNlbmNlIHN0YXlzIHZhbGlkIHdpdGggdGhlIGRlZmF1bHQgdmFsdWUgb2YgZXZlcnkgZW50aXRsZW1lbnQuIpcBChBQYXltZW50U3VjY2VlZGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGYW1vdW50GAIgASgDEhAKCGN1cnJlbmN5GAMgASgJOk2KtRgRcGF5bWVudC5zdWNjZWVkZWSStRg0QSBjaGVja291dCB3YXMgcGFpZCBhbmQgaXRzIGxpY2VuY2Ugd2FzIHByb3Zpc2lvbmVkLiKYAgoWUGF5bWVudFByb3Zpc2lvbkZhaWxlZBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3BsYW5faWQYAiABKAkSDgoGYW1vdW50GAMgASgDEhAKCGN1cnJlbmN5GAQgASgJEg4KBnJlYXNvbhgFIAEoCTqmAYq1GBhwYXltZW50LnByb3Zpc2lvbl9mYWlsZWSStRiFAVRoZSBjdXN0b21lciBwYWlkLCBidXQgbm8gbGljZW5jZSBjb3VsZCBiZSBwcm92aXNpb25lZCwgZm9yIGV4YW1wbGUgYmVjYXVzZSB0aGUgcGxhbiB3YXMgYXJjaGl2ZWQuIFJlcGxheSBpdCB3aGVuIHRoZSBjYXVzZSBpcyBmaXhlZC4i1wEKD1JlZnVuZFByb2Nlc3NlZBISCgpsaWNlbmNlX2lkGAEgASgJEhIKCmNoYXJnZV9yZWYYAiABKAkSDgoGYW1vdW50GAMgASgDEgwKBGxhbmUYBCABKAk6foq1GBByZWZ1bmQucHJvY2Vzc2VkkrUYZkEgcmVmdW5kIG9yIGEgY2hhcmdlYmFjayB3YXMgcHJvY2Vzc2VkLiBJZiBpdCBjaGFuZ2VkIGEgbGljZW5jZSwgdGhlIGV2ZW50IG9mIHRoZSBsaWNlbmNlIGlzIHNlbnQgdG9vLiKGAgoPU3BlbmRDYXBSZWFjaGVkEg4KBnBlcmlvZBgBIAEoCRIRCgljYXBfbWlub3IYAiABKAMSEwoLc3BlbnRfbWlub3IYAyABKAM6ugGKtRgRc3BlbmRfY2FwLnJlYWNoZWSStRigAVRoZSBmZWVzIG9mIHRoZSBtb250aCByZWFjaGVkIHRoZSBjYXAgb2YgdGhlIGFjY291bnQuIE5ldyBjaGVja291dHMgYXJlIHBhdXNlZCB1bnRpbCB0aGUgY2FwIGlzIHJhaXNlZCBvciByZW1vdmVkLCBvciB0aGUgbW9udGggZW5kcy4gU2VudCBhdCBtb3N0IG9uY2UgYSBtb250aC4ifQoLV2ViaG9va1Rlc3QSDAoEcGluZxgBIAEoCDpgirUYDHdlYmhvb2sudGVzdJK1GExBIHRlc3QgZXZlbnQgd2FzIHJlcXVlc3RlZDogYSByZWFsLCBzaWduZWQgZGVsaXZlcnkgdG8gb25lIHdlYmhvb2sgZW5kcG9pbnQuIjoKD1BsYW5Db3B5Q2hhbmdlZBInCgdjaGFuZ2VkGAEgAygLMhYuZXZlbnRzLnYxLlBsYW5WZXJzaW9uIi8KC1BsYW5WZXJzaW9uEg8KB3BsYW5faWQYASABKAkSDwoHdmVyc2lvbhgCIAEoAyI6CgtWZW5kb3JBbGVydBIPCgdzdWJqZWN0GAEgASgJEgwKBHRleHQYAiABKAkSDAoEa2luZBgDIAEoCWIGcHJvdG8z", [file_events_v1_options, file_google_protobuf_timestamp]);
+  fileDesc("ChZldmVudHMvdjEvZXZlbnRzLnByb3RvEglldmVudHMudjEirQkKBUV2ZW50EgoKAmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSFgoOYXBwbGljYXRpb25faWQYAyABKAkSLwoLb2NjdXJyZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnJlcXVlc3RfaWQYBSABKAkSNAoPbGljZW5jZV9jcmVhdGVkGAogASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VDcmVhdGVkSAASPQoUbGljZW5jZV9wbGFuX2NoYW5nZWQYCyABKAsyHS5ldmVudHMudjEuTGljZW5jZVBsYW5DaGFuZ2VkSAASOAoRbGljZW5jZV9zdXNwZW5kZWQYDCABKAsyGy5ldmVudHMudjEuTGljZW5jZVN1c3BlbmRlZEgAEjwKE2xpY2VuY2VfcmVhY3RpdmF0ZWQYDSABKAsyHS5ldmVudHMudjEuTGljZW5jZVJlYWN0aXZhdGVkSAASNAoPbGljZW5jZV9yZXZva2VkGA4gASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VSZXZva2VkSAASNAoPbGljZW5jZV9leHBpcmVkGA8gASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VFeHBpcmVkSAASNAoPbGljZW5jZV9yZXRpcmVkGBAgASgLMhkuZXZlbnRzLnYxLkxpY2VuY2VSZXRpcmVkSAASOgoSbGljZW5jZV9kb3duZ3JhZGVkGBEgASgLMhwuZXZlbnRzLnYxLkxpY2VuY2VEb3duZ3JhZGVkSAASNgoQbGljZW5jZV9leHBpcmluZxgSIAEoCzIaLmV2ZW50cy52MS5MaWNlbmNlRXhwaXJpbmdIABJNChxsaWNlbmNlX2VudGl0bGVtZW50c19jaGFuZ2VkGBMgASgLMiUuZXZlbnRzLnYxLkxpY2VuY2VFbnRpdGxlbWVudHNDaGFuZ2VkSAASPwoVbGljZW5jZV90cmlhbF9zdGFydGVkGBggASgLMh4uZXZlbnRzLnYxLkxpY2VuY2VUcmlhbFN0YXJ0ZWRIABI4ChFwYXltZW50X3N1Y2NlZWRlZBgUIAEoCzIbLmV2ZW50cy52MS5QYXltZW50U3VjY2VlZGVkSAASRQoYcGF5bWVudF9wcm92aXNpb25fZmFpbGVkGBUgASgLMiEuZXZlbnRzLnYxLlBheW1lbnRQcm92aXNpb25GYWlsZWRIABI2ChByZWZ1bmRfcHJvY2Vzc2VkGBYgASgLMhouZXZlbnRzLnYxLlJlZnVuZFByb2Nlc3NlZEgAEjcKEXNwZW5kX2NhcF9yZWFjaGVkGBcgASgLMhouZXZlbnRzLnYxLlNwZW5kQ2FwUmVhY2hlZEgAEi4KDHdlYmhvb2tfdGVzdBgeIAEoCzIWLmV2ZW50cy52MS5XZWJob29rVGVzdEgAEjcKEXBsYW5fY29weV9jaGFuZ2VkGCggASgLMhouZXZlbnRzLnYxLlBsYW5Db3B5Q2hhbmdlZEgAEi4KDHZlbmRvcl9hbGVydBgqIAEoCzIWLmV2ZW50cy52MS5WZW5kb3JBbGVydEgAQgkKB3BheWxvYWQitgEKDkxpY2VuY2VDcmVhdGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAk6b4q1GA9saWNlbmNlLmNyZWF0ZWSStRhYQSBwYXltZW50IGluIGEgY2hlY2tvdXQgb3IgaW4gYW5vdGhlciBzaG9wIGNyZWF0ZWQgYSBsaWNlbmNlIGZvciBhIGN1c3RvbWVyIHdpdGhvdXQgb25lLiKZAgoSTGljZW5jZVBsYW5DaGFuZ2VkEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSKQoIcHJldmlvdXMYBCABKAsyFy5ldmVudHMudjEuUHJldmlvdXNQbGFuOqIBirUYFGxpY2VuY2UucGxhbl9jaGFuZ2VkkrUYhQFBIGN1c3RvbWVyIHdpdGggYSBsaWNlbmNlIHBhaWQgYWdhaW4sIG9yIGEgY2hhbmdlZCBzdWJzY3JpcHRpb24sIGEgcmVmdW5kIG9yIHRoZSBlbmQgb2YgYSBwdXJjaGFzZSBtb3ZlZCB0aGUgbGljZW5jZSB0byBhbm90aGVyIHBsYW4uIh8KDFByZXZpb3VzUGxhbhIPCgdwbGFuX2lkGAEgASgJIp4CChBMaWNlbmNlU3VzcGVuZGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhMKBnJlYXNvbhgDIAEoCUgAiAEBOsUBirUYEWxpY2VuY2Uuc3VzcGVuZGVkkrUYqwFUaGUgbGljZW5jZSB3YXMgc3VzcGVuZGVkOiBtYW51YWxseSwgYmVjYXVzZSBpdHMgcGxhbiB3YXMgYXJjaGl2ZWQsIGFmdGVyIHJlcGVhdGVkIGZhaWxlZCBwYXltZW50cyBvZiBpdHMgc3Vic2NyaXB0aW9uLCBvciBiZWNhdXNlIGFuIGlucXVpcnkgd2FzIG9wZW5lZCBhYm91dCBpdHMgcGF5bWVudC5CCQoHX3JlYXNvbiLDAQoSTGljZW5jZVJlYWN0aXZhdGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJOogBirUYE2xpY2VuY2UucmVhY3RpdmF0ZWSStRhtVGhlIGxpY2VuY2UgaXMgYWN0aXZlIGFnYWluOiBtYW51YWxseSwgYWZ0ZXIgYSBwYXltZW50LCBvciBiZWNhdXNlIHRoZSByZWFzb24gb2YgaXRzIHN1c3BlbnNpb24gd2FzIHJlc29sdmVkLiKnAQoOTGljZW5jZVJldm9rZWQSEgoKbGljZW5jZV9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAk6cYq1GA9saWNlbmNlLnJldm9rZWSStRhaVGhlIGxpY2VuY2Ugd2FzIHJldm9rZWQgcGVybWFuZW50bHk6IG1hbnVhbGx5LCBhZnRlciBhIGZ1bGwgcmVmdW5kLCBvciBhZnRlciBhIGNoYXJnZWJhY2suIpYBCg5MaWNlbmNlRXhwaXJlZBISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCTpgirUYD2xpY2VuY2UuZXhwaXJlZJK1GElUaGUgZXhwaXJ5IGRhdGUgb2YgdGhlIGxpY2VuY2UgcGFzc2VkLCBvciBpdHMgc3Vic2NyaXB0aW9uIHdhcyBjYW5jZWxsZWQuInEKDkxpY2VuY2VSZXRpcmVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJOjuKtRgPbGljZW5jZS5yZXRpcmVkkrUYJFRoZSBsaWNlbmNlIHdhcyByZXRpcmVkIHBlcm1hbmVudGx5LiKyAQoRTGljZW5jZURvd25ncmFkZWQSEgoKbGljZW5jZV9pZBgBIAEoCRIOCgZzdGF0dXMYAiABKAk6eYq1GBJsaWNlbmNlLmRvd25ncmFkZWSStRhfQSBwYXJ0aWFsIHJlZnVuZCB3YXMgbWFkZS4gVGhlIGxpY2VuY2Ugc3RheXMgdmFsaWQgd2l0aCB0aGUgZGVmYXVsdCB2YWx1ZSBvZiBldmVyeSBlbnRpdGxlbWVudC4iwgIKD0xpY2VuY2VFeHBpcmluZxISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRISCgpleHBpcmVzX29uGAMgASgJOvYBirUYEGxpY2VuY2UuZXhwaXJpbmeStRjdAVRoZSBsaWNlbmNlIGV4cGlyZXMgd2l0aGluIHRoZSBub3RpY2Ugb2YgaXRzIGFwcGxpY2F0aW9uIChgZXhwaXJpbmdfbm90aWNlX2RheXNgKS4gU2VudCBvbmNlIGZvciBlYWNoIGV4cGlyeSBkYXRlLiBOb3Qgc2VudCBpZiB0aGUgZGF0ZSB3YXMgc2V0IHdpdGhpbiB0aGUgbm90aWNlLCBvciBpZiB0aGUgbGljZW5jZSByZXN0cyBvbiBhIHN1YnNjcmlwdGlvbiB0aGF0IHdpbGwgcmVuZXcuIsoCChpMaWNlbmNlRW50aXRsZW1lbnRzQ2hhbmdlZBISCgpsaWNlbmNlX2lkGAEgASgJEg4KBnN0YXR1cxgCIAEoCTqHAoq1GBxsaWNlbmNlLmVudGl0bGVtZW50c19jaGFuZ2VkkrUY4gFBIHZhbHVlIHRoYXQgcHJvZHVjdHMgZ2V0IGhhcyBjaGFuZ2VkOiBhbiBvdmVycmlkZSB3YXMgc2V0LCByZW1vdmVkIG9yIGhhcyBlbmRlZCwgb3IgdGhlIGxpY2VuY2UgdG9vayB0aGUgdmFsdWVzIG9mIGl0cyBwbGFuLiBOb3Qgc2VudCBpZiB0aGUgdmFsdWVzIHN0YXkgdGhlIHNhbWUsIG9yIHdoZW4gYSBjaGFuZ2Ugb2YgdGhlIGxpY2VuY2UncyBzdGF0dXMgb3IgcGxhbiBjaGFuZ2VzIHRoZW0uIrQBChNMaWNlbmNlVHJpYWxTdGFydGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIOCgZzdGF0dXMYAyABKAk6aIq1GBVsaWNlbmNlLnRyaWFsX3N0YXJ0ZWSStRhLQSBwcm9kdWN0IHN0YXJ0ZWQgYSB0cmlhbC4gTm90IHNlbnQgYWdhaW4gd2hlbiB0aGUgc2FtZSBtYWNoaW5lIGFza3MgYWdhaW4uIpcBChBQYXltZW50U3VjY2VlZGVkEhIKCmxpY2VuY2VfaWQYASABKAkSDgoGYW1vdW50GAIgASgDEhAKCGN1cnJlbmN5GAMgASgJOk2KtRgRcGF5bWVudC5zdWNjZWVkZWSStRg0QSBjaGVja291dCB3YXMgcGFpZCBhbmQgaXRzIGxpY2VuY2Ugd2FzIHByb3Zpc2lvbmVkLiKYAgoWUGF5bWVudFByb3Zpc2lvbkZhaWxlZBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3BsYW5faWQYAiABKAkSDgoGYW1vdW50GAMgASgDEhAKCGN1cnJlbmN5GAQgASgJEg4KBnJlYXNvbhgFIAEoCTqmAYq1GBhwYXltZW50LnByb3Zpc2lvbl9mYWlsZWSStRiFAVRoZSBjdXN0b21lciBwYWlkLCBidXQgbm8gbGljZW5jZSBjb3VsZCBiZSBwcm92aXNpb25lZCwgZm9yIGV4YW1wbGUgYmVjYXVzZSB0aGUgcGxhbiB3YXMgYXJjaGl2ZWQuIFJlcGxheSBpdCB3aGVuIHRoZSBjYXVzZSBpcyBmaXhlZC4i1wEKD1JlZnVuZFByb2Nlc3NlZBISCgpsaWNlbmNlX2lkGAEgASgJEhIKCmNoYXJnZV9yZWYYAiABKAkSDgoGYW1vdW50GAMgASgDEgwKBGxhbmUYBCABKAk6foq1GBByZWZ1bmQucHJvY2Vzc2VkkrUYZkEgcmVmdW5kIG9yIGEgY2hhcmdlYmFjayB3YXMgcHJvY2Vzc2VkLiBJZiBpdCBjaGFuZ2VkIGEgbGljZW5jZSwgdGhlIGV2ZW50IG9mIHRoZSBsaWNlbmNlIGlzIHNlbnQgdG9vLiKGAgoPU3BlbmRDYXBSZWFjaGVkEg4KBnBlcmlvZBgBIAEoCRIRCgljYXBfbWlub3IYAiABKAMSEwoLc3BlbnRfbWlub3IYAyABKAM6ugGKtRgRc3BlbmRfY2FwLnJlYWNoZWSStRigAVRoZSBmZWVzIG9mIHRoZSBtb250aCByZWFjaGVkIHRoZSBjYXAgb2YgdGhlIGFjY291bnQuIE5ldyBjaGVja291dHMgYXJlIHBhdXNlZCB1bnRpbCB0aGUgY2FwIGlzIHJhaXNlZCBvciByZW1vdmVkLCBvciB0aGUgbW9udGggZW5kcy4gU2VudCBhdCBtb3N0IG9uY2UgYSBtb250aC4ifQoLV2ViaG9va1Rlc3QSDAoEcGluZxgBIAEoCDpgirUYDHdlYmhvb2sudGVzdJK1GExBIHRlc3QgZXZlbnQgd2FzIHJlcXVlc3RlZDogYSByZWFsLCBzaWduZWQgZGVsaXZlcnkgdG8gb25lIHdlYmhvb2sgZW5kcG9pbnQuIjoKD1BsYW5Db3B5Q2hhbmdlZBInCgdjaGFuZ2VkGAEgAygLMhYuZXZlbnRzLnYxLlBsYW5WZXJzaW9uIi8KC1BsYW5WZXJzaW9uEg8KB3BsYW5faWQYASABKAkSDwoHdmVyc2lvbhgCIAEoAyI6CgtWZW5kb3JBbGVydBIPCgdzdWJqZWN0GAEgASgJEgwKBHRleHQYAiABKAkSDAoEa2luZBgDIAEoCWIGcHJvdG8z", [file_events_v1_options, file_google_protobuf_timestamp]);
 
 /**
  * A domain event: written to the outbox in the transaction of the change it tells of, carried by JetStream.
@@ -106,6 +106,24 @@ export type Event = Message<"events.v1.Event"> & {
      */
     value: LicenceDowngraded;
     case: "licenceDowngraded";
+  } | {
+    /**
+     * @generated from field: events.v1.LicenceExpiring licence_expiring = 18;
+     */
+    value: LicenceExpiring;
+    case: "licenceExpiring";
+  } | {
+    /**
+     * @generated from field: events.v1.LicenceEntitlementsChanged licence_entitlements_changed = 19;
+     */
+    value: LicenceEntitlementsChanged;
+    case: "licenceEntitlementsChanged";
+  } | {
+    /**
+     * @generated from field: events.v1.LicenceTrialStarted licence_trial_started = 24;
+     */
+    value: LicenceTrialStarted;
+    case: "licenceTrialStarted";
   } | {
     /**
      * @generated from field: events.v1.PaymentSucceeded payment_succeeded = 20;
@@ -374,6 +392,84 @@ export const LicenceDowngradedSchema: GenMessage<LicenceDowngraded> = /*@__PURE_
   messageDesc(file_events_v1_events, 9);
 
 /**
+ * @generated from message events.v1.LicenceExpiring
+ */
+export type LicenceExpiring = Message<"events.v1.LicenceExpiring"> & {
+  /**
+   * @generated from field: string licence_id = 1;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * ISO 8601 in UTC.
+   *
+   * @generated from field: string expires_on = 3;
+   */
+  expiresOn: string;
+};
+
+/**
+ * Describes the message events.v1.LicenceExpiring.
+ * Use `create(LicenceExpiringSchema)` to create a new message.
+ */
+export const LicenceExpiringSchema: GenMessage<LicenceExpiring> = /*@__PURE__*/
+  messageDesc(file_events_v1_events, 10);
+
+/**
+ * @generated from message events.v1.LicenceEntitlementsChanged
+ */
+export type LicenceEntitlementsChanged = Message<"events.v1.LicenceEntitlementsChanged"> & {
+  /**
+   * @generated from field: string licence_id = 1;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string status = 2;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message events.v1.LicenceEntitlementsChanged.
+ * Use `create(LicenceEntitlementsChangedSchema)` to create a new message.
+ */
+export const LicenceEntitlementsChangedSchema: GenMessage<LicenceEntitlementsChanged> = /*@__PURE__*/
+  messageDesc(file_events_v1_events, 11);
+
+/**
+ * @generated from message events.v1.LicenceTrialStarted
+ */
+export type LicenceTrialStarted = Message<"events.v1.LicenceTrialStarted"> & {
+  /**
+   * @generated from field: string licence_id = 1;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string plan_id = 2;
+   */
+  planId: string;
+
+  /**
+   * @generated from field: string status = 3;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message events.v1.LicenceTrialStarted.
+ * Use `create(LicenceTrialStartedSchema)` to create a new message.
+ */
+export const LicenceTrialStartedSchema: GenMessage<LicenceTrialStarted> = /*@__PURE__*/
+  messageDesc(file_events_v1_events, 12);
+
+/**
  * @generated from message events.v1.PaymentSucceeded
  */
 export type PaymentSucceeded = Message<"events.v1.PaymentSucceeded"> & {
@@ -400,7 +496,7 @@ export type PaymentSucceeded = Message<"events.v1.PaymentSucceeded"> & {
  * Use `create(PaymentSucceededSchema)` to create a new message.
  */
 export const PaymentSucceededSchema: GenMessage<PaymentSucceeded> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 10);
+  messageDesc(file_events_v1_events, 13);
 
 /**
  * @generated from message events.v1.PaymentProvisionFailed
@@ -441,7 +537,7 @@ export type PaymentProvisionFailed = Message<"events.v1.PaymentProvisionFailed">
  * Use `create(PaymentProvisionFailedSchema)` to create a new message.
  */
 export const PaymentProvisionFailedSchema: GenMessage<PaymentProvisionFailed> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 11);
+  messageDesc(file_events_v1_events, 14);
 
 /**
  * @generated from message events.v1.RefundProcessed
@@ -477,7 +573,7 @@ export type RefundProcessed = Message<"events.v1.RefundProcessed"> & {
  * Use `create(RefundProcessedSchema)` to create a new message.
  */
 export const RefundProcessedSchema: GenMessage<RefundProcessed> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 12);
+  messageDesc(file_events_v1_events, 15);
 
 /**
  * @generated from message events.v1.SpendCapReached
@@ -506,7 +602,7 @@ export type SpendCapReached = Message<"events.v1.SpendCapReached"> & {
  * Use `create(SpendCapReachedSchema)` to create a new message.
  */
 export const SpendCapReachedSchema: GenMessage<SpendCapReached> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 13);
+  messageDesc(file_events_v1_events, 16);
 
 /**
  * @generated from message events.v1.WebhookTest
@@ -523,7 +619,7 @@ export type WebhookTest = Message<"events.v1.WebhookTest"> & {
  * Use `create(WebhookTestSchema)` to create a new message.
  */
 export const WebhookTestSchema: GenMessage<WebhookTest> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 14);
+  messageDesc(file_events_v1_events, 17);
 
 /**
  * Plans that have new versions. Licensing fetches the copy of a plan that `SyncPlans` has not brought.
@@ -542,7 +638,7 @@ export type PlanCopyChanged = Message<"events.v1.PlanCopyChanged"> & {
  * Use `create(PlanCopyChangedSchema)` to create a new message.
  */
 export const PlanCopyChangedSchema: GenMessage<PlanCopyChanged> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 15);
+  messageDesc(file_events_v1_events, 18);
 
 /**
  * @generated from message events.v1.PlanVersion
@@ -564,7 +660,7 @@ export type PlanVersion = Message<"events.v1.PlanVersion"> & {
  * Use `create(PlanVersionSchema)` to create a new message.
  */
 export const PlanVersionSchema: GenMessage<PlanVersion> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 16);
+  messageDesc(file_events_v1_events, 19);
 
 /**
  * Something a person at the vendor should know of: listed by GET /v1/alerts and sent by e-mail, and no webhook. The
@@ -600,5 +696,5 @@ export type VendorAlert = Message<"events.v1.VendorAlert"> & {
  * Use `create(VendorAlertSchema)` to create a new message.
  */
 export const VendorAlertSchema: GenMessage<VendorAlert> = /*@__PURE__*/
-  messageDesc(file_events_v1_events, 17);
+  messageDesc(file_events_v1_events, 20);
 

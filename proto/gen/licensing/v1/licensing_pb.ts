@@ -8,6 +8,8 @@ import type { PlanCopy } from "../../catalog/v1/catalog_pb.ts";
 import { file_catalog_v1_catalog } from "../../catalog/v1/catalog_pb.ts";
 import type { EmptySchema, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_empty, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Metadata, MetadataChange } from "../../rpc/v1/metadata_pb.ts";
+import { file_rpc_v1_metadata } from "../../rpc/v1/metadata_pb.ts";
 import { file_rpc_v1_scope } from "../../rpc/v1/scope_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -15,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/licensing.proto.
  */
 export const file_licensing_v1_licensing: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEidwoMUmVzdHJpY3Rpb25zEg8KB2RvbWFpbnMYASADKAkSHAoPbWF4X2FjdGl2YXRpb25zGAIgASgFSACIAQESFgoJbWF4X3NlYXRzGAMgASgFSAGIAQFCEgoQX21heF9hY3RpdmF0aW9uc0IMCgpfbWF4X3NlYXRzIuECCgdMaWNlbmNlEgoKAmlkGAEgASgJEgsKA2tleRgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHcGxhbl9pZBgEIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgFIAEoCRIUCgxleHRlcm5hbF9yZWYYBiABKAkSMAoMcmVzdHJpY3Rpb25zGAcgASgLMhoubGljZW5zaW5nLnYxLlJlc3RyaWN0aW9ucxIuCgpleHBpcmVzX29uGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIaCg1zdGF0dXNfcmVhc29uGAsgASgJSACIAQFCEAoOX3N0YXR1c19yZWFzb24ihQIKE0lzc3VlTGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYBCABKAkSEQoJYm9keV9oYXNoGAUgASgMEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIPCgdwbGFuX2lkGAcgASgJEjAKDHJlc3RyaWN0aW9ucxgIIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUAoUSXNzdWVMaWNlbmNlUmVzcG9uc2USJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEhAKCHJlcGxheWVkGAIgASgIIkcKCkltcG9ydEl0ZW0SEgoKbGVnYWN5X2tleRgBIAEoCRIUCgxleHRlcm5hbF9yZWYYAiABKAkSDwoHcGxhbl9pZBgDIAEoCSKMAQoVSW1wb3J0TGljZW5jZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSJwoFaXRlbXMYBCADKAsyGC5saWNlbnNpbmcudjEuSW1wb3J0SXRlbRIPCgdkcnlfcnVuGAUgASgIIpMBCgxJbXBvcnRSZXN1bHQSEgoKbGVnYWN5X2tleRgBIAEoCRIOCgZyZXN1bHQYAiABKAkSFwoKbGljZW5jZV9pZBgDIAEoCUgAiAEBEi0KBWVycm9yGAQgASgLMhkubGljZW5zaW5nLnYxLkltcG9ydEVycm9ySAGIAQFCDQoLX2xpY2VuY2VfaWRCCAoGX2Vycm9yIisKC0ltcG9ydEVycm9yEgwKBGNvZGUYASABKAkSDgoGZGV0YWlsGAIgASgJInYKFkltcG9ydExpY2VuY2VzUmVzcG9uc2USKQoFaXRlbXMYASADKAsyGi5saWNlbnNpbmcudjEuSW1wb3J0UmVzdWx0Eg8KB2NyZWF0ZWQYAiABKAUSEAoIZXhpc3RpbmcYAyABKAUSDgoGZmFpbGVkGAQgASgFInUKEUdldExpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAMgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiywIKDUxpY2VuY2VEZXRhaWwSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEjcKDGVudGl0bGVtZW50cxgCIAMoCzIhLmxpY2Vuc2luZy52MS5TbmFwc2hvdEVudGl0bGVtZW50Ei0KC2FjdGl2YXRpb25zGAMgAygLMhgubGljZW5zaW5nLnYxLkFjdGl2YXRpb24SKQoJY2FsbF9ob21lGAQgAygLMhYubGljZW5zaW5nLnYxLkNhbGxIb21lEhcKCmxlZ2FjeV9rZXkYBSABKAlIAIgBARIZChFhY3RpdmF0aW9uc190b3RhbBgGIAEoAxIPCgdhbGxvd2VkGAcgAygJEisKCnBsYW5fZHJpZnQYCCADKAsyFy5saWNlbnNpbmcudjEuUGxhbkRyaWZ0Qg0KC19sZWdhY3lfa2V5InwKCVBsYW5EcmlmdBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRIaCg1saWNlbmNlX3ZhbHVlGAMgASgJSACIAQESFwoKcGxhbl92YWx1ZRgEIAEoCUgBiAEBQhAKDl9saWNlbmNlX3ZhbHVlQg0KC19wbGFuX3ZhbHVlIj8KE1NuYXBzaG90RW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkitgEKCkFjdGl2YXRpb24SCgoCaWQYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCghDYWxsSG9tZRIMCgRob3N0GAEgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgCIAEoCRIrCgdzZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKcAQoWTGlzdEFjdGl2YXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhEKCWJlZm9yZV9pZBgFIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJaChdMaXN0QWN0aXZhdGlvbnNSZXNwb25zZRItCgthY3RpdmF0aW9ucxgBIAMoCzIYLmxpY2Vuc2luZy52MS5BY3RpdmF0aW9uEhAKCGhhc19tb3JlGAIgASgIIp8BChVGcmVlQWN0aXZhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEhUKDWFjdGl2YXRpb25faWQYAyABKAkSDQoFYWN0b3IYBCABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgFIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIoABChVTZWFyY2hMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCRIsCghvZl9zYWxlcxgEIAMoCzIaLmxpY2Vuc2luZy52MS5MaWNlbmNlTWF0Y2giMwoMTGljZW5jZU1hdGNoEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJDChZTZWFyY2hMaWNlbmNlc1Jlc3BvbnNlEikKBWZvdW5kGAEgAygLMhoubGljZW5zaW5nLnYxLkZvdW5kTGljZW5jZSJHCgxGb3VuZExpY2VuY2USDwoHbWF0Y2hlZBgBIAEoCRImCgdsaWNlbmNlGAIgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2UiFQoTQ2hlY2tDYXRhbG9nUmVxdWVzdCInChRDaGVja0NhdGFsb2dSZXNwb25zZRIPCgdpc19kb3duGAEgASgIImEKGUdldEFwcGxpY2F0aW9uRGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIl8KGkdldEFwcGxpY2F0aW9uRGF5c1Jlc3BvbnNlEhUKDWFjdGl2ZV9iZWZvcmUYASABKAMSKgoEZGF5cxgCIAMoCzIcLmxpY2Vuc2luZy52MS5BcHBsaWNhdGlvbkRheSKkAgoOQXBwbGljYXRpb25EYXkSCwoDZGF5GAEgASgJEg4KBmlzc3VlZBgCIAEoAxIQCghpbXBvcnRlZBgDIAEoAxIPCgdjcmVhdGVkGAQgASgDEhEKCXN1c3BlbmRlZBgFIAEoAxITCgtyZWFjdGl2YXRlZBgGIAEoAxIPCgdyZXZva2VkGAcgASgDEg8KB2V4cGlyZWQYCCABKAMSDwoHcmV0aXJlZBgJIAEoAxISCgpkb3duZ3JhZGVkGAogASgDEhUKDWFjdGl2ZV9jaGFuZ2UYCyABKAMSFwoPYWN0aXZhdGlvbnNfbmV3GAwgASgDEhkKEWFjdGl2YXRpb25zX2ZyZWVkGA0gASgDEhgKEGFjdGl2YXRpb25zX3NlZW4YDiABKAMi4wIKE0xpc3RMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESFAoHcGxhbl9pZBgGIAEoCUgBiAEBEhMKBmRvbWFpbhgHIAEoCUgCiAEBEhkKDGV4dGVybmFsX3JlZhgIIAEoCUgDiAEBEi4KCnNlZW5fc2luY2UYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCm5ldmVyX3NlZW4YCiABKAgSGgoNbWF5X2VuZF9lYXJseRgLIAEoCEgEiAEBQgkKB19zdGF0dXNCCgoIX3BsYW5faWRCCQoHX2RvbWFpbkIPCg1fZXh0ZXJuYWxfcmVmQhAKDl9tYXlfZW5kX2Vhcmx5In0KFExpc3RMaWNlbmNlc1Jlc3BvbnNlEicKCGxpY2VuY2VzGAEgAygLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USEAoIaGFzX21vcmUYAiABKAgSGQoMbG9va2VkX3VudGlsGAMgASgJSACIAQFCDwoNX2xvb2tlZF91bnRpbCKlAQoZTGlzdExpY2VuY2VIaXN0b3J5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhcKD2JlZm9yZV9wb3NpdGlvbhgFIAEoA0IWChRfb25seV9hcHBsaWNhdGlvbl9pZCLXAQoMSGlzdG9yeUVudHJ5EhAKCHBvc2l0aW9uGAEgASgDEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0eXBlGAMgASgJEhEKBGZyb20YBCABKAlIAIgBARIKCgJ0bxgFIAEoCRINCgVhY3RvchgGIAEoCRISCgVjYXVzZRgHIAEoCUgBiAEBEhkKDGNoYW5nZXNfanNvbhgIIAEoCUgCiAEBQgcKBV9mcm9tQggKBl9jYXVzZUIPCg1fY2hhbmdlc19qc29uIlsKGkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlEisKB2VudHJpZXMYASADKAsyGi5saWNlbnNpbmcudjEuSGlzdG9yeUVudHJ5EhAKCGhhc19tb3JlGAIgASgIIqwCChRVcGRhdGVMaWNlbmNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEhkKDGV4dGVybmFsX3JlZhgFIAEoCUgBiAEBEjAKDHJlc3RyaWN0aW9ucxgGIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNbmV2ZXJfZXhwaXJlcxgIIAEoCEIWChRfb25seV9hcHBsaWNhdGlvbl9pZEIPCg1fZXh0ZXJuYWxfcmVmIoMBChBMaWZlY3ljbGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiNwoQU3luY1BsYW5zUmVxdWVzdBIjCgVwbGFucxgBIAMoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkiNQoPU3luY1BsYW5SZXF1ZXN0EiIKBHBsYW4YASABKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5Ii8KEUFyY2hpdmVQbGFuUmVzdWx0EhoKEnN1c3BlbmRlZF9saWNlbmNlcxgBIAEoAyIuChpDb3VudEFjdGl2ZUxpY2VuY2VzUmVxdWVzdBIQCghwbGFuX2lkcxgBIAMoCSItChtDb3VudEFjdGl2ZUxpY2VuY2VzUmVzcG9uc2USDgoGY291bnRzGAEgAygDMq0NChBMaWNlbnNpbmdTZXJ2aWNlEloKDElzc3VlTGljZW5jZRIhLmxpY2Vuc2luZy52MS5Jc3N1ZUxpY2VuY2VSZXF1ZXN0GiIubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlc3BvbnNlIgOQAgISYAoOSW1wb3J0TGljZW5jZXMSIy5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLkltcG9ydExpY2VuY2VzUmVzcG9uc2UiA5ACAhJPCgpHZXRMaWNlbmNlEh8ubGljZW5zaW5nLnYxLkdldExpY2VuY2VSZXF1ZXN0GhsubGljZW5zaW5nLnYxLkxpY2VuY2VEZXRhaWwiA5ACARJaCgxMaXN0TGljZW5jZXMSIS5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VzUmVxdWVzdBoiLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXNwb25zZSIDkAIBEmwKEkxpc3RMaWNlbmNlSGlzdG9yeRInLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0GigubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlIgOQAgESYwoPTGlzdEFjdGl2YXRpb25zEiQubGljZW5zaW5nLnYxLkxpc3RBY3RpdmF0aW9uc1JlcXVlc3QaJS5saWNlbnNpbmcudjEuTGlzdEFjdGl2YXRpb25zUmVzcG9uc2UiA5ACARJNCg5GcmVlQWN0aXZhdGlvbhIjLmxpY2Vuc2luZy52MS5GcmVlQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSYAoOU2VhcmNoTGljZW5jZXMSIy5saWNlbnNpbmcudjEuU2VhcmNoTGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLlNlYXJjaExpY2VuY2VzUmVzcG9uc2UiA5ACARJsChJHZXRBcHBsaWNhdGlvbkRheXMSJy5saWNlbnNpbmcudjEuR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBooLmxpY2Vuc2luZy52MS5HZXRBcHBsaWNhdGlvbkRheXNSZXNwb25zZSIDkAIBEnMKDENoZWNrQ2F0YWxvZxIhLmxpY2Vuc2luZy52MS5DaGVja0NhdGFsb2dSZXF1ZXN0GiIubGljZW5zaW5nLnYxLkNoZWNrQ2F0YWxvZ1Jlc3BvbnNlIhyQAgGStRgVaXQgaXMgYWJvdXQgYSBzZXJ2aWNlEk8KDVVwZGF0ZUxpY2VuY2USIi5saWNlbnNpbmcudjEuVXBkYXRlTGljZW5jZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkcKDlN1c3BlbmRMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJKChFSZWFjdGl2YXRlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2USSwoNUmV2b2tlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJLCg1SZXRpcmVMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkgKCVN5bmNQbGFucxIeLmxpY2Vuc2luZy52MS5TeW5jUGxhbnNSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IgOQAgISUgoLQXJjaGl2ZVBsYW4SHS5saWNlbnNpbmcudjEuU3luY1BsYW5SZXF1ZXN0Gh8ubGljZW5zaW5nLnYxLkFyY2hpdmVQbGFuUmVzdWx0IgOQAgISqAEKE0NvdW50QWN0aXZlTGljZW5jZXMSKC5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1JlcXVlc3QaKS5saWNlbnNpbmcudjEuQ291bnRBY3RpdmVMaWNlbmNlc1Jlc3BvbnNlIjyQAgGStRg1Y2F0YWxvZyBhc2tzIGFib3V0IHBsYW5zIHdob3NlIGFjY291bnQgaXQgaGFzIGNoZWNrZWRiBnByb3RvMw", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvbGljZW5zaW5nLnByb3RvEgxsaWNlbnNpbmcudjEi1QEKDFJlc3RyaWN0aW9ucxIPCgdkb21haW5zGAEgAygJEhwKD21heF9hY3RpdmF0aW9ucxgCIAEoBUgAiAEBEhYKCW1heF9zZWF0cxgDIAEoBUgBiAEBEhsKDm1heF9jb25jdXJyZW50GAQgASgFSAKIAQESGgoNbGVhc2VfbWludXRlcxgFIAEoBUgDiAEBQhIKEF9tYXhfYWN0aXZhdGlvbnNCDAoKX21heF9zZWF0c0IRCg9fbWF4X2NvbmN1cnJlbnRCEAoOX2xlYXNlX21pbnV0ZXMiiwQKB0xpY2VuY2USCgoCaWQYASABKAkSCwoDa2V5GAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdwbGFuX2lkGAQgASgJEhYKDmFwcGxpY2F0aW9uX2lkGAUgASgJEhQKDGV4dGVybmFsX3JlZhgGIAEoCRIwCgxyZXN0cmljdGlvbnMYByABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKDXN0YXR1c19yZWFzb24YCyABKAlIAIgBARI1CghtZXRhZGF0YRgMIAMoCzIjLmxpY2Vuc2luZy52MS5MaWNlbmNlLk1ldGFkYXRhRW50cnkSMQoNdXBkYXRlc191bnRpbBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFdHJpYWwYDiABKAgaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQhAKDl9zdGF0dXNfcmVhc29uItwCChNJc3N1ZUxpY2VuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSDQoFYWN0b3IYAyABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJEhEKCWJvZHlfaGFzaBgFIAEoDBIUCgxleHRlcm5hbF9yZWYYBiABKAkSDwoHcGxhbl9pZBgHIAEoCRIwCgxyZXN0cmljdGlvbnMYCCABKAsyGi5saWNlbnNpbmcudjEuUmVzdHJpY3Rpb25zEi4KCmV4cGlyZXNfb24YCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiIKCG1ldGFkYXRhGAogASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlAKFElzc3VlTGljZW5jZVJlc3BvbnNlEiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIQCghyZXBsYXllZBgCIAEoCCKeAQoKSW1wb3J0SXRlbRISCgpsZWdhY3lfa2V5GAEgASgJEhQKDGV4dGVybmFsX3JlZhgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEiIKCG1ldGFkYXRhGAQgASgLMhAucnBjLnYxLk1ldGFkYXRhEjEKDXVwZGF0ZXNfdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIowBChVJbXBvcnRMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRInCgVpdGVtcxgEIAMoCzIYLmxpY2Vuc2luZy52MS5JbXBvcnRJdGVtEg8KB2RyeV9ydW4YBSABKAgikwEKDEltcG9ydFJlc3VsdBISCgpsZWdhY3lfa2V5GAEgASgJEg4KBnJlc3VsdBgCIAEoCRIXCgpsaWNlbmNlX2lkGAMgASgJSACIAQESLQoFZXJyb3IYBCABKAsyGS5saWNlbnNpbmcudjEuSW1wb3J0RXJyb3JIAYgBAUINCgtfbGljZW5jZV9pZEIICgZfZXJyb3IiKwoLSW1wb3J0RXJyb3ISDAoEY29kZRgBIAEoCRIOCgZkZXRhaWwYAiABKAkidgoWSW1wb3J0TGljZW5jZXNSZXNwb25zZRIpCgVpdGVtcxgBIAMoCzIaLmxpY2Vuc2luZy52MS5JbXBvcnRSZXN1bHQSDwoHY3JlYXRlZBgCIAEoBRIQCghleGlzdGluZxgDIAEoBRIOCgZmYWlsZWQYBCABKAUidQoRR2V0TGljZW5jZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEiAKE29ubHlfYXBwbGljYXRpb25faWQYAyABKAlIAIgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCLEAwoNTGljZW5jZURldGFpbBImCgdsaWNlbmNlGAEgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USNwoMZW50aXRsZW1lbnRzGAIgAygLMiEubGljZW5zaW5nLnYxLlNuYXBzaG90RW50aXRsZW1lbnQSLQoLYWN0aXZhdGlvbnMYAyADKAsyGC5saWNlbnNpbmcudjEuQWN0aXZhdGlvbhIpCgljYWxsX2hvbWUYBCADKAsyFi5saWNlbnNpbmcudjEuQ2FsbEhvbWUSFwoKbGVnYWN5X2tleRgFIAEoCUgAiAEBEhkKEWFjdGl2YXRpb25zX3RvdGFsGAYgASgDEg8KB2FsbG93ZWQYByADKAkSKwoKcGxhbl9kcmlmdBgIIAMoCzIXLmxpY2Vuc2luZy52MS5QbGFuRHJpZnQSKQoJb3ZlcnJpZGVzGAkgAygLMhYubGljZW5zaW5nLnYxLk92ZXJyaWRlEjUKCWVmZmVjdGl2ZRgKIAMoCzIiLmxpY2Vuc2luZy52MS5FZmZlY3RpdmVFbnRpdGxlbWVudBIVCg1sZWFzZXNfaW5fdXNlGAsgASgDQg0KC19sZWdhY3lfa2V5Iq0BCghPdmVycmlkZRILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRINCgV2YWx1ZRgDIAEoCRIrCgdlbmRzX29uGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgRub3RlGAUgASgJSACIAQESLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX25vdGUiTgoURWZmZWN0aXZlRW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAkSDAoEZnJvbRgEIAEoCSLqAQoSU2V0T3ZlcnJpZGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESCwoDa2V5GAUgASgJEg0KBXZhbHVlGAYgASgJEisKB2VuZHNfb24YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKBG5vdGUYCCABKAlIAYgBAUIWChRfb25seV9hcHBsaWNhdGlvbl9pZEIHCgVfbm90ZSKVAQoVRGVsZXRlT3ZlcnJpZGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQESCwoDa2V5GAUgASgJQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkInwKCVBsYW5EcmlmdBILCgNrZXkYASABKAkSDAoEa2luZBgCIAEoCRIaCg1saWNlbmNlX3ZhbHVlGAMgASgJSACIAQESFwoKcGxhbl92YWx1ZRgEIAEoCUgBiAEBQhAKDl9saWNlbmNlX3ZhbHVlQg0KC19wbGFuX3ZhbHVlIj8KE1NuYXBzaG90RW50aXRsZW1lbnQSCwoDa2V5GAEgASgJEgwKBGtpbmQYAiABKAkSDQoFdmFsdWUYAyABKAki6QEKCkFjdGl2YXRpb24SCgoCaWQYASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sZWFzZV9lbmRzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJeCghDYWxsSG9tZRIMCgRob3N0GAEgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgCIAEoCRIrCgdzZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKcAQoWTGlzdEFjdGl2YXRpb25zUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhEKCWJlZm9yZV9pZBgFIAEoCUIWChRfb25seV9hcHBsaWNhdGlvbl9pZCJaChdMaXN0QWN0aXZhdGlvbnNSZXNwb25zZRItCgthY3RpdmF0aW9ucxgBIAMoCzIYLmxpY2Vuc2luZy52MS5BY3RpdmF0aW9uEhAKCGhhc19tb3JlGAIgASgIIp8BChVGcmVlQWN0aXZhdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEhUKDWFjdGl2YXRpb25faWQYAyABKAkSDQoFYWN0b3IYBCABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgFIAEoCUgAiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkIoABChVTZWFyY2hMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVxdWVyeRgDIAEoCRIsCghvZl9zYWxlcxgEIAMoCzIaLmxpY2Vuc2luZy52MS5MaWNlbmNlTWF0Y2giMwoMTGljZW5jZU1hdGNoEhIKCmxpY2VuY2VfaWQYASABKAkSDwoHbWF0Y2hlZBgCIAEoCSJDChZTZWFyY2hMaWNlbmNlc1Jlc3BvbnNlEikKBWZvdW5kGAEgAygLMhoubGljZW5zaW5nLnYxLkZvdW5kTGljZW5jZSJHCgxGb3VuZExpY2VuY2USDwoHbWF0Y2hlZBgBIAEoCRImCgdsaWNlbmNlGAIgASgLMhUubGljZW5zaW5nLnYxLkxpY2VuY2UiFQoTQ2hlY2tDYXRhbG9nUmVxdWVzdCInChRDaGVja0NhdGFsb2dSZXNwb25zZRIPCgdpc19kb3duGAEgASgIImEKGUdldEFwcGxpY2F0aW9uRGF5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJIl8KGkdldEFwcGxpY2F0aW9uRGF5c1Jlc3BvbnNlEhUKDWFjdGl2ZV9iZWZvcmUYASABKAMSKgoEZGF5cxgCIAMoCzIcLmxpY2Vuc2luZy52MS5BcHBsaWNhdGlvbkRheSKkAgoOQXBwbGljYXRpb25EYXkSCwoDZGF5GAEgASgJEg4KBmlzc3VlZBgCIAEoAxIQCghpbXBvcnRlZBgDIAEoAxIPCgdjcmVhdGVkGAQgASgDEhEKCXN1c3BlbmRlZBgFIAEoAxITCgtyZWFjdGl2YXRlZBgGIAEoAxIPCgdyZXZva2VkGAcgASgDEg8KB2V4cGlyZWQYCCABKAMSDwoHcmV0aXJlZBgJIAEoAxISCgpkb3duZ3JhZGVkGAogASgDEhUKDWFjdGl2ZV9jaGFuZ2UYCyABKAMSFwoPYWN0aXZhdGlvbnNfbmV3GAwgASgDEhkKEWFjdGl2YXRpb25zX2ZyZWVkGA0gASgDEhgKEGFjdGl2YXRpb25zX3NlZW4YDiABKAMipQMKE0xpc3RMaWNlbmNlc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRIRCgliZWZvcmVfaWQYBCABKAkSEwoGc3RhdHVzGAUgASgJSACIAQESFAoHcGxhbl9pZBgGIAEoCUgBiAEBEhMKBmRvbWFpbhgHIAEoCUgCiAEBEhkKDGV4dGVybmFsX3JlZhgIIAEoCUgDiAEBEi4KCnNlZW5fc2luY2UYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCm5ldmVyX3NlZW4YCiABKAgSGgoNbWF5X2VuZF9lYXJseRgLIAEoCEgEiAEBEiIKCG1ldGFkYXRhGAwgASgLMhAucnBjLnYxLk1ldGFkYXRhEhIKBXRyaWFsGA0gASgISAWIAQFCCQoHX3N0YXR1c0IKCghfcGxhbl9pZEIJCgdfZG9tYWluQg8KDV9leHRlcm5hbF9yZWZCEAoOX21heV9lbmRfZWFybHlCCAoGX3RyaWFsIn0KFExpc3RMaWNlbmNlc1Jlc3BvbnNlEicKCGxpY2VuY2VzGAEgAygLMhUubGljZW5zaW5nLnYxLkxpY2VuY2USEAoIaGFzX21vcmUYAiABKAgSGQoMbG9va2VkX3VudGlsGAMgASgJSACIAQFCDwoNX2xvb2tlZF91bnRpbCKlAQoZTGlzdExpY2VuY2VIaXN0b3J5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgDIAEoCUgAiAEBEg0KBWxpbWl0GAQgASgFEhcKD2JlZm9yZV9wb3NpdGlvbhgFIAEoA0IWChRfb25seV9hcHBsaWNhdGlvbl9pZCLXAQoMSGlzdG9yeUVudHJ5EhAKCHBvc2l0aW9uGAEgASgDEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0eXBlGAMgASgJEhEKBGZyb20YBCABKAlIAIgBARIKCgJ0bxgFIAEoCRINCgVhY3RvchgGIAEoCRISCgVjYXVzZRgHIAEoCUgBiAEBEhkKDGNoYW5nZXNfanNvbhgIIAEoCUgCiAEBQgcKBV9mcm9tQggKBl9jYXVzZUIPCg1fY2hhbmdlc19qc29uIlsKGkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlEisKB2VudHJpZXMYASADKAsyGi5saWNlbnNpbmcudjEuSGlzdG9yeUVudHJ5EhAKCGhhc19tb3JlGAIgASgIIr8DChRVcGRhdGVMaWNlbmNlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFYWN0b3IYAyABKAkSIAoTb25seV9hcHBsaWNhdGlvbl9pZBgEIAEoCUgAiAEBEhkKDGV4dGVybmFsX3JlZhgFIAEoCUgBiAEBEjAKDHJlc3RyaWN0aW9ucxgGIAEoCzIaLmxpY2Vuc2luZy52MS5SZXN0cmljdGlvbnMSLgoKZXhwaXJlc19vbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNbmV2ZXJfZXhwaXJlcxgIIAEoCBIoCghtZXRhZGF0YRgJIAEoCzIWLnJwYy52MS5NZXRhZGF0YUNoYW5nZRIxCg11cGRhdGVzX3VudGlsGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChF1bmxpbWl0ZWRfdXBkYXRlcxgLIAEoCEgCiAEBQhYKFF9vbmx5X2FwcGxpY2F0aW9uX2lkQg8KDV9leHRlcm5hbF9yZWZCFAoSX3VubGltaXRlZF91cGRhdGVzIoMBChBMaWZlY3ljbGVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgVhY3RvchgDIAEoCRIgChNvbmx5X2FwcGxpY2F0aW9uX2lkGAQgASgJSACIAQFCFgoUX29ubHlfYXBwbGljYXRpb25faWQiNwoQU3luY1BsYW5zUmVxdWVzdBIjCgVwbGFucxgBIAMoCzIULmNhdGFsb2cudjEuUGxhbkNvcHkiNQoPU3luY1BsYW5SZXF1ZXN0EiIKBHBsYW4YASABKAsyFC5jYXRhbG9nLnYxLlBsYW5Db3B5Ii8KEUFyY2hpdmVQbGFuUmVzdWx0EhoKEnN1c3BlbmRlZF9saWNlbmNlcxgBIAEoAyIuChpDb3VudEFjdGl2ZUxpY2VuY2VzUmVxdWVzdBIQCghwbGFuX2lkcxgBIAMoCSItChtDb3VudEFjdGl2ZUxpY2VuY2VzUmVzcG9uc2USDgoGY291bnRzGAEgAygDMuMPChBMaWNlbnNpbmdTZXJ2aWNlEloKDElzc3VlTGljZW5jZRIhLmxpY2Vuc2luZy52MS5Jc3N1ZUxpY2VuY2VSZXF1ZXN0GiIubGljZW5zaW5nLnYxLklzc3VlTGljZW5jZVJlc3BvbnNlIgOQAgISYAoOSW1wb3J0TGljZW5jZXMSIy5saWNlbnNpbmcudjEuSW1wb3J0TGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLkltcG9ydExpY2VuY2VzUmVzcG9uc2UiA5ACAhJPCgpHZXRMaWNlbmNlEh8ubGljZW5zaW5nLnYxLkdldExpY2VuY2VSZXF1ZXN0GhsubGljZW5zaW5nLnYxLkxpY2VuY2VEZXRhaWwiA5ACARJaCgxMaXN0TGljZW5jZXMSIS5saWNlbnNpbmcudjEuTGlzdExpY2VuY2VzUmVxdWVzdBoiLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZXNSZXNwb25zZSIDkAIBEmwKEkxpc3RMaWNlbmNlSGlzdG9yeRInLmxpY2Vuc2luZy52MS5MaXN0TGljZW5jZUhpc3RvcnlSZXF1ZXN0GigubGljZW5zaW5nLnYxLkxpc3RMaWNlbmNlSGlzdG9yeVJlc3BvbnNlIgOQAgESYwoPTGlzdEFjdGl2YXRpb25zEiQubGljZW5zaW5nLnYxLkxpc3RBY3RpdmF0aW9uc1JlcXVlc3QaJS5saWNlbnNpbmcudjEuTGlzdEFjdGl2YXRpb25zUmVzcG9uc2UiA5ACARJNCg5GcmVlQWN0aXZhdGlvbhIjLmxpY2Vuc2luZy52MS5GcmVlQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSYAoOU2VhcmNoTGljZW5jZXMSIy5saWNlbnNpbmcudjEuU2VhcmNoTGljZW5jZXNSZXF1ZXN0GiQubGljZW5zaW5nLnYxLlNlYXJjaExpY2VuY2VzUmVzcG9uc2UiA5ACARJsChJHZXRBcHBsaWNhdGlvbkRheXMSJy5saWNlbnNpbmcudjEuR2V0QXBwbGljYXRpb25EYXlzUmVxdWVzdBooLmxpY2Vuc2luZy52MS5HZXRBcHBsaWNhdGlvbkRheXNSZXNwb25zZSIDkAIBEnMKDENoZWNrQ2F0YWxvZxIhLmxpY2Vuc2luZy52MS5DaGVja0NhdGFsb2dSZXF1ZXN0GiIubGljZW5zaW5nLnYxLkNoZWNrQ2F0YWxvZ1Jlc3BvbnNlIhyQAgGStRgVaXQgaXMgYWJvdXQgYSBzZXJ2aWNlEk8KDVVwZGF0ZUxpY2VuY2USIi5saWNlbnNpbmcudjEuVXBkYXRlTGljZW5jZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkcKDlN1c3BlbmRMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJKChFSZWFjdGl2YXRlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2USSwoNUmV2b2tlTGljZW5jZRIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJLCg1SZXRpcmVMaWNlbmNlEh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZSIDkAICEkwKC1NldE92ZXJyaWRlEiAubGljZW5zaW5nLnYxLlNldE92ZXJyaWRlUmVxdWVzdBoWLmxpY2Vuc2luZy52MS5PdmVycmlkZSIDkAICEk0KDkRlbGV0ZU92ZXJyaWRlEiMubGljZW5zaW5nLnYxLkRlbGV0ZU92ZXJyaWRlUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRJMCg5UYWtlUGxhblZhbHVlcxIeLmxpY2Vuc2luZy52MS5MaWZlY3ljbGVSZXF1ZXN0GhUubGljZW5zaW5nLnYxLkxpY2VuY2UiA5ACAhJJChBSb3RhdGVMaWNlbmNlS2V5Eh4ubGljZW5zaW5nLnYxLkxpZmVjeWNsZVJlcXVlc3QaFS5saWNlbnNpbmcudjEuTGljZW5jZRJICglTeW5jUGxhbnMSHi5saWNlbnNpbmcudjEuU3luY1BsYW5zUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSIDkAICElIKC0FyY2hpdmVQbGFuEh0ubGljZW5zaW5nLnYxLlN5bmNQbGFuUmVxdWVzdBofLmxpY2Vuc2luZy52MS5BcmNoaXZlUGxhblJlc3VsdCIDkAICEqgBChNDb3VudEFjdGl2ZUxpY2VuY2VzEigubGljZW5zaW5nLnYxLkNvdW50QWN0aXZlTGljZW5jZXNSZXF1ZXN0GikubGljZW5zaW5nLnYxLkNvdW50QWN0aXZlTGljZW5jZXNSZXNwb25zZSI8kAIBkrUYNWNhdGFsb2cgYXNrcyBhYm91dCBwbGFucyB3aG9zZSBhY2NvdW50IGl0IGhhcyBjaGVja2VkYgZwcm90bzM", [file_catalog_v1_catalog, file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_metadata, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.Restrictions
@@ -35,6 +37,20 @@ export type Restrictions = Message<"licensing.v1.Restrictions"> & {
    * @generated from field: optional int32 max_seats = 3;
    */
   maxSeats?: number | undefined;
+
+  /**
+   * A floating licence: at most this many activations hold a lease at a time.
+   *
+   * @generated from field: optional int32 max_concurrent = 4;
+   */
+  maxConcurrent?: number | undefined;
+
+  /**
+   * How long a lease lasts; set if and only if max_concurrent is.
+   *
+   * @generated from field: optional int32 lease_minutes = 5;
+   */
+  leaseMinutes?: number | undefined;
 };
 
 /**
@@ -106,6 +122,25 @@ export type Licence = Message<"licensing.v1.Licence"> & {
    * @generated from field: optional string status_reason = 11;
    */
   statusReason?: string | undefined;
+
+  /**
+   * @generated from field: map<string, string> metadata = 12;
+   */
+  metadata: { [key: string]: string };
+
+  /**
+   * The product may be updated to releases until then; absent: to all.
+   *
+   * @generated from field: google.protobuf.Timestamp updates_until = 13;
+   */
+  updatesUntil?: Timestamp | undefined;
+
+  /**
+   * A product started it, and no customer has it yet.
+   *
+   * @generated from field: bool trial = 14;
+   */
+  trial: boolean;
 };
 
 /**
@@ -165,6 +200,16 @@ export type IssueLicenceRequest = Message<"licensing.v1.IssueLicenceRequest"> & 
    * @generated from field: google.protobuf.Timestamp expires_on = 9;
    */
   expiresOn?: Timestamp | undefined;
+
+  /**
+   * @generated from field: rpc.v1.Metadata metadata = 10;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp updates_until = 11;
+   */
+  updatesUntil?: Timestamp | undefined;
 };
 
 /**
@@ -214,6 +259,16 @@ export type ImportItem = Message<"licensing.v1.ImportItem"> & {
    * @generated from field: string plan_id = 3;
    */
   planId: string;
+
+  /**
+   * @generated from field: rpc.v1.Metadata metadata = 4;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp updates_until = 5;
+   */
+  updatesUntil?: Timestamp | undefined;
 };
 
 /**
@@ -426,6 +481,27 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
    * @generated from field: repeated licensing.v1.PlanDrift plan_drift = 8;
    */
   planDrift: PlanDrift[];
+
+  /**
+   * Sorted by key, also those that have ended.
+   *
+   * @generated from field: repeated licensing.v1.Override overrides = 9;
+   */
+  overrides: Override[];
+
+  /**
+   * What a token would contain now, sorted by key.
+   *
+   * @generated from field: repeated licensing.v1.EffectiveEntitlement effective = 10;
+   */
+  effective: EffectiveEntitlement[];
+
+  /**
+   * Leases that have not ended.
+   *
+   * @generated from field: int64 leases_in_use = 11;
+   */
+  leasesInUse: bigint;
 };
 
 /**
@@ -434,6 +510,175 @@ export type LicenceDetail = Message<"licensing.v1.LicenceDetail"> & {
  */
 export const LicenceDetailSchema: GenMessage<LicenceDetail> = /*@__PURE__*/
   messageDesc(file_licensing_v1_licensing, 10);
+
+/**
+ * @generated from message licensing.v1.Override
+ */
+export type Override = Message<"licensing.v1.Override"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * A member of the closed set entitlementKind.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string value = 3;
+   */
+  value: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp ends_on = 4;
+   */
+  endsOn?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional string note = 5;
+   */
+  note?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 6;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.Override.
+ * Use `create(OverrideSchema)` to create a new message.
+ */
+export const OverrideSchema: GenMessage<Override> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 11);
+
+/**
+ * @generated from message licensing.v1.EffectiveEntitlement
+ */
+export type EffectiveEntitlement = Message<"licensing.v1.EffectiveEntitlement"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * A member of the closed set entitlementKind.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string value = 3;
+   */
+  value: string;
+
+  /**
+   * A member of the closed set entitlementSource.
+   *
+   * @generated from field: string from = 4;
+   */
+  from: string;
+};
+
+/**
+ * Describes the message licensing.v1.EffectiveEntitlement.
+ * Use `create(EffectiveEntitlementSchema)` to create a new message.
+ */
+export const EffectiveEntitlementSchema: GenMessage<EffectiveEntitlement> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 12);
+
+/**
+ * @generated from message licensing.v1.SetOverrideRequest
+ */
+export type SetOverrideRequest = Message<"licensing.v1.SetOverrideRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string actor = 3;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 4;
+   */
+  onlyApplicationId?: string | undefined;
+
+  /**
+   * @generated from field: string key = 5;
+   */
+  key: string;
+
+  /**
+   * @generated from field: string value = 6;
+   */
+  value: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp ends_on = 7;
+   */
+  endsOn?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional string note = 8;
+   */
+  note?: string | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.SetOverrideRequest.
+ * Use `create(SetOverrideRequestSchema)` to create a new message.
+ */
+export const SetOverrideRequestSchema: GenMessage<SetOverrideRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 13);
+
+/**
+ * @generated from message licensing.v1.DeleteOverrideRequest
+ */
+export type DeleteOverrideRequest = Message<"licensing.v1.DeleteOverrideRequest"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string licence_id = 2;
+   */
+  licenceId: string;
+
+  /**
+   * @generated from field: string actor = 3;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: optional string only_application_id = 4;
+   */
+  onlyApplicationId?: string | undefined;
+
+  /**
+   * @generated from field: string key = 5;
+   */
+  key: string;
+};
+
+/**
+ * Describes the message licensing.v1.DeleteOverrideRequest.
+ * Use `create(DeleteOverrideRequestSchema)` to create a new message.
+ */
+export const DeleteOverrideRequestSchema: GenMessage<DeleteOverrideRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_licensing, 14);
 
 /**
  * @generated from message licensing.v1.PlanDrift
@@ -467,7 +712,7 @@ export type PlanDrift = Message<"licensing.v1.PlanDrift"> & {
  * Use `create(PlanDriftSchema)` to create a new message.
  */
 export const PlanDriftSchema: GenMessage<PlanDrift> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 11);
+  messageDesc(file_licensing_v1_licensing, 15);
 
 /**
  * @generated from message licensing.v1.SnapshotEntitlement
@@ -494,7 +739,7 @@ export type SnapshotEntitlement = Message<"licensing.v1.SnapshotEntitlement"> & 
  * Use `create(SnapshotEntitlementSchema)` to create a new message.
  */
 export const SnapshotEntitlementSchema: GenMessage<SnapshotEntitlement> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 12);
+  messageDesc(file_licensing_v1_licensing, 16);
 
 /**
  * @generated from message licensing.v1.Activation
@@ -529,6 +774,13 @@ export type Activation = Message<"licensing.v1.Activation"> & {
    * @generated from field: google.protobuf.Timestamp last_seen_at = 6;
    */
   lastSeenAt?: Timestamp | undefined;
+
+  /**
+   * When its lease ends or ended. Absent on a licence that is not floating, and if it never had one.
+   *
+   * @generated from field: google.protobuf.Timestamp lease_ends_at = 7;
+   */
+  leaseEndsAt?: Timestamp | undefined;
 };
 
 /**
@@ -536,7 +788,7 @@ export type Activation = Message<"licensing.v1.Activation"> & {
  * Use `create(ActivationSchema)` to create a new message.
  */
 export const ActivationSchema: GenMessage<Activation> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 13);
+  messageDesc(file_licensing_v1_licensing, 17);
 
 /**
  * @generated from message licensing.v1.CallHome
@@ -563,7 +815,7 @@ export type CallHome = Message<"licensing.v1.CallHome"> & {
  * Use `create(CallHomeSchema)` to create a new message.
  */
 export const CallHomeSchema: GenMessage<CallHome> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 14);
+  messageDesc(file_licensing_v1_licensing, 18);
 
 /**
  * @generated from message licensing.v1.ListActivationsRequest
@@ -602,7 +854,7 @@ export type ListActivationsRequest = Message<"licensing.v1.ListActivationsReques
  * Use `create(ListActivationsRequestSchema)` to create a new message.
  */
 export const ListActivationsRequestSchema: GenMessage<ListActivationsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 15);
+  messageDesc(file_licensing_v1_licensing, 19);
 
 /**
  * @generated from message licensing.v1.ListActivationsResponse
@@ -624,7 +876,7 @@ export type ListActivationsResponse = Message<"licensing.v1.ListActivationsRespo
  * Use `create(ListActivationsResponseSchema)` to create a new message.
  */
 export const ListActivationsResponseSchema: GenMessage<ListActivationsResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 16);
+  messageDesc(file_licensing_v1_licensing, 20);
 
 /**
  * @generated from message licensing.v1.FreeActivationRequest
@@ -661,7 +913,7 @@ export type FreeActivationRequest = Message<"licensing.v1.FreeActivationRequest"
  * Use `create(FreeActivationRequestSchema)` to create a new message.
  */
 export const FreeActivationRequestSchema: GenMessage<FreeActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 17);
+  messageDesc(file_licensing_v1_licensing, 21);
 
 /**
  * @generated from message licensing.v1.SearchLicencesRequest
@@ -697,7 +949,7 @@ export type SearchLicencesRequest = Message<"licensing.v1.SearchLicencesRequest"
  * Use `create(SearchLicencesRequestSchema)` to create a new message.
  */
 export const SearchLicencesRequestSchema: GenMessage<SearchLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 18);
+  messageDesc(file_licensing_v1_licensing, 22);
 
 /**
  * @generated from message licensing.v1.LicenceMatch
@@ -721,7 +973,7 @@ export type LicenceMatch = Message<"licensing.v1.LicenceMatch"> & {
  * Use `create(LicenceMatchSchema)` to create a new message.
  */
 export const LicenceMatchSchema: GenMessage<LicenceMatch> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 19);
+  messageDesc(file_licensing_v1_licensing, 23);
 
 /**
  * At most 20, a licence once, in the order in which they are shown.
@@ -740,7 +992,7 @@ export type SearchLicencesResponse = Message<"licensing.v1.SearchLicencesRespons
  * Use `create(SearchLicencesResponseSchema)` to create a new message.
  */
 export const SearchLicencesResponseSchema: GenMessage<SearchLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 20);
+  messageDesc(file_licensing_v1_licensing, 24);
 
 /**
  * @generated from message licensing.v1.FoundLicence
@@ -764,7 +1016,7 @@ export type FoundLicence = Message<"licensing.v1.FoundLicence"> & {
  * Use `create(FoundLicenceSchema)` to create a new message.
  */
 export const FoundLicenceSchema: GenMessage<FoundLicence> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 21);
+  messageDesc(file_licensing_v1_licensing, 25);
 
 /**
  * @generated from message licensing.v1.CheckCatalogRequest
@@ -777,7 +1029,7 @@ export type CheckCatalogRequest = Message<"licensing.v1.CheckCatalogRequest"> & 
  * Use `create(CheckCatalogRequestSchema)` to create a new message.
  */
 export const CheckCatalogRequestSchema: GenMessage<CheckCatalogRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 22);
+  messageDesc(file_licensing_v1_licensing, 26);
 
 /**
  * @generated from message licensing.v1.CheckCatalogResponse
@@ -796,7 +1048,7 @@ export type CheckCatalogResponse = Message<"licensing.v1.CheckCatalogResponse"> 
  * Use `create(CheckCatalogResponseSchema)` to create a new message.
  */
 export const CheckCatalogResponseSchema: GenMessage<CheckCatalogResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 23);
+  messageDesc(file_licensing_v1_licensing, 27);
 
 /**
  * @generated from message licensing.v1.GetApplicationDaysRequest
@@ -830,7 +1082,7 @@ export type GetApplicationDaysRequest = Message<"licensing.v1.GetApplicationDays
  * Use `create(GetApplicationDaysRequestSchema)` to create a new message.
  */
 export const GetApplicationDaysRequestSchema: GenMessage<GetApplicationDaysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 24);
+  messageDesc(file_licensing_v1_licensing, 28);
 
 /**
  * @generated from message licensing.v1.GetApplicationDaysResponse
@@ -856,7 +1108,7 @@ export type GetApplicationDaysResponse = Message<"licensing.v1.GetApplicationDay
  * Use `create(GetApplicationDaysResponseSchema)` to create a new message.
  */
 export const GetApplicationDaysResponseSchema: GenMessage<GetApplicationDaysResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 25);
+  messageDesc(file_licensing_v1_licensing, 29);
 
 /**
  * What happened in an application on a day of UTC.
@@ -944,7 +1196,7 @@ export type ApplicationDay = Message<"licensing.v1.ApplicationDay"> & {
  * Use `create(ApplicationDaySchema)` to create a new message.
  */
 export const ApplicationDaySchema: GenMessage<ApplicationDay> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 26);
+  messageDesc(file_licensing_v1_licensing, 30);
 
 /**
  * @generated from message licensing.v1.ListLicencesRequest
@@ -1010,6 +1262,18 @@ export type ListLicencesRequest = Message<"licensing.v1.ListLicencesRequest"> & 
    * @generated from field: optional bool may_end_early = 11;
    */
   mayEndEarly?: boolean | undefined;
+
+  /**
+   * At most three entries that the licence's metadata has.
+   *
+   * @generated from field: rpc.v1.Metadata metadata = 12;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * @generated from field: optional bool trial = 13;
+   */
+  trial?: boolean | undefined;
 };
 
 /**
@@ -1017,7 +1281,7 @@ export type ListLicencesRequest = Message<"licensing.v1.ListLicencesRequest"> & 
  * Use `create(ListLicencesRequestSchema)` to create a new message.
  */
 export const ListLicencesRequestSchema: GenMessage<ListLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 27);
+  messageDesc(file_licensing_v1_licensing, 31);
 
 /**
  * @generated from message licensing.v1.ListLicencesResponse
@@ -1046,7 +1310,7 @@ export type ListLicencesResponse = Message<"licensing.v1.ListLicencesResponse"> 
  * Use `create(ListLicencesResponseSchema)` to create a new message.
  */
 export const ListLicencesResponseSchema: GenMessage<ListLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 28);
+  messageDesc(file_licensing_v1_licensing, 32);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryRequest
@@ -1085,7 +1349,7 @@ export type ListLicenceHistoryRequest = Message<"licensing.v1.ListLicenceHistory
  * Use `create(ListLicenceHistoryRequestSchema)` to create a new message.
  */
 export const ListLicenceHistoryRequestSchema: GenMessage<ListLicenceHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 29);
+  messageDesc(file_licensing_v1_licensing, 33);
 
 /**
  * @generated from message licensing.v1.HistoryEntry
@@ -1143,7 +1407,7 @@ export type HistoryEntry = Message<"licensing.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 30);
+  messageDesc(file_licensing_v1_licensing, 34);
 
 /**
  * @generated from message licensing.v1.ListLicenceHistoryResponse
@@ -1165,7 +1429,7 @@ export type ListLicenceHistoryResponse = Message<"licensing.v1.ListLicenceHistor
  * Use `create(ListLicenceHistoryResponseSchema)` to create a new message.
  */
 export const ListLicenceHistoryResponseSchema: GenMessage<ListLicenceHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 31);
+  messageDesc(file_licensing_v1_licensing, 35);
 
 /**
  * @generated from message licensing.v1.UpdateLicenceRequest
@@ -1214,6 +1478,25 @@ export type UpdateLicenceRequest = Message<"licensing.v1.UpdateLicenceRequest"> 
    * @generated from field: bool never_expires = 8;
    */
   neverExpires: boolean;
+
+  /**
+   * Absent: the metadata stays as it is.
+   *
+   * @generated from field: rpc.v1.MetadataChange metadata = 9;
+   */
+  metadata?: MetadataChange | undefined;
+
+  /**
+   * Absent: the limit stays as it is, unless there is none from now on.
+   *
+   * @generated from field: google.protobuf.Timestamp updates_until = 10;
+   */
+  updatesUntil?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional bool unlimited_updates = 11;
+   */
+  unlimitedUpdates?: boolean | undefined;
 };
 
 /**
@@ -1221,10 +1504,10 @@ export type UpdateLicenceRequest = Message<"licensing.v1.UpdateLicenceRequest"> 
  * Use `create(UpdateLicenceRequestSchema)` to create a new message.
  */
 export const UpdateLicenceRequestSchema: GenMessage<UpdateLicenceRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 32);
+  messageDesc(file_licensing_v1_licensing, 36);
 
 /**
- * A verb of the vendor's: suspend, reactivate, revoke, retire.
+ * A call of the vendor's that has only a licence: suspend, reactivate, revoke, retire, take plan values, rotate key.
  *
  * @generated from message licensing.v1.LifecycleRequest
  */
@@ -1255,7 +1538,7 @@ export type LifecycleRequest = Message<"licensing.v1.LifecycleRequest"> & {
  * Use `create(LifecycleRequestSchema)` to create a new message.
  */
 export const LifecycleRequestSchema: GenMessage<LifecycleRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 33);
+  messageDesc(file_licensing_v1_licensing, 37);
 
 /**
  * @generated from message licensing.v1.SyncPlansRequest
@@ -1272,7 +1555,7 @@ export type SyncPlansRequest = Message<"licensing.v1.SyncPlansRequest"> & {
  * Use `create(SyncPlansRequestSchema)` to create a new message.
  */
 export const SyncPlansRequestSchema: GenMessage<SyncPlansRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 34);
+  messageDesc(file_licensing_v1_licensing, 38);
 
 /**
  * @generated from message licensing.v1.SyncPlanRequest
@@ -1289,7 +1572,7 @@ export type SyncPlanRequest = Message<"licensing.v1.SyncPlanRequest"> & {
  * Use `create(SyncPlanRequestSchema)` to create a new message.
  */
 export const SyncPlanRequestSchema: GenMessage<SyncPlanRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 35);
+  messageDesc(file_licensing_v1_licensing, 39);
 
 /**
  * @generated from message licensing.v1.ArchivePlanResult
@@ -1306,7 +1589,7 @@ export type ArchivePlanResult = Message<"licensing.v1.ArchivePlanResult"> & {
  * Use `create(ArchivePlanResultSchema)` to create a new message.
  */
 export const ArchivePlanResultSchema: GenMessage<ArchivePlanResult> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 36);
+  messageDesc(file_licensing_v1_licensing, 40);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesRequest
@@ -1323,7 +1606,7 @@ export type CountActiveLicencesRequest = Message<"licensing.v1.CountActiveLicenc
  * Use `create(CountActiveLicencesRequestSchema)` to create a new message.
  */
 export const CountActiveLicencesRequestSchema: GenMessage<CountActiveLicencesRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 37);
+  messageDesc(file_licensing_v1_licensing, 41);
 
 /**
  * @generated from message licensing.v1.CountActiveLicencesResponse
@@ -1340,7 +1623,7 @@ export type CountActiveLicencesResponse = Message<"licensing.v1.CountActiveLicen
  * Use `create(CountActiveLicencesResponseSchema)` to create a new message.
  */
 export const CountActiveLicencesResponseSchema: GenMessage<CountActiveLicencesResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_licensing, 38);
+  messageDesc(file_licensing_v1_licensing, 42);
 
 /**
  * Licences and their lifecycle, for the vendor (through the gateway) and for catalog.
@@ -1470,6 +1753,46 @@ export const LicensingService: GenService<{
    * @generated from rpc licensing.v1.LicensingService.RetireLicence
    */
   retireLicence: {
+    methodKind: "unary";
+    input: typeof LifecycleRequestSchema;
+    output: typeof LicenceSchema;
+  },
+  /**
+   * Values of one licence that differ from its snapshot.
+   *
+   * @generated from rpc licensing.v1.LicensingService.SetOverride
+   */
+  setOverride: {
+    methodKind: "unary";
+    input: typeof SetOverrideRequestSchema;
+    output: typeof OverrideSchema;
+  },
+  /**
+   * Asked again it is NOT_FOUND.
+   *
+   * @generated from rpc licensing.v1.LicensingService.DeleteOverride
+   */
+  deleteOverride: {
+    methodKind: "unary";
+    input: typeof DeleteOverrideRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * Replaces the snapshot by what the plan grants now.
+   *
+   * @generated from rpc licensing.v1.LicensingService.TakePlanValues
+   */
+  takePlanValues: {
+    methodKind: "unary";
+    input: typeof LifecycleRequestSchema;
+    output: typeof LicenceSchema;
+  },
+  /**
+   * Gives the licence another key. The old one is unknown from then on.
+   *
+   * @generated from rpc licensing.v1.LicensingService.RotateLicenceKey
+   */
+  rotateLicenceKey: {
     methodKind: "unary";
     input: typeof LifecycleRequestSchema;
     output: typeof LicenceSchema;

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file licensing/v1/products.proto.
  */
 export const file_licensing_v1_products: GenFile = /*@__PURE__*/
-  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSKAAQoPQWN0aXZhdGVSZXF1ZXN0EhMKC2xpY2VuY2Vfa2V5GAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQFCCAoGX25vbmNlIskBCgpUb2tlbkdyYW50EhUKDWFjdGl2YXRpb25faWQYASABKAkSEgoKbGljZW5jZV9pZBgCIAEoCRINCgV0b2tlbhgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1yZWZyZXNoX2FmdGVyGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIeChZjaGVja19pbnRlcnZhbF9zZWNvbmRzGAYgASgFIkwKEEFjdGl2YXRlUmVzcG9uc2USJwoFZ3JhbnQYASABKAsyGC5saWNlbnNpbmcudjEuVG9rZW5HcmFudBIPCgdjcmVhdGVkGAIgASgIIsEBChZBY3RpdmF0ZU9mZmxpbmVSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSEwoLbGljZW5jZV9rZXkYAyABKAkSEwoLZmluZ2VycHJpbnQYBCABKAkSDAoEaG9zdBgFIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBiABKAkSDAoEZGF5cxgHIAEoBRISCgVub25jZRgIIAEoCUgAiAEBQggKBl9ub25jZSKTAQoXQWN0aXZhdGVPZmZsaW5lUmVzcG9uc2USFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRISCgpsaWNlbmNlX2lkGAIgASgJEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGZpbGUYBCABKAkSDwoHY3JlYXRlZBgFIAEoCCKFAQoYUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkSDAoEaG9zdBgDIAEoCRIXCg9wcm9kdWN0X3ZlcnNpb24YBCABKAkSEgoFbm9uY2UYBSABKAlIAIgBAUIICgZfbm9uY2UiOQoRRGVhY3RpdmF0ZVJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSI+ChZDaGVja0FjdGl2YXRpb25SZXF1ZXN0EhUKDWFjdGl2YXRpb25faWQYASABKAkSDQoFdG9rZW4YAiABKAkiewoVR2V0UmV2b2NhdGlvbnNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJEhIKBXNpbmNlGAIgASgDSACIAQESGgoNaWZfbm9uZV9tYXRjaBgDIAEoCUgBiAEBQggKBl9zaW5jZUIQCg5faWZfbm9uZV9tYXRjaCKuAQoLUmV2b2NhdGlvbnMSDwoHdmVyc2lvbhgBIAEoAxIMCgRldGFnGAQgASgJEhQKDG5vdF9tb2RpZmllZBgFIAEoCBIMCgRqc29uGAYgASgMEg0KBXBhcnRzGAcgASgFEi0KBGxpc3QYCCABKAsyHy5saWNlbnNpbmcudjEuU2lnbmVkUmV2b2NhdGlvbnNKBAgCEANKBAgDEARSB3Jldm9rZWRSCXNpZ25hdHVyZSKAAQoRU2lnbmVkUmV2b2NhdGlvbnMSEgoFc2luY2UYASABKANIAIgBARINCgVzdGFydBgCIAEoAxILCgNlbmQYAyABKAMSEQoJaXNzdWVkX2F0GAQgASgDEgsKA2tpZBgFIAEoCRIRCglzaWduYXR1cmUYBiABKAlCCAoGX3NpbmNlInAKGUdldFJldm9jYXRpb25zUGFydFJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSLQoEbGlzdBgCIAEoCzIfLmxpY2Vuc2luZy52MS5TaWduZWRSZXZvY2F0aW9ucxIMCgRwYXJ0GAMgASgFIh8KD1Jldm9jYXRpb25zUGFydBIMCgRqc29uGAEgASgMIi8KFUdldFNpZ25pbmdLZXlzUmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCSIgCgtTaWduaW5nS2V5cxIRCglqd2tzX2pzb24YASABKAkiRQoXTWlncmF0ZUxlZ2FjeUtleVJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoKbGVnYWN5X2tleRgCIAEoCSI7ChhNaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2USEgoKbGljZW5jZV9pZBgBIAEoCRILCgNrZXkYAiABKAkyhwsKDlByb2R1Y3RTZXJ2aWNlEnoKCEFjdGl2YXRlEh0ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVxdWVzdBoeLmxpY2Vuc2luZy52MS5BY3RpdmF0ZVJlc3BvbnNlIi+QAgKStRgodGhlIGxpY2VuY2Uga2V5IHNheXMgd2hvc2UgbGljZW5jZSBpdCBpcxJjCg9BY3RpdmF0ZU9mZmxpbmUSJC5saWNlbnNpbmcudjEuQWN0aXZhdGVPZmZsaW5lUmVxdWVzdBolLmxpY2Vuc2luZy52MS5BY3RpdmF0ZU9mZmxpbmVSZXNwb25zZSIDkAICEpIBChFSZWZyZXNoQWN0aXZhdGlvbhImLmxpY2Vuc2luZy52MS5SZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QaGC5saWNlbnNpbmcudjEuVG9rZW5HcmFudCI7kAICkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjQEKDlJlY29yZENhbGxIb21lEiYubGljZW5zaW5nLnYxLlJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI7kAICkrUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSfwoKRGVhY3RpdmF0ZRIfLmxpY2Vuc2luZy52MS5EZWFjdGl2YXRlUmVxdWVzdBoWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eSI4krUYNHRoZSBhY3RpdmF0aW9uIGFuZCBpdHMgdG9rZW4gc2F5IHdob3NlIGxpY2VuY2UgaXQgaXMSjAEKD0NoZWNrQWN0aXZhdGlvbhIkLmxpY2Vuc2luZy52MS5DaGVja0FjdGl2YXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgGStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKOAQoOR2V0UmV2b2NhdGlvbnMSIy5saWNlbnNpbmcudjEuR2V0UmV2b2NhdGlvbnNSZXF1ZXN0GhkubGljZW5zaW5nLnYxLlJldm9jYXRpb25zIjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SmgEKEkdldFJldm9jYXRpb25zUGFydBInLmxpY2Vuc2luZy52MS5HZXRSZXZvY2F0aW9uc1BhcnRSZXF1ZXN0Gh0ubGljZW5zaW5nLnYxLlJldm9jYXRpb25zUGFydCI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEo4BCg5HZXRTaWduaW5nS2V5cxIjLmxpY2Vuc2luZy52MS5HZXRTaWduaW5nS2V5c1JlcXVlc3QaGS5saWNlbnNpbmcudjEuU2lnbmluZ0tleXMiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKfAQoQTWlncmF0ZUxlZ2FjeUtleRIlLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVxdWVzdBomLmxpY2Vuc2luZy52MS5NaWdyYXRlTGVnYWN5S2V5UmVzcG9uc2UiPJACApK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbmIGcHJvdG8z", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
+  fileDesc("ChtsaWNlbnNpbmcvdjEvcHJvZHVjdHMucHJvdG8SDGxpY2Vuc2luZy52MSKiAQoPQWN0aXZhdGVSZXF1ZXN0EhMKC2xpY2VuY2Vfa2V5GAEgASgJEhMKC2ZpbmdlcnByaW50GAIgASgJEgwKBGhvc3QYAyABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAQgASgJEhIKBW5vbmNlGAUgASgJSACIAQESFAoHcmVwbGFjZRgGIAEoCUgBiAEBQggKBl9ub25jZUIKCghfcmVwbGFjZSL8AQoKVG9rZW5HcmFudBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSDQoFdG9rZW4YAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNcmVmcmVzaF9hZnRlchgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoWY2hlY2tfaW50ZXJ2YWxfc2Vjb25kcxgGIAEoBRIxCg1sZWFzZV9lbmRzX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJMChBBY3RpdmF0ZVJlc3BvbnNlEicKBWdyYW50GAEgASgLMhgubGljZW5zaW5nLnYxLlRva2VuR3JhbnQSDwoHY3JlYXRlZBgCIAEoCCKYAQoRU3RhcnRUcmlhbFJlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEQoJcGxhbl9jb2RlGAIgASgJEhMKC2ZpbmdlcnByaW50GAMgASgJEgwKBGhvc3QYBCABKAkSFwoPcHJvZHVjdF92ZXJzaW9uGAUgASgJEhIKBW5vbmNlGAYgASgJSACIAQFCCAoGX25vbmNlImMKElN0YXJ0VHJpYWxSZXNwb25zZRInCgVncmFudBgBIAEoCzIYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50EhMKC2xpY2VuY2Vfa2V5GAIgASgJEg8KB2NyZWF0ZWQYAyABKAgiwQEKFkFjdGl2YXRlT2ZmbGluZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5hcHBsaWNhdGlvbl9pZBgCIAEoCRITCgtsaWNlbmNlX2tleRgDIAEoCRITCgtmaW5nZXJwcmludBgEIAEoCRIMCgRob3N0GAUgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgGIAEoCRIMCgRkYXlzGAcgASgFEhIKBW5vbmNlGAggASgJSACIAQFCCAoGX25vbmNlIsYBChdBY3RpdmF0ZU9mZmxpbmVSZXNwb25zZRIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEhIKCmxpY2VuY2VfaWQYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZmlsZRgEIAEoCRIPCgdjcmVhdGVkGAUgASgIEjEKDWxlYXNlX2VuZHNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoUBChhSZWZyZXNoQWN0aXZhdGlvblJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCRIMCgRob3N0GAMgASgJEhcKD3Byb2R1Y3RfdmVyc2lvbhgEIAEoCRISCgVub25jZRgFIAEoCUgAiAEBQggKBl9ub25jZSI5ChFEZWFjdGl2YXRlUmVxdWVzdBIVCg1hY3RpdmF0aW9uX2lkGAEgASgJEg0KBXRva2VuGAIgASgJIj4KFkNoZWNrQWN0aXZhdGlvblJlcXVlc3QSFQoNYWN0aXZhdGlvbl9pZBgBIAEoCRINCgV0b2tlbhgCIAEoCSJ7ChVHZXRSZXZvY2F0aW9uc1JlcXVlc3QSFgoOYXBwbGljYXRpb25faWQYASABKAkSEgoFc2luY2UYAiABKANIAIgBARIaCg1pZl9ub25lX21hdGNoGAMgASgJSAGIAQFCCAoGX3NpbmNlQhAKDl9pZl9ub25lX21hdGNoIq4BCgtSZXZvY2F0aW9ucxIPCgd2ZXJzaW9uGAEgASgDEgwKBGV0YWcYBCABKAkSFAoMbm90X21vZGlmaWVkGAUgASgIEgwKBGpzb24YBiABKAwSDQoFcGFydHMYByABKAUSLQoEbGlzdBgIIAEoCzIfLmxpY2Vuc2luZy52MS5TaWduZWRSZXZvY2F0aW9uc0oECAIQA0oECAMQBFIHcmV2b2tlZFIJc2lnbmF0dXJlIoABChFTaWduZWRSZXZvY2F0aW9ucxISCgVzaW5jZRgBIAEoA0gAiAEBEg0KBXN0YXJ0GAIgASgDEgsKA2VuZBgDIAEoAxIRCglpc3N1ZWRfYXQYBCABKAMSCwoDa2lkGAUgASgJEhEKCXNpZ25hdHVyZRgGIAEoCUIICgZfc2luY2UicAoZR2V0UmV2b2NhdGlvbnNQYXJ0UmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRItCgRsaXN0GAIgASgLMh8ubGljZW5zaW5nLnYxLlNpZ25lZFJldm9jYXRpb25zEgwKBHBhcnQYAyABKAUiHwoPUmV2b2NhdGlvbnNQYXJ0EgwKBGpzb24YASABKAwiLwoVR2V0U2lnbmluZ0tleXNSZXF1ZXN0EhYKDmFwcGxpY2F0aW9uX2lkGAEgASgJIiAKC1NpZ25pbmdLZXlzEhEKCWp3a3NfanNvbhgBIAEoCSJFChdNaWdyYXRlTGVnYWN5S2V5UmVxdWVzdBIWCg5hcHBsaWNhdGlvbl9pZBgBIAEoCRISCgpsZWdhY3lfa2V5GAIgASgJIjsKGE1pZ3JhdGVMZWdhY3lLZXlSZXNwb25zZRISCgpsaWNlbmNlX2lkGAEgASgJEgsKA2tleRgCIAEoCTKYDQoOUHJvZHVjdFNlcnZpY2USegoIQWN0aXZhdGUSHS5saWNlbnNpbmcudjEuQWN0aXZhdGVSZXF1ZXN0Gh4ubGljZW5zaW5nLnYxLkFjdGl2YXRlUmVzcG9uc2UiL5ACApK1GCh0aGUgbGljZW5jZSBrZXkgc2F5cyB3aG9zZSBsaWNlbmNlIGl0IGlzEmMKD0FjdGl2YXRlT2ZmbGluZRIkLmxpY2Vuc2luZy52MS5BY3RpdmF0ZU9mZmxpbmVSZXF1ZXN0GiUubGljZW5zaW5nLnYxLkFjdGl2YXRlT2ZmbGluZVJlc3BvbnNlIgOQAgISkgEKEVJlZnJlc2hBY3RpdmF0aW9uEiYubGljZW5zaW5nLnYxLlJlZnJlc2hBY3RpdmF0aW9uUmVxdWVzdBoYLmxpY2Vuc2luZy52MS5Ub2tlbkdyYW50IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKNAQoOUmVjb3JkQ2FsbEhvbWUSJi5saWNlbnNpbmcudjEuUmVmcmVzaEFjdGl2YXRpb25SZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxJ/CgpEZWFjdGl2YXRlEh8ubGljZW5zaW5nLnYxLkRlYWN0aXZhdGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjiStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxJ/CgdSZWxlYXNlEh8ubGljZW5zaW5nLnYxLkRlYWN0aXZhdGVSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5IjuQAgKStRg0dGhlIGFjdGl2YXRpb24gYW5kIGl0cyB0b2tlbiBzYXkgd2hvc2UgbGljZW5jZSBpdCBpcxKNAQoKU3RhcnRUcmlhbBIfLmxpY2Vuc2luZy52MS5TdGFydFRyaWFsUmVxdWVzdBogLmxpY2Vuc2luZy52MS5TdGFydFRyaWFsUmVzcG9uc2UiPJACApK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKMAQoPQ2hlY2tBY3RpdmF0aW9uEiQubGljZW5zaW5nLnYxLkNoZWNrQWN0aXZhdGlvblJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkiO5ACAZK1GDR0aGUgYWN0aXZhdGlvbiBhbmQgaXRzIHRva2VuIHNheSB3aG9zZSBsaWNlbmNlIGl0IGlzEo4BCg5HZXRSZXZvY2F0aW9ucxIjLmxpY2Vuc2luZy52MS5HZXRSZXZvY2F0aW9uc1JlcXVlc3QaGS5saWNlbnNpbmcudjEuUmV2b2NhdGlvbnMiPJACAZK1GDVwcm9kdWN0cyBoYXZlIG5vIGFjY291bnQsIHRoZXkgbmFtZSB0aGVpciBhcHBsaWNhdGlvbhKaAQoSR2V0UmV2b2NhdGlvbnNQYXJ0EicubGljZW5zaW5nLnYxLkdldFJldm9jYXRpb25zUGFydFJlcXVlc3QaHS5saWNlbnNpbmcudjEuUmV2b2NhdGlvbnNQYXJ0IjyQAgGStRg1cHJvZHVjdHMgaGF2ZSBubyBhY2NvdW50LCB0aGV5IG5hbWUgdGhlaXIgYXBwbGljYXRpb24SjgEKDkdldFNpZ25pbmdLZXlzEiMubGljZW5zaW5nLnYxLkdldFNpZ25pbmdLZXlzUmVxdWVzdBoZLmxpY2Vuc2luZy52MS5TaWduaW5nS2V5cyI8kAIBkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uEp8BChBNaWdyYXRlTGVnYWN5S2V5EiUubGljZW5zaW5nLnYxLk1pZ3JhdGVMZWdhY3lLZXlSZXF1ZXN0GiYubGljZW5zaW5nLnYxLk1pZ3JhdGVMZWdhY3lLZXlSZXNwb25zZSI8kAICkrUYNXByb2R1Y3RzIGhhdmUgbm8gYWNjb3VudCwgdGhleSBuYW1lIHRoZWlyIGFwcGxpY2F0aW9uYgZwcm90bzM", [file_google_protobuf_empty, file_google_protobuf_timestamp, file_rpc_v1_scope]);
 
 /**
  * @generated from message licensing.v1.ActivateRequest
@@ -45,6 +45,13 @@ export type ActivateRequest = Message<"licensing.v1.ActivateRequest"> & {
    * @generated from field: optional string nonce = 5;
    */
   nonce?: string | undefined;
+
+  /**
+   * A member of the closed set activationReplacement: which activation is freed if no place is free.
+   *
+   * @generated from field: optional string replace = 6;
+   */
+  replace?: string | undefined;
 };
 
 /**
@@ -87,6 +94,13 @@ export type TokenGrant = Message<"licensing.v1.TokenGrant"> & {
    * @generated from field: int32 check_interval_seconds = 6;
    */
   checkIntervalSeconds: number;
+
+  /**
+   * Absent on a licence that is not floating.
+   *
+   * @generated from field: google.protobuf.Timestamp lease_ends_at = 7;
+   */
+  leaseEndsAt?: Timestamp | undefined;
 };
 
 /**
@@ -119,6 +133,77 @@ export type ActivateResponse = Message<"licensing.v1.ActivateResponse"> & {
  */
 export const ActivateResponseSchema: GenMessage<ActivateResponse> = /*@__PURE__*/
   messageDesc(file_licensing_v1_products, 2);
+
+/**
+ * @generated from message licensing.v1.StartTrialRequest
+ */
+export type StartTrialRequest = Message<"licensing.v1.StartTrialRequest"> & {
+  /**
+   * @generated from field: string application_id = 1;
+   */
+  applicationId: string;
+
+  /**
+   * @generated from field: string plan_code = 2;
+   */
+  planCode: string;
+
+  /**
+   * @generated from field: string fingerprint = 3;
+   */
+  fingerprint: string;
+
+  /**
+   * @generated from field: string host = 4;
+   */
+  host: string;
+
+  /**
+   * @generated from field: string product_version = 5;
+   */
+  productVersion: string;
+
+  /**
+   * @generated from field: optional string nonce = 6;
+   */
+  nonce?: string | undefined;
+};
+
+/**
+ * Describes the message licensing.v1.StartTrialRequest.
+ * Use `create(StartTrialRequestSchema)` to create a new message.
+ */
+export const StartTrialRequestSchema: GenMessage<StartTrialRequest> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 3);
+
+/**
+ * @generated from message licensing.v1.StartTrialResponse
+ */
+export type StartTrialResponse = Message<"licensing.v1.StartTrialResponse"> & {
+  /**
+   * @generated from field: licensing.v1.TokenGrant grant = 1;
+   */
+  grant?: TokenGrant | undefined;
+
+  /**
+   * @generated from field: string licence_key = 2;
+   */
+  licenceKey: string;
+
+  /**
+   * False where the trial was started before.
+   *
+   * @generated from field: bool created = 3;
+   */
+  created: boolean;
+};
+
+/**
+ * Describes the message licensing.v1.StartTrialResponse.
+ * Use `create(StartTrialResponseSchema)` to create a new message.
+ */
+export const StartTrialResponseSchema: GenMessage<StartTrialResponse> = /*@__PURE__*/
+  messageDesc(file_licensing_v1_products, 4);
 
 /**
  * @generated from message licensing.v1.ActivateOfflineRequest
@@ -170,7 +255,7 @@ export type ActivateOfflineRequest = Message<"licensing.v1.ActivateOfflineReques
  * Use `create(ActivateOfflineRequestSchema)` to create a new message.
  */
 export const ActivateOfflineRequestSchema: GenMessage<ActivateOfflineRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 3);
+  messageDesc(file_licensing_v1_products, 5);
 
 /**
  * @generated from message licensing.v1.ActivateOfflineResponse
@@ -204,6 +289,13 @@ export type ActivateOfflineResponse = Message<"licensing.v1.ActivateOfflineRespo
    * @generated from field: bool created = 5;
    */
   created: boolean;
+
+  /**
+   * Absent on a licence that is not floating.
+   *
+   * @generated from field: google.protobuf.Timestamp lease_ends_at = 6;
+   */
+  leaseEndsAt?: Timestamp | undefined;
 };
 
 /**
@@ -211,7 +303,7 @@ export type ActivateOfflineResponse = Message<"licensing.v1.ActivateOfflineRespo
  * Use `create(ActivateOfflineResponseSchema)` to create a new message.
  */
 export const ActivateOfflineResponseSchema: GenMessage<ActivateOfflineResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 4);
+  messageDesc(file_licensing_v1_products, 6);
 
 /**
  * @generated from message licensing.v1.RefreshActivationRequest
@@ -250,7 +342,7 @@ export type RefreshActivationRequest = Message<"licensing.v1.RefreshActivationRe
  * Use `create(RefreshActivationRequestSchema)` to create a new message.
  */
 export const RefreshActivationRequestSchema: GenMessage<RefreshActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 5);
+  messageDesc(file_licensing_v1_products, 7);
 
 /**
  * @generated from message licensing.v1.DeactivateRequest
@@ -272,7 +364,7 @@ export type DeactivateRequest = Message<"licensing.v1.DeactivateRequest"> & {
  * Use `create(DeactivateRequestSchema)` to create a new message.
  */
 export const DeactivateRequestSchema: GenMessage<DeactivateRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 6);
+  messageDesc(file_licensing_v1_products, 8);
 
 /**
  * @generated from message licensing.v1.CheckActivationRequest
@@ -294,7 +386,7 @@ export type CheckActivationRequest = Message<"licensing.v1.CheckActivationReques
  * Use `create(CheckActivationRequestSchema)` to create a new message.
  */
 export const CheckActivationRequestSchema: GenMessage<CheckActivationRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 7);
+  messageDesc(file_licensing_v1_products, 9);
 
 /**
  * @generated from message licensing.v1.GetRevocationsRequest
@@ -325,7 +417,7 @@ export type GetRevocationsRequest = Message<"licensing.v1.GetRevocationsRequest"
  * Use `create(GetRevocationsRequestSchema)` to create a new message.
  */
 export const GetRevocationsRequestSchema: GenMessage<GetRevocationsRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 8);
+  messageDesc(file_licensing_v1_products, 10);
 
 /**
  * @generated from message licensing.v1.Revocations
@@ -373,7 +465,7 @@ export type Revocations = Message<"licensing.v1.Revocations"> & {
  * Use `create(RevocationsSchema)` to create a new message.
  */
 export const RevocationsSchema: GenMessage<Revocations> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 9);
+  messageDesc(file_licensing_v1_products, 11);
 
 /**
  * A list of which only the signature and the numbers are at hand. Its signed part has the licences from `start` to
@@ -422,7 +514,7 @@ export type SignedRevocations = Message<"licensing.v1.SignedRevocations"> & {
  * Use `create(SignedRevocationsSchema)` to create a new message.
  */
 export const SignedRevocationsSchema: GenMessage<SignedRevocations> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 10);
+  messageDesc(file_licensing_v1_products, 12);
 
 /**
  * @generated from message licensing.v1.GetRevocationsPartRequest
@@ -451,7 +543,7 @@ export type GetRevocationsPartRequest = Message<"licensing.v1.GetRevocationsPart
  * Use `create(GetRevocationsPartRequestSchema)` to create a new message.
  */
 export const GetRevocationsPartRequestSchema: GenMessage<GetRevocationsPartRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 11);
+  messageDesc(file_licensing_v1_products, 13);
 
 /**
  * @generated from message licensing.v1.RevocationsPart
@@ -468,7 +560,7 @@ export type RevocationsPart = Message<"licensing.v1.RevocationsPart"> & {
  * Use `create(RevocationsPartSchema)` to create a new message.
  */
 export const RevocationsPartSchema: GenMessage<RevocationsPart> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 12);
+  messageDesc(file_licensing_v1_products, 14);
 
 /**
  * @generated from message licensing.v1.GetSigningKeysRequest
@@ -485,7 +577,7 @@ export type GetSigningKeysRequest = Message<"licensing.v1.GetSigningKeysRequest"
  * Use `create(GetSigningKeysRequestSchema)` to create a new message.
  */
 export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 13);
+  messageDesc(file_licensing_v1_products, 15);
 
 /**
  * @generated from message licensing.v1.SigningKeys
@@ -504,7 +596,7 @@ export type SigningKeys = Message<"licensing.v1.SigningKeys"> & {
  * Use `create(SigningKeysSchema)` to create a new message.
  */
 export const SigningKeysSchema: GenMessage<SigningKeys> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 14);
+  messageDesc(file_licensing_v1_products, 16);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyRequest
@@ -526,7 +618,7 @@ export type MigrateLegacyKeyRequest = Message<"licensing.v1.MigrateLegacyKeyRequ
  * Use `create(MigrateLegacyKeyRequestSchema)` to create a new message.
  */
 export const MigrateLegacyKeyRequestSchema: GenMessage<MigrateLegacyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 15);
+  messageDesc(file_licensing_v1_products, 17);
 
 /**
  * @generated from message licensing.v1.MigrateLegacyKeyResponse
@@ -548,7 +640,7 @@ export type MigrateLegacyKeyResponse = Message<"licensing.v1.MigrateLegacyKeyRes
  * Use `create(MigrateLegacyKeyResponseSchema)` to create a new message.
  */
 export const MigrateLegacyKeyResponseSchema: GenMessage<MigrateLegacyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_licensing_v1_products, 16);
+  messageDesc(file_licensing_v1_products, 18);
 
 /**
  * Installed products: called with a licence key or an activation's token. ActivateOffline is the vendor's, for a product
@@ -596,6 +688,26 @@ export const ProductService: GenService<{
     methodKind: "unary";
     input: typeof DeactivateRequestSchema;
     output: typeof EmptySchema;
+  },
+  /**
+   * Ends the activation's lease. Nothing changes if it holds none.
+   *
+   * @generated from rpc licensing.v1.ProductService.Release
+   */
+  release: {
+    methodKind: "unary";
+    input: typeof DeactivateRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * A licence without a customer, once per fingerprint and application.
+   *
+   * @generated from rpc licensing.v1.ProductService.StartTrial
+   */
+  startTrial: {
+    methodKind: "unary";
+    input: typeof StartTrialRequestSchema;
+    output: typeof StartTrialResponseSchema;
   },
   /**
    * Only says whether the activation is there and the token its own.

@@ -8,13 +8,15 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Licence } from "./licensing_pb.ts";
 import { file_licensing_v1_licensing } from "./licensing_pb.ts";
+import type { Metadata } from "../../rpc/v1/metadata_pb.ts";
+import { file_rpc_v1_metadata } from "../../rpc/v1/metadata_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file licensing/v1/purchases.proto.
  */
 export const file_licensing_v1_purchases: GenFile = /*@__PURE__*/
-  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiTAobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QiwgIKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEgwKBGtpbmQYBCABKAkSDQoFY2F1c2UYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm9yZGVyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKB3BsYW5faWQYCCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYCSABKAlIAYgBARIrCgdlbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIKCghfcGxhbl9pZEIPCg1fZXh0ZXJuYWxfcmVmIlMKHEFwcGx5UHVyY2hhc2VFZmZlY3RzUmVzcG9uc2USMwoHcmVzdWx0cxgBIAMoCzIiLmxpY2Vuc2luZy52MS5QdXJjaGFzZUVmZmVjdFJlc3VsdCKBAQoUUHVyY2hhc2VFZmZlY3RSZXN1bHQSLgoHYXBwbGllZBgBIAEoCzIbLmxpY2Vuc2luZy52MS5BcHBsaWVkRWZmZWN0SAASLgoHcmVmdXNlZBgCIAEoCzIbLmxpY2Vuc2luZy52MS5SZWZ1c2VkRWZmZWN0SABCCQoHb3V0Y29tZSJICg1BcHBsaWVkRWZmZWN0EiYKB2xpY2VuY2UYASABKAsyFS5saWNlbnNpbmcudjEuTGljZW5jZRIPCgdjcmVhdGVkGAIgASgIIi0KDVJlZnVzZWRFZmZlY3QSDAoEY29kZRgBIAEoCRIOCgZkZXRhaWwYAiABKAkyhQEKD1B1cmNoYXNlU2VydmljZRJyChRBcHBseVB1cmNoYXNlRWZmZWN0cxIpLmxpY2Vuc2luZy52MS5BcHBseVB1cmNoYXNlRWZmZWN0c1JlcXVlc3QaKi5saWNlbnNpbmcudjEuQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZSIDkAICYgZwcm90bzM", [file_google_protobuf_timestamp, file_licensing_v1_licensing]);
+  fileDesc("ChxsaWNlbnNpbmcvdjEvcHVyY2hhc2VzLnByb3RvEgxsaWNlbnNpbmcudjEiTAobQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXF1ZXN0Ei0KB2VmZmVjdHMYASADKAsyHC5saWNlbnNpbmcudjEuUHVyY2hhc2VFZmZlY3QiuQMKDlB1cmNoYXNlRWZmZWN0EhIKCmFjY291bnRfaWQYASABKAkSFgoOYXBwbGljYXRpb25faWQYAiABKAkSFAoMcHVyY2hhc2VfcmVmGAMgASgJEgwKBGtpbmQYBCABKAkSDQoFY2F1c2UYBSABKAkSJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm9yZGVyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKB3BsYW5faWQYCCABKAlIAIgBARIZCgxleHRlcm5hbF9yZWYYCSABKAlIAYgBARIrCgdlbmRzX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIiCghtZXRhZGF0YRgLIAEoCzIQLnJwYy52MS5NZXRhZGF0YRIxCg11cGRhdGVzX3VudGlsGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgZyZW5ld3MYDSABKAhIAogBAUIKCghfcGxhbl9pZEIPCg1fZXh0ZXJuYWxfcmVmQgkKB19yZW5ld3MiUwocQXBwbHlQdXJjaGFzZUVmZmVjdHNSZXNwb25zZRIzCgdyZXN1bHRzGAEgAygLMiIubGljZW5zaW5nLnYxLlB1cmNoYXNlRWZmZWN0UmVzdWx0IoEBChRQdXJjaGFzZUVmZmVjdFJlc3VsdBIuCgdhcHBsaWVkGAEgASgLMhsubGljZW5zaW5nLnYxLkFwcGxpZWRFZmZlY3RIABIuCgdyZWZ1c2VkGAIgASgLMhsubGljZW5zaW5nLnYxLlJlZnVzZWRFZmZlY3RIAEIJCgdvdXRjb21lIkgKDUFwcGxpZWRFZmZlY3QSJgoHbGljZW5jZRgBIAEoCzIVLmxpY2Vuc2luZy52MS5MaWNlbmNlEg8KB2NyZWF0ZWQYAiABKAgiLQoNUmVmdXNlZEVmZmVjdBIMCgRjb2RlGAEgASgJEg4KBmRldGFpbBgCIAEoCTKFAQoPUHVyY2hhc2VTZXJ2aWNlEnIKFEFwcGx5UHVyY2hhc2VFZmZlY3RzEikubGljZW5zaW5nLnYxLkFwcGx5UHVyY2hhc2VFZmZlY3RzUmVxdWVzdBoqLmxpY2Vuc2luZy52MS5BcHBseVB1cmNoYXNlRWZmZWN0c1Jlc3BvbnNlIgOQAgJiBnByb3RvMw", [file_google_protobuf_timestamp, file_licensing_v1_licensing, file_rpc_v1_metadata]);
 
 /**
  * @generated from message licensing.v1.ApplyPurchaseEffectsRequest
@@ -107,6 +109,27 @@ export type PurchaseEffect = Message<"licensing.v1.PurchaseEffect"> & {
    * @generated from field: google.protobuf.Timestamp ends_at = 10;
    */
   endsAt?: Timestamp | undefined;
+
+  /**
+   * With `paid`: entries for the metadata of the licence.
+   *
+   * @generated from field: rpc.v1.Metadata metadata = 11;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * With `paid` and `renewed`: updates of the product that this payment includes end then.
+   *
+   * @generated from field: google.protobuf.Timestamp updates_until = 12;
+   */
+  updatesUntil?: Timestamp | undefined;
+
+  /**
+   * With `paid` and `renewed`: the processor will charge for another period at `ends_at`.
+   *
+   * @generated from field: optional bool renews = 13;
+   */
+  renews?: boolean | undefined;
 };
 
 /**

@@ -20,6 +20,7 @@ const owners: Record<Quota, readonly Owner[]> = {
   activations: ['licensing'],
   hosts: ['licensing'],
   deactivations: ['licensing'],
+  trials_per_day: ['licensing'],
   // Each service stores the answers of its own calls.
   idempotency_bytes: ['catalog', 'licensing', 'billing', 'notifier'],
 }

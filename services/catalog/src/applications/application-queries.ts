@@ -8,10 +8,11 @@ export interface ApplicationRow {
   id: string
   account_id: string
   name: string
+  expiring_notice_days: number
   created_at: Date
 }
 
-const columns = (sql: Sql) => sql`id, account_id, name, created_at`
+const columns = (sql: Sql) => sql`id, account_id, name, expiring_notice_days, created_at`
 
 export async function insertApplication(
   sql: Sql,

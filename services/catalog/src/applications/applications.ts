@@ -112,6 +112,7 @@ function toApplication(row: ApplicationRow): MessageInitShape<typeof Application
     id: row.id,
     name: row.name,
     accountId: row.account_id,
+    expiringNoticeDays: row.expiring_notice_days,
     createdAt: timestampFromDate(row.created_at),
   }
 }

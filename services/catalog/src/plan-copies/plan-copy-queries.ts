@@ -9,6 +9,9 @@ export interface PlanCopyRow {
   version: bigint
   archived_by: string
   archive_version: bigint
+  code: string
+  trial_days: number | null
+  expiring_notice_days: number
   /** Key, kind, value and default of every definition of the application, sorted by key. */
   entitlements: [string, EntitlementKind, string, string][]
 }
@@ -16,6 +19,7 @@ export interface PlanCopyRow {
 // One statement has one snapshot, so the version and the entitlements belong together even outside of a transaction.
 const selectCopies = (sql: Sql) => sql`
   select p.id, a.account_id, p.application_id, p.status, p.version, p.archived_by, p.archive_version,
+    p.code, p.trial_days, a.expiring_notice_days,
     coalesce(
       (
         select json_agg(

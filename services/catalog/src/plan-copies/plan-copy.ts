@@ -13,6 +13,9 @@ export function toPlanCopy(row: PlanCopyRow): PlanCopy {
     version: row.version,
     archivedBy: row.archived_by,
     archiveVersion: row.archive_version,
+    code: row.code,
+    trialDays: row.trial_days ?? undefined,
+    expiringNoticeDays: row.expiring_notice_days,
     entitlements: row.entitlements.map(([key, kind, value, fallback]) => ({
       key,
       kind,

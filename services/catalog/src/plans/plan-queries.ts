@@ -7,6 +7,7 @@ import type { PlanRow } from './plan.ts'
 
 const selectPlans = (sql: Sql) => sql`
   select p.id, p.application_id, p.name, p.code, p.status, p.status_version, p.created_at, p.updated_at,
+    p.metadata, p.trial_days,
     coalesce(
       (
         select json_agg(json_build_array(o.definition_id, o.value) order by d.key)

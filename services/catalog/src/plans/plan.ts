@@ -5,6 +5,7 @@ import { PlanSchema } from '@licensing/proto/catalog'
 import type { Plan, OverrideInput } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb, EntitlementKind } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import type { Violations } from '../refusals.ts'
 import { problemOfValue } from '../entitlements/definition.ts'
 
@@ -15,6 +16,8 @@ export interface PlanRow {
   code: string
   status: PlanStatus
   status_version: bigint
+  metadata: Metadata
+  trial_days: number | null
   created_at: Date
   updated_at: Date
   /** Definition id and value, in the order of the definitions' keys. */
@@ -71,6 +74,8 @@ export function toPlan(row: PlanRow, activeLicences: bigint): Plan {
     entitlements: row.overrides.map(([entitlementDefId, value]) => ({ entitlementDefId, value })),
     createdAt: timestampFromDate(row.created_at),
     updatedAt: timestampFromDate(row.updated_at),
+    metadata: row.metadata,
+    trialDays: row.trial_days ?? undefined,
   })
 }
 

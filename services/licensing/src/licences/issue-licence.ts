@@ -16,6 +16,7 @@ import { initialStatus } from '../lifecycle/licence.ts'
 import { newLicenceKey } from '../lifecycle/licence-key.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { checkedMetadata } from './metadata.ts'
 import { checkRestrictions } from './restrictions.ts'
 
 type Answer =
@@ -77,6 +78,8 @@ function newLicence(request: IssueLicenceRequest): NewLicence {
     externalRef: request.externalRef,
     ...checkRestrictions(request.restrictions),
     expiresOn: request.expiresOn ? timestampDate(request.expiresOn) : null,
+    metadata: checkedMetadata(request.metadata?.entries ?? {}),
+    updatesUntil: request.updatesUntil ? timestampDate(request.updatesUntil) : null,
     idempotencyKey: request.idempotencyKey,
     bodyHash: Buffer.from(request.bodyHash).toString('hex'),
   }
@@ -140,8 +143,13 @@ function mintedRow(licence: NewLicence, createdAt: Date): LicenceRow {
     domains: licence.domains,
     max_activations: licence.maxActivations,
     max_seats: licence.maxSeats,
+    max_concurrent: licence.maxConcurrent,
+    lease_minutes: licence.leaseMinutes,
     expires_on: licence.expiresOn,
     created_at: createdAt,
     updated_at: createdAt,
+    metadata: licence.metadata,
+    updates_until: licence.updatesUntil,
+    trial: false,
   }
 }

@@ -1,5 +1,6 @@
 import type { Sql } from '@licensing/database/connect'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
@@ -19,7 +20,11 @@ export interface NewLicence {
   domains: string[]
   maxActivations: number | null
   maxSeats: number | null
+  maxConcurrent: number | null
+  leaseMinutes: number | null
   expiresOn: Date | null
+  metadata: Metadata
+  updatesUntil: Date | null
   idempotencyKey: string
   /** SHA-256, hexadecimal. */
   bodyHash: string
@@ -46,9 +51,12 @@ export async function mintLicences(
         ${column('externalRef')}::text[], ${licences.map((licence) => arrayLiteral(licence.domains))}::text[],
         ${column('maxActivations')}::int[], ${column('maxSeats')}::int[],
         ${licences.map((licence) => licence.expiresOn?.toISOString() ?? null)}::text[]::timestamptz[],
-        ${column('idempotencyKey')}::text[], ${column('bodyHash')}::text[]
+        ${column('idempotencyKey')}::text[], ${column('bodyHash')}::text[],
+        ${column('maxConcurrent')}::int[], ${column('leaseMinutes')}::int[],
+        ${licences.map((licence) => JSON.stringify(licence.metadata))}::text[]::jsonb[],
+        ${licences.map((licence) => licence.updatesUntil?.toISOString() ?? null)}::text[]::timestamptz[]
       ) as request (id, key, account_id, application_id, plan_id, actor, external_ref, domains, max_activations,
-        max_seats, expires_on, idempotency_key, idempotency_hash)
+        max_seats, expires_on, idempotency_key, idempotency_hash, max_concurrent, lease_minutes, metadata, updates_until)
     ),
     plan as materialized (
       select p.id, p.account_id, p.application_id, p.status, p.snapshot_id, p.entitlements from plans p
@@ -56,10 +64,11 @@ export async function mintLicences(
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, domains,
-        max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash)
+        max_activations, max_seats, expires_on, snapshot_id, idempotency_key, idempotency_hash, max_concurrent,
+        lease_minutes, metadata, updates_until)
       select r.id, r.key, r.account_id, r.application_id, r.plan_id, ${issued.status}, r.external_ref, r.domains::text[],
         r.max_activations, r.max_seats, r.expires_on, p.snapshot_id, r.idempotency_key,
-        decode(r.idempotency_hash, 'hex')
+        decode(r.idempotency_hash, 'hex'), r.max_concurrent, r.lease_minutes, r.metadata, r.updates_until
       from request r
       join plan p on p.id = r.plan_id and p.application_id = r.application_id and p.account_id = r.account_id
       where p.status = 'active' and (r.expires_on is null or r.expires_on > now())

@@ -2,6 +2,9 @@ import { invalid } from '@licensing/grpc/errors'
 import type { Restrictions } from '@licensing/proto/licensing'
 
 const mostDomains = 100
+const usualLeaseMinutes = 15
+// A week.
+const mostLeaseMinutes = 10_080
 // A host name (letters, digits, hyphens), optionally after `*.`.
 const domainPattern =
   /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -10,6 +13,9 @@ export interface CheckedRestrictions {
   domains: string[]
   maxActivations: number | null
   maxSeats: number | null
+  maxConcurrent: number | null
+  /** Set if and only if `maxConcurrent` is. */
+  leaseMinutes: number | null
 }
 
 /** @throws ServiceError `validation_failed` with a pointer to the invalid value */
@@ -23,7 +29,22 @@ export function checkRestrictions(restrictions: Restrictions | undefined): Check
     domains,
     maxActivations: atLeastOne(restrictions?.maxActivations, `${pointer}/max_activations`),
     maxSeats: atLeastOne(restrictions?.maxSeats, `${pointer}/max_seats`),
+    maxConcurrent: atLeastOne(restrictions?.maxConcurrent, `${pointer}/max_concurrent`),
+    leaseMinutes: checkLease(restrictions, `${pointer}/lease_minutes`),
   }
+}
+
+function checkLease(restrictions: Restrictions | undefined, pointer: string): number | null {
+  const { maxConcurrent, leaseMinutes } = restrictions ?? {}
+  if (maxConcurrent === undefined) {
+    if (leaseMinutes !== undefined) throw invalid(pointer, 'needs max_concurrent beside it')
+    return null
+  }
+  if (leaseMinutes === undefined) return usualLeaseMinutes
+  if (leaseMinutes < 1 || leaseMinutes > mostLeaseMinutes) {
+    throw invalid(pointer, `must be a whole number from 1 to ${mostLeaseMinutes}`)
+  }
+  return leaseMinutes
 }
 
 function atLeastOne(value: number | undefined, pointer: string): number | null {

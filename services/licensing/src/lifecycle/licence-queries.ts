@@ -15,9 +15,14 @@ const columns: Record<keyof LicenceRow, true> = {
   domains: true,
   max_activations: true,
   max_seats: true,
+  max_concurrent: true,
+  lease_minutes: true,
   expires_on: true,
   created_at: true,
   updated_at: true,
+  metadata: true,
+  updates_until: true,
+  trial: true,
 }
 const columnList = Object.keys(columns)
   .map((name) => `l.${name}`)

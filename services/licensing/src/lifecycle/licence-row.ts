@@ -5,6 +5,7 @@ import type { LicenceStatus, SuspensionReason } from '@licensing/proto/closed-se
 import { readMember } from '@licensing/proto/closed-sets'
 import { LicenceSchema, RestrictionsSchema } from '@licensing/proto/licensing'
 import type { Licence, Restrictions } from '@licensing/proto/licensing'
+import type { Metadata } from '@licensing/proto/metadata'
 import type { LicenceEvent } from './licence.ts'
 
 export interface LicenceRow {
@@ -19,9 +20,15 @@ export interface LicenceRow {
   domains: string[]
   max_activations: number | null
   max_seats: number | null
+  max_concurrent: number | null
+  /** Set if and only if `max_concurrent` is. */
+  lease_minutes: number | null
   expires_on: Date | null
   created_at: Date
   updated_at: Date
+  metadata: Metadata
+  updates_until: Date | null
+  trial: boolean
 }
 
 export function licenceMessage(row: LicenceRow): Licence {
@@ -36,17 +43,23 @@ export function licenceMessage(row: LicenceRow): Licence {
     updatedAt: timestampFromDate(row.updated_at),
     restrictions: restrictionsMessage(row),
     expiresOn: row.expires_on ? timestampFromDate(row.expires_on) : undefined,
+    metadata: row.metadata,
+    updatesUntil: row.updates_until ? timestampFromDate(row.updates_until) : undefined,
+    trial: row.trial,
     statusReason: row.status_reason === null ? undefined : readMember('suspensionReason', row.status_reason),
   })
 }
 
 function restrictionsMessage(row: LicenceRow): Restrictions | undefined {
-  const { domains, max_activations, max_seats } = row
-  if (domains.length === 0 && max_activations === null && max_seats === null) return undefined
+  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = row
+  const limits = [max_activations, max_seats, max_concurrent]
+  if (domains.length === 0 && limits.every((limit) => limit === null)) return undefined
   return complete(RestrictionsSchema, {
     domains,
     maxActivations: max_activations ?? undefined,
     maxSeats: max_seats ?? undefined,
+    maxConcurrent: max_concurrent ?? undefined,
+    leaseMinutes: lease_minutes ?? undefined,
   })
 }
 

@@ -80,6 +80,7 @@ export async function applyPlanCopies(tx: Transaction, copies: PlanCopy[]): Prom
     tx,
     latest.map((copy) => ({
       ...copy,
+      trialDays: copy.trialDays ?? null,
       status: readMember('planStatus', copy.status),
       snapshot: snapshotOf(copy.entitlements),
     })),

@@ -19,26 +19,36 @@ export interface NewPlanCopy {
   applicationId: string
   status: PlanStatus
   version: bigint
+  code: string
+  trialDays: number | null
+  expiringNoticeDays: number
   snapshot: NewSnapshot
 }
 
 /** Stores the copies whose version is newer than the stored one, and locks these plans. @returns their ids */
 export async function upsertPlans(sql: Sql, plans: NewPlanCopy[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    insert into plans (id, account_id, application_id, status, version, snapshot_id, entitlements)
-    select id, account_id, application_id, status, version, snapshot_id, entitlements::jsonb
+    insert into plans (id, account_id, application_id, status, version, code, trial_days, expiring_notice_days,
+      snapshot_id, entitlements)
+    select id, account_id, application_id, status, version, code, trial_days, expiring_notice_days, snapshot_id,
+      entitlements::jsonb
     from unnest(
       ${plans.map((plan) => plan.id)}::text[],
       ${plans.map((plan) => plan.accountId)}::text[],
       ${plans.map((plan) => plan.applicationId)}::text[],
       ${plans.map((plan) => plan.status)}::text[],
       ${plans.map((plan) => String(plan.version))}::bigint[],
+      ${plans.map((plan) => plan.code)}::text[],
+      ${plans.map((plan) => plan.trialDays)}::int[],
+      ${plans.map((plan) => plan.expiringNoticeDays)}::int[],
       ${plans.map((plan) => plan.snapshot.id)}::text[],
       ${plans.map((plan) => plan.snapshot.entitlementsJson)}::text[]
-    ) as plan (id, account_id, application_id, status, version, snapshot_id, entitlements)
+    ) as plan (id, account_id, application_id, status, version, code, trial_days, expiring_notice_days, snapshot_id,
+      entitlements)
     order by id
     on conflict (id) do update set
-      status = excluded.status, version = excluded.version, snapshot_id = excluded.snapshot_id,
+      status = excluded.status, version = excluded.version, code = excluded.code, trial_days = excluded.trial_days,
+      expiring_notice_days = excluded.expiring_notice_days, snapshot_id = excluded.snapshot_id,
       entitlements = excluded.entitlements
       where plans.version < excluded.version
     returning id`

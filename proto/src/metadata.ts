@@ -1,0 +1,44 @@
+import type { MetadataChange } from '../gen/rpc/v1/metadata_pb.ts'
+import { problemOfText } from './text.ts'
+
+/** The vendor's own entries of a licence or plan, by name. */
+export type Metadata = Readonly<Record<string, string>>
+
+export const metadataLimits = {
+  entries: 50,
+  /** What a name looks like. */
+  name: /^[A-Za-z0-9_.-]{1,40}$/,
+  value: { least: 0, most: 500 },
+} as const
+
+const tooMany = `at most ${metadataLimits.entries} entries`
+
+/**
+ * What is wrong with metadata that a request contains, or undefined if nothing is.
+ *
+ * @returns `pointer` leads from the metadata to the wrong value: empty, or `/` and the name of an entry
+ */
+export function problemOfMetadata(metadata: Metadata): { pointer: string; problem: string } | undefined {
+  const entries = Object.entries(metadata)
+  if (entries.length > metadataLimits.entries) return { pointer: '', problem: tooMany }
+  for (const [name, value] of entries) {
+    const problem = metadataLimits.name.test(name)
+      ? problemOfText(value, metadataLimits.value)
+      : 'the name of an entry must have 1 to 40 characters: letters, digits, _ . and -'
+    if (problem !== undefined) return { pointer: `/${escaped(name)}`, problem }
+  }
+  return undefined
+}
+
+/** Metadata after a change; `problem` is set if it would have too many entries. */
+export function changedMetadata(
+  held: Metadata,
+  { clear, remove, set }: Pick<MetadataChange, 'clear' | 'remove' | 'set'>,
+): { metadata: Metadata; problem?: string } {
+  const kept = clear ? [] : Object.entries(held).filter(([name]) => !remove.includes(name))
+  const metadata = Object.fromEntries([...kept, ...Object.entries(set)])
+  return Object.keys(metadata).length > metadataLimits.entries ? { metadata, problem: tooMany } : { metadata }
+}
+
+/** A name as a part of a JSON Pointer (RFC 6901). */
+const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
