@@ -7,6 +7,7 @@ export interface NewOutboxRow {
   accountId: string
   partition: number
   payload: Uint8Array
+  traceParent: string | null
 }
 
 export interface OutboxRow {
@@ -36,15 +37,16 @@ export interface NewBatch {
   bytes: Uint8Array
 }
 
-export function insertEvents(tx: Sql, events: NewOutboxRow[], traceParent: string | null): Statement {
+export function insertEvents(tx: Sql, events: NewOutboxRow[]): Statement {
   return tx`
     insert into outbox (account_id, partition, payload, trace_parent)
-    select account_id, partition, decode(payload, 'base64'), ${traceParent}
+    select account_id, partition, decode(payload, 'base64'), trace_parent
     from unnest(
       ${plainArray(events.map((event) => event.accountId))}::text[],
       ${plainArray(events.map((event) => event.partition))}::smallint[],
-      ${base64Array(events.map((event) => event.payload))}::text[]
-    ) with ordinality as event (account_id, partition, payload, place)
+      ${base64Array(events.map((event) => event.payload))}::text[],
+      ${plainArray(events.map((event) => event.traceParent))}::text[]
+    ) with ordinality as event (account_id, partition, payload, trace_parent, place)
     order by place`
 }
 

@@ -18,6 +18,19 @@ export interface NewEvent {
   payload: NonNullable<MessageInitShape<typeof EventSchema>['payload']>
   /** When the change happened, if that is not now. */
   occurredAt?: Date
+  /** The call that makes the change, if that is not the one being served. */
+  origin?: Origin
+}
+
+/** The call that causes an event, for logs and traces of those who consume it. */
+export interface Origin {
+  requestId: string
+  traceParent: string | null
+}
+
+/** The call being served. */
+export function currentOrigin(): Origin {
+  return { requestId: requestContext()?.requestId ?? '', traceParent: traceHeaders().traceparent ?? null }
 }
 
 /** Transactions that have appended events. */
@@ -32,20 +45,25 @@ const appending = new WeakSet<object>()
 export async function append(tx: Sql, ...events: NewEvent[]): Promise<string[]> {
   if (events.length === 0) return []
   const now = new Date()
-  const requestId = requestContext()?.requestId ?? ''
+  const current = currentOrigin()
   const ids = events.map(() => newId('evt'))
-  const rows = events.map(({ accountId, applicationId, payload, occurredAt }, at) => {
+  const rows = events.map(({ accountId, applicationId, payload, occurredAt, origin = current }, at) => {
     const event = create(EventSchema, {
       id: ids[at]!,
       accountId,
       applicationId,
       occurredAt: timestampFromDate(occurredAt ?? now),
-      requestId,
+      requestId: origin.requestId,
       payload,
     })
-    return { accountId, partition: partitionOf(accountId), payload: toBinary(EventSchema, event) }
+    return {
+      accountId,
+      partition: partitionOf(accountId),
+      payload: toBinary(EventSchema, event),
+      traceParent: origin.traceParent,
+    }
   })
-  await sendAlong(tx, insertEvents(tx, rows, traceHeaders().traceparent ?? null))
+  await sendAlong(tx, insertEvents(tx, rows))
   appending.add(tx)
   return ids
 }

@@ -18,7 +18,7 @@ import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
 import { getApplicationDays } from './application-days/application-days.ts'
 import type { LicensingDependencies, ProductDependencies } from './dependencies.ts'
-import { changeLicence, requireVisible } from './licences/change-licence.ts'
+import { licenceChanger, requireVisible } from './licences/change-licence.ts'
 import { licenceReader } from './licences/get-licence.ts'
 import { importLicences } from './licences/import-licences.ts'
 import { licenceIssuer } from './licences/issue-licence.ts'
@@ -38,9 +38,7 @@ import { checkApplicationId } from './signing-keys/signing-keys.ts'
 export function licensingService(deps: LicensingDependencies) {
   const repeatable = createRepeatable(deps)
   const verb = (name: LicenceVerb) => {
-    const change = repeatable(LicenceSchema, (request: LifecycleRequest) =>
-      changeLicence(deps, name, request),
-    )
+    const change = repeatable(LicenceSchema, licenceChanger(deps, name))
     return async (request: LifecycleRequest) => {
       await requireVisible(deps, request)
       return change(request)

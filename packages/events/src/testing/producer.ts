@@ -40,8 +40,9 @@ export async function givenProducer(natsUrl: string, source: Source) {
         accountId: event.accountId,
         partition: partitionOf(event.accountId),
         payload: toBinary(EventSchema, event),
+        traceParent: traceParent ?? null,
       }))
-      await insertEvents(sql, rows, traceParent ?? null)
+      await insertEvents(sql, rows)
       relay.wake()
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),

@@ -1,6 +1,6 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
-import { gather } from '../gather.ts'
+import { gather } from '@licensing/changes/gather'
 import { findByLegacyKeys } from './legacy-key-queries.ts'
 import type { ImportedLicence } from './legacy-key-queries.ts'
 import { findKnownKeys } from './activation-queries.ts'

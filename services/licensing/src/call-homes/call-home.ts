@@ -2,7 +2,7 @@ import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { retrying } from '@licensing/database/transaction'
-import { gather } from '../gather.ts'
+import { gather } from '@licensing/changes/gather'
 import { deleteOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 

@@ -1,15 +1,18 @@
 import { LostRace } from '@licensing/changes/change'
+import { gather } from '@licensing/changes/gather'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Transaction } from '@licensing/database/connect'
-import { append } from '@licensing/events/outbox'
+import { isDatabaseUnavailable, isLockTimeout } from '@licensing/database/problems'
+import { append, currentOrigin } from '@licensing/events/outbox'
+import type { Origin } from '@licensing/events/outbox'
 import { callContext } from '@licensing/grpc/call-context'
 import { ServiceError } from '@licensing/grpc/errors'
 import type { LicenceVerb, PlanStatus } from '@licensing/proto/closed-sets'
 import { LicenceSchema } from '@licensing/proto/licensing'
 import type { LifecycleRequest } from '@licensing/proto/licensing'
 import type { LicensingDependencies } from '../dependencies.ts'
-import { changeLicences, findLicence, licenceToChange, lockPlanOf } from '../lifecycle/licence-queries.ts'
-import type { FoundLicence, LicenceScope } from '../lifecycle/licence-queries.ts'
+import { changeLicences, findLicences, licencesToChange, lockPlans } from '../lifecycle/licence-queries.ts'
+import type { FoundLicence, Locked } from '../lifecycle/licence-queries.ts'
 import { licenceMessage, licenceEvent } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { allowedVerbs, lifecycle, transitionOf } from '../lifecycle/licence.ts'
@@ -24,39 +27,95 @@ export async function requireVisible(
   request: LifecycleRequest,
 ): Promise<void> {
   if (!callContext()?.idempotencyKey || request.onlyApplicationId === undefined) return
-  if (!(await findLicence(sql, request))) throw licenceNotFound(request)
-}
-
-/** A verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a conflict. */
-export async function changeLicence(
-  { change }: LicensingDependencies,
-  verb: LicenceVerb,
-  request: LifecycleRequest,
-): Promise<MessageInitShape<typeof LicenceSchema>> {
-  const answer = { schema: LicenceSchema, of: licenceMessage }
-  const row = await change((tx) => changeIn(tx, verb, request), { answer })
-  return licenceMessage(row)
-}
-
-async function changeIn(tx: Transaction, verb: LicenceVerb, request: LifecycleRequest): Promise<LicenceRow> {
-  const move: Move = lifecycle[verb][0]
-  const scope: LicenceScope = request
-  // Lock order: the plan before the licence.
-  const plan = move.where && (await lockPlanOf(tx, scope))
-  if (plan?.status === move.where?.plan) {
-    const selection = licenceToChange(tx, scope, { from: move.from, planId: plan?.id })
-    const [changed] = await changeLicences(tx, selection, move, { actor: request.actor })
-    if (changed) {
-      await append(tx, licenceEvent(move.emits, changed, changed.plan_id))
-      return changed
-    }
-  }
-  const found = await findLicence(tx, scope)
+  const [found] = await findLicences(sql, [request])
   if (!found) throw licenceNotFound(request)
+}
+
+type ChangeLicence = (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>
+
+/** A call of a verb, and the call's origin for its event: calls are changed together. */
+type Call = LifecycleRequest & { origin: Origin }
+
+type Outcome =
+  | { kind: 'done'; row: LicenceRow }
+  | { kind: 'refused'; error: ServiceError }
+  // Another transaction has locked the licence or its plan, or has changed it meanwhile.
+  | { kind: 'busy' }
+
+const mostTogether = 100
+
+/**
+ * The handler of a verb of the vendor: locks the licence and changes it if its status allows that; otherwise throws a
+ * conflict. Calls of an account that arrive together share a transaction. A licence that another transaction has locked is
+ * left out of it, and changed in a transaction of its own. So is one whose call has an Idempotency-Key, for its answer.
+ */
+export function licenceChanger({ change }: LicensingDependencies, verb: LicenceVerb): ChangeLicence {
+  const changeTogether = gather<Call, Outcome>(
+    (calls) =>
+      change((tx) => changeIn(tx, verb, calls, 'skip'), { mostWaitMs: 0 }).catch((error: unknown) => {
+        if (isLockTimeout(error)) return calls.map(() => ({ kind: 'busy' }))
+        throw error
+      }),
+    { mostTogether, isTransient: isDatabaseUnavailable, queueOf: ({ accountId }) => accountId },
+  )
+  const answer = { schema: LicenceSchema, of: licenceMessage }
+  const changeAlone = (call: Call) =>
+    change(
+      async (tx) => {
+        const [outcome] = await changeIn(tx, verb, [call], 'wait')
+        if (outcome!.kind === 'busy') throw new LostRace()
+        return rowOf(outcome!)
+      },
+      { answer },
+    )
+  return async (request) => {
+    const call = { ...request, origin: currentOrigin() }
+    const outcome: Outcome = callContext()?.idempotencyKey ? { kind: 'busy' } : await changeTogether(call)
+    return licenceMessage(outcome.kind === 'busy' ? await changeAlone(call) : rowOf(outcome))
+  }
+}
+
+function rowOf(outcome: Exclude<Outcome, { kind: 'busy' }>): LicenceRow {
+  if (outcome.kind === 'refused') throw outcome.error
+  return outcome.row
+}
+
+async function changeIn(
+  tx: Transaction,
+  verb: LicenceVerb,
+  calls: Call[],
+  locked: Locked,
+): Promise<Outcome[]> {
+  const move: Move = lifecycle[verb][0]
+  // Lock order: plans before licences.
+  const planIds = move.where && (await lockPlans(tx, calls, { status: move.where.plan, locked }))
+  const first = new Map(calls.toReversed().map((call) => [call.licenceId, call]))
+  const selection = licencesToChange(tx, [...first.values()], { from: move.from, planIds, locked })
+  const changed = await changeLicences(tx, selection, move)
+  const outcomes = new Map(changed.map((row) => [first.get(row.id)!, { kind: 'done', row } as Outcome]))
+  await append(
+    tx,
+    ...changed.map((row) => ({
+      ...licenceEvent(move.emits, row, row.plan_id),
+      origin: first.get(row.id)!.origin,
+    })),
+  )
+  // Of two calls for one licence the second one finds what the first one has made of it.
+  const others = calls.filter((call) => !outcomes.has(call))
+  if (others.length > 0) {
+    const found = await findLicences(tx, others)
+    others.forEach((call, at) => outcomes.set(call, outcomeOf(verb, call, found[at])))
+  }
+  return calls.map((call) => outcomes.get(call)!)
+}
+
+/** The outcome for a licence that the verb has not changed. */
+function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefined): Outcome {
+  if (!found) return { kind: 'refused', error: licenceNotFound(call) }
   const transition = transitionOf(verb, found, { plan: found.plan_status })
-  if (transition?.to === 'same') return found
-  if (transition) throw new LostRace()
-  throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
+  if (transition) return transition.to === 'same' ? { kind: 'done', row: found } : { kind: 'busy' }
+  const isRetired = (lifecycle[verb][0] as Move).from.includes(found.status)
+  return { kind: 'refused', error: isRetired ? planArchived(found) : conflict(verb, found) }
 }
 
 function licenceNotFound({ licenceId }: LifecycleRequest): ServiceError {

@@ -4,11 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { licenceEvent } from './licence-row.ts'
 import type { Move } from './licence.ts'
 import { changeLicencesUncounted } from './licence-queries.ts'
-import type { By, ChangedUncounted, Selection } from './licence-queries.ts'
+import type { ChangedUncounted, Selection } from './licence-queries.ts'
 
 interface Changes {
   move: Move
-  by: By
+  cause?: string
   /** The columns of `l` by which the selection is ordered. */
   order: Selection
   /** The next licences after one; see `Selection`. */
@@ -32,7 +32,7 @@ const longestPauseMs = 50
  */
 export async function changeMany(
   tx: Transaction,
-  { move, by, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
+  { move, cause, order, select, steps = Infinity, atOnce, mostPauseMs = 0 }: Changes,
 ): Promise<{ count: number; last: ChangedUncounted | undefined; active: Map<string, number> }> {
   const active = new Map<string, number>()
   // After a failure no statement may be sent: the connection may already belong to another transaction.
@@ -43,7 +43,7 @@ export async function changeMany(
     pauseLeftMs -= pauseMs
     if (pauseMs > 0) await sleep(pauseMs, undefined, ended)
     const startedMs = performance.now()
-    const changed = await changeLicencesUncounted(tx, select(after, atOnce), move, by, order)
+    const changed = await changeLicencesUncounted(tx, select(after, atOnce), move, { cause, order })
     tookMs = performance.now() - startedMs
     return changed
   }

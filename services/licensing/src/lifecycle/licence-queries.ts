@@ -57,40 +57,58 @@ export const standingColumns = (sql: Sql) =>
 
 export type FoundLicence = StandingRow & { plan_status: PlanStatus }
 
-export async function findLicence(sql: Sql, scope: LicenceScope): Promise<FoundLicence | undefined> {
-  const [row] = await sql<FoundLicence[]>`
-    select ${standingColumns(sql)}, p.status as plan_status
-    from licences l join plans p on p.id = l.plan_id
-    where ${inScope(sql, scope)}`
-  return row
+/** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
+const ofScopes = (sql: Sql, scopes: LicenceScope[]) => sql`
+  unnest(
+    ${scopes.map(({ licenceId }) => licenceId)}::text[],
+    ${scopes.map(({ accountId }) => accountId)}::text[],
+    ${scopes.map(({ onlyApplicationId }) => onlyApplicationId ?? null)}::text[]
+  ) with ordinality as wanted (licence_id, account_id, application_id, place)
+  join licences l on l.id = wanted.licence_id and l.account_id = wanted.account_id
+    and (wanted.application_id is null or l.application_id = wanted.application_id)`
+
+/** The licences of these scopes, in their order. */
+export async function findLicences(sql: Sql, scopes: LicenceScope[]): Promise<(FoundLicence | undefined)[]> {
+  const rows = await sql<(FoundLicence & { place: number })[]>`
+    select ${standingColumns(sql)}, p.status as plan_status, wanted.place::int
+    from ${ofScopes(sql, scopes)} join plans p on p.id = l.plan_id`
+  const found = new Map(rows.map((row) => [row.place, row]))
+  return scopes.map((_, at) => found.get(at + 1))
 }
 
-/** Selects a licence if it has one of these statuses and, if `planId` is given, that plan. */
-export const licenceToChange = (
+export type Locked = 'wait' | 'skip'
+
+const skipping = (sql: Sql, locked: Locked) => (locked === 'skip' ? sql`skip locked` : sql``)
+
+/**
+ * Selects licences that have one of these statuses and, if given, one of these plans, each for the actor of its scope.
+ * Several licences are selected only with `skip`: then no order of locks can deadlock.
+ */
+export const licencesToChange = (
   sql: Sql,
-  scope: LicenceScope,
-  { from, planId }: { from: readonly LicenceStatus[]; planId: string | undefined },
+  scopes: (LicenceScope & { actor: string })[],
+  {
+    from,
+    planIds,
+    locked,
+  }: { from: readonly LicenceStatus[]; planIds?: string[] | undefined; locked: Locked },
 ) => sql`
-  select l.id, l.status, l.status_reason from licences l
-  where ${inScope(sql, scope)} and ${statusIn(sql, from)}
-    ${planId === undefined ? sql`` : sql`and l.plan_id = ${planId}`}
-  for update`
+  select l.id, l.status, l.status_reason, (${scopes.map(({ actor }) => actor)}::text[])[wanted.place] as actor
+  from ${ofScopes(sql, scopes)}
+  where ${statusIn(sql, from)} ${planIds ? sql`and l.plan_id = any(${planIds}::text[])` : sql``}
+  for update of l ${skipping(sql, locked)}`
 
-/** Locks the licence's plan shared, so that it cannot be archived meanwhile. */
-export async function lockPlanOf(
+/** Locks the plans of licences that have this status, shared, so that they cannot be archived meanwhile. */
+export async function lockPlans(
   sql: Sql,
-  scope: LicenceScope,
-): Promise<{ id: string; status: PlanStatus } | undefined> {
-  const [row] = await sql<{ id: string; status: PlanStatus }[]>`
-    select p.id, p.status from licences l join plans p on p.id = l.plan_id
-    where ${inScope(sql, scope)} for share of p`
-  return row
-}
-
-/** The actor and cause of a history entry. */
-export interface By {
-  actor: string
-  cause?: string | undefined
+  scopes: LicenceScope[],
+  { status, locked }: { status: PlanStatus; locked: Locked },
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from plans
+    where id in (select l.plan_id from ${ofScopes(sql, scopes)}) and status = ${status}
+    order by id for share ${skipping(sql, locked)}`
+  return rows.map(({ id }) => id)
 }
 
 export type Changed = LicenceRow & { former_status: LicenceStatus }
@@ -100,18 +118,18 @@ export type ChangedUncounted = ChangedLicence &
   Pick<Changed, 'plan_id' | 'former_status'> & { expires_on: Date | null }
 
 /**
- * A subquery that locks licences `for update` and returns their id, status and status_reason. If it locks several, it sorts
- * the ids first (`offset 0` forces this order) and locks one by one: two such statements cannot deadlock, and no licence
- * beyond the limit is locked.
+ * A subquery that locks licences `for update` and returns their id, status and status_reason, and the actor of the change.
+ * If it waits for the locks of several, it sorts the ids first (`offset 0` forces this order) and locks one by one: two such
+ * statements cannot deadlock, and no licence beyond the limit is locked.
  */
 export type Selection = ReturnType<typeof licenceColumns>
 
 /**
  * Locks the licences of `selection`, changes them, and writes their history and the plans' counters.
  */
-export async function changeLicences(sql: Sql, selection: Selection, move: Move, by: By): Promise<Changed[]> {
+export async function changeLicences(sql: Sql, selection: Selection, move: Move): Promise<Changed[]> {
   return sql<Changed[]>`
-    with ${changed(sql, selection, move, by)}, counted as (${countChanges(sql, sql`changed`)})
+    with ${changed(sql, selection, move)}, counted as (${countChanges(sql, sql`changed`)})
     select ${licenceColumns(sql)}, l.former_status from changed l`
 }
 
@@ -120,11 +138,10 @@ export async function changeLicencesUncounted(
   sql: Sql,
   selection: Selection,
   move: Move,
-  by: By,
-  order: Selection,
+  { cause, order }: { cause: string | undefined; order: Selection },
 ): Promise<ChangedUncounted[]> {
   return sql<ChangedUncounted[]>`
-    with ${changed(sql, selection, move, by)}
+    with ${changed(sql, selection, move, cause)}
     select l.id, l.account_id, l.application_id, l.plan_id, l.status, l.status_reason, l.expires_on, l.former_status
     from changed l order by ${order}`
 }
@@ -133,7 +150,7 @@ export async function changeLicencesUncounted(
 const afterAllKnown = (sql: Sql) => sql`greatest(clock_timestamp(), (
   select max(at) + interval '1 millisecond' from purchase_effects where licence_id = l.id))`
 
-const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: By) => sql`
+const changed = (sql: Sql, selection: Selection, move: Move, cause?: string) => sql`
   former as materialized (${selection}),
   changed as (
     update licences l set
@@ -144,11 +161,11 @@ const changed = (sql: Sql, selection: Selection, move: Move, { actor, cause }: B
       ${move.ignoresEarlierPaymentProblems ? sql`reactivated_at = ${afterAllKnown(sql)},` : sql``}
       updated_at = clock_timestamp()
     from former where l.id = former.id
-    returning ${licenceColumns(sql)}, former.status as former_status
+    returning ${licenceColumns(sql)}, former.status as former_status, former.actor
   ),
   recorded as (
     insert into licence_history (licence_id, at, type, from_status, to_status, actor, cause)
-    select id, updated_at, ${move.history}, former_status, status, ${actor}, ${cause ?? null}
+    select id, updated_at, ${move.history}, former_status, status, actor, ${cause ?? null}
     from changed order by id
   )`
 

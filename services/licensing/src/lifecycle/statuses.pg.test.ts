@@ -12,6 +12,8 @@ const insertLicences = (sql: Sql, from: number, to: number) => sql`
     case when n % 2 = 0 then now() + n * interval '1 day' end, 'snapshot'
   from generate_series(${from}::int, ${to}::int) n`
 
+const archived = { id: 'plan_0', archivedBy: 'key_1' }
+
 test('licence_statuses follows each insert, update and delete of licences', async () => {
   await using given = await givenDatabase()
   const { sql } = given
@@ -56,7 +58,7 @@ test('an archive and a sweep lock only the licences of their step, whatever the 
       return 5_000 - free.length
     })
   expect(await lockedBy((tx) => licencesPast(tx, undefined, 100))).toBe(100)
-  expect(await lockedBy((tx) => licencesToSuspend(tx, 'plan_0', '', 100))).toBe(100)
+  expect(await lockedBy((tx) => licencesToSuspend(tx, archived, '', 100))).toBe(100)
 })
 
 test('a sweep and an archive find their licences in the right index, with a generic plan', async () => {
@@ -77,7 +79,7 @@ test('a sweep and an archive find their licences in the right index, with a gene
       return after.filter((index, at) => index.scans > before[at]!.scans).map(({ name }) => name)
     })
   expect(await indexesUsedBy((tx) => licencesPast(tx, undefined, 100))).toEqual(['licence_statuses_due'])
-  expect(await indexesUsedBy((tx) => licencesToSuspend(tx, 'plan_0', 'lic_1', 100))).toEqual([
+  expect(await indexesUsedBy((tx) => licencesToSuspend(tx, archived, 'lic_1', 100))).toEqual([
     'licence_statuses_by_plan',
   ])
 })

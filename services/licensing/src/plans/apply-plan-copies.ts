@@ -108,11 +108,11 @@ async function applyArchive(tx: Transaction, copy: PlanCopy): Promise<Map<string
   if (!(await insertArchive(tx, copy.id, copy.archiveVersion))) return new Map()
   const { count, active } = await changeMany(tx, {
     move: lifecycle.plan_archived[0],
-    by: { actor: copy.archivedBy || 'catalog', cause: `archive:${copy.id}:${copy.archiveVersion}` },
+    cause: `archive:${copy.id}:${copy.archiveVersion}`,
     order: suspensionOrder(tx),
     atOnce: suspendedAtOnce,
     mostPauseMs,
-    select: (after, limit) => licencesToSuspend(tx, copy.id, after?.id ?? '', limit),
+    select: (after, limit) => licencesToSuspend(tx, copy, after?.id ?? '', limit),
   })
   if (count > 0) await recordSuspended(tx, copy.id, copy.archiveVersion, count)
   return active

@@ -64,10 +64,15 @@ export async function insertArchive(sql: Sql, planId: string, archiveVersion: bi
 }
 
 /** The next licences of a plan that an archive suspends, in the order of their ids. */
-export const licencesToSuspend = (sql: Sql, planId: string, afterId: string, limit: number): Selection => {
+export const licencesToSuspend = (
+  sql: Sql,
+  { id: planId, archivedBy }: { id: string; archivedBy: string },
+  afterId: string,
+  limit: number,
+): Selection => {
   const { from } = lifecycle.plan_archived[0]
   return sql`
-    select l.id, l.status, l.status_reason
+    select l.id, l.status, l.status_reason, ${archivedBy || 'catalog'}::text as actor
     from (
       select licence_id from licence_statuses
       where plan_id = ${planId} and ${statusIn(sql, from)} and licence_id > ${afterId}

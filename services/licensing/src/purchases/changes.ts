@@ -8,7 +8,6 @@ import { follow } from '../lifecycle/licence.ts'
 import type { Cause, Circumstances } from '../lifecycle/licence.ts'
 import { addToCounts } from '../lifecycle/licence-queries.ts'
 import { storeSnapshots } from '../plans/snapshot-queries.ts'
-import type { By } from '../lifecycle/licence-queries.ts'
 import { insertLicences, updateLicences } from './changes-queries.ts'
 import type { Purchase, RecordedEffect } from './purchase.ts'
 import { insertEffects, insertProvisions, upsertPurchases } from './purchase-queries.ts'
@@ -43,6 +42,12 @@ export function noChanges(now: Date): Changes {
     events: [],
     counts: new Map(),
   }
+}
+
+/** The actor and cause of a history entry. */
+export interface By {
+  actor: string
+  cause?: string | undefined
 }
 
 interface LicenceChange {

@@ -8,7 +8,7 @@ import type {
 } from '@licensing/proto/products'
 import { LRUCache } from 'lru-cache'
 import { KeyObject } from 'node:crypto'
-import { gather } from '../gather.ts'
+import { gather } from '@licensing/changes/gather'
 import type { ProductDependencies } from '../dependencies.ts'
 import { revocationEntries, segmentEntries } from './revocation-entries.ts'
 import { findVersion } from './revocation-queries.ts'

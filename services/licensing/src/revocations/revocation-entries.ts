@@ -1,7 +1,7 @@
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseUnavailable } from '@licensing/database/problems'
 import { LRUCache } from 'lru-cache'
-import { gather } from '../gather.ts'
+import { gather } from '@licensing/changes/gather'
 import { findRevoked } from './revocation-queries.ts'
 
 /** A licence id in quotes and a comma. A multiple of three, so that the base64 texts of entries can be joined. */

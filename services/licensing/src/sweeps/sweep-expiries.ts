@@ -87,7 +87,6 @@ async function expirePast(
 ): Promise<{ count: number; last?: Due | undefined }> {
   const { count, last, active } = await changeMany(tx, {
     move: lifecycle.expiry_passed[0],
-    by: { actor: 'sweep' },
     order: dueOrder(tx),
     select: (after, limit) => licencesPast(tx, after ?? start, limit),
     steps: stepsAtOnce,

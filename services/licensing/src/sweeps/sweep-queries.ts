@@ -14,7 +14,7 @@ export interface Due {
  * Licences that other transactions have locked are skipped: the next sweep finds them.
  */
 export const licencesPast = (sql: Sql, after: Due | undefined, limit: number): Selection => sql`
-  select l.id, l.status, l.status_reason
+  select l.id, l.status, l.status_reason, 'sweep' as actor
   from (
     select licence_id from licence_statuses
     where expires_on <= now() and ${statusIn(sql, expirable)}
