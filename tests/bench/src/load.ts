@@ -19,6 +19,8 @@ export interface LoadRequest {
 export interface LoadOptions {
   connections?: number
   seconds?: number
+  /** Sends this many requests, however long that takes. */
+  count?: number
   /** Goes on after `seconds` until this is true. */
   until?: () => boolean
 }
@@ -32,7 +34,7 @@ export async function load(
   url: string,
   expected: number,
   next: (n: number) => LoadRequest,
-  { connections = 64, seconds = 4, until }: LoadOptions = {},
+  { connections = 64, seconds = 4, count, until }: LoadOptions = {},
 ): Promise<LoadResult> {
   const pool = new Pool(url, { connections, pipelining: 1 })
   const timesMs: number[] = []
@@ -41,7 +43,8 @@ export async function load(
   const startedMs = performance.now()
   const endMs = startedMs + seconds * 1000
   const worker = async () => {
-    while (performance.now() < endMs || until?.() === false) {
+    const goesOn = () => performance.now() < endMs || until?.() === false
+    while (count === undefined ? goesOn() : n < count) {
       const { method, path, headers, body } = next(n++)
       const sentMs = performance.now()
       const answer = await pool.request({ method, path, ...(headers && { headers }), ...(body && { body }) })

@@ -1,6 +1,7 @@
 import { archiveNeighbours } from './archive-neighbours.ts'
 import { atRest } from './at-rest.ts'
 import { billing } from './billing.ts'
+import { changeToDelivery } from './change-to-delivery.ts'
 import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
 import { printSection, writeReport } from './report.ts'
@@ -15,6 +16,7 @@ import { webhooksSpeed } from './webhooks-speed.ts'
 // `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
 const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
+  'change-to-delivery': changeToDelivery,
   scale,
   billing,
   support,

@@ -12,6 +12,7 @@ import { once } from 'node:events'
 export interface Setting extends AsyncDisposable {
   stack: Stack
   postgresUrl: string
+  postgresPid: number
   /** A second gateway of the same code whose licensing is an echo without a database. */
   echoGateway(): Promise<string>
 }
@@ -39,6 +40,7 @@ export async function startSetting(options: StackOptions = {}): Promise<Setting>
   return {
     stack,
     postgresUrl: postgres.url(),
+    postgresPid: postgres.pid,
     echoGateway: async () => {
       const echo = spawn(process.execPath, [new URL('echo-service.ts', import.meta.url).pathname], {
         stdio: ['pipe', 'pipe', 'inherit'],

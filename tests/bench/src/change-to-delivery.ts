@@ -1,0 +1,184 @@
+import { connect } from '@licensing/database/connect'
+import { eventually } from '@licensing/test-support/poll'
+import type { Stack } from '@licensing/test-support/stack-shape'
+import { makeTemporaryFolder } from '@licensing/test-support/temporary-folder'
+import { randomBytes } from 'node:crypto'
+import { scaled } from './bench-scale.ts'
+import { load } from './load.ts'
+import type { LoadRequest } from './load.ts'
+import { cpuSeconds } from './notifier/cpu-time.ts'
+import { startReceiver } from './notifier/start-receiver.ts'
+import { atMost, beside } from './report.ts'
+import type { Figure, Section } from './report.ts'
+import { startSetting } from './setting.ts'
+import type { Setting } from './setting.ts'
+import { givenDefinitions, givenLicences, givenPlan, withKey } from './vendor.ts'
+
+const atOnce = 32
+
+/** CPU time of a call of each kind, from the request to the last delivery, of all processes and of each. */
+export async function changeToDelivery(): Promise<Section> {
+  await using folder = await makeTemporaryFolder()
+  using receiver = await startReceiver(folder.path)
+  await using setting = await startSetting({ receiver })
+  const { stack } = setting
+  const meter = startMeter(setting)
+  const count = scaled(4_000, 60)
+  await givenDefinitions(stack)
+  const planId = await givenPlan(stack, 'pro')
+  const headers = withKey(stack)
+  const post = (path: string, body?: object, more: Record<string, string> = {}): LoadRequest => ({
+    method: 'POST',
+    path,
+    headers: { ...headers, ...more },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  const measured = (expected: number, next: (n: number) => LoadRequest) =>
+    meter(() => send(stack, expected, count, next))
+
+  const issue = (n: number) =>
+    post(
+      `/v1/apps/${stack.appId}/licences`,
+      { external_ref: `customer-${n}`, plan_id: planId },
+      { 'idempotency-key': randomBytes(12).toString('hex') },
+    )
+  await send(stack, 201, Math.ceil(count / 4), issue)
+  const costs = new Map<string, Cost>([['issue', await measured(201, issue)]])
+
+  const installations = await givenInstallations(stack, planId)
+  const of = (n: number) => installations[n % installations.length]!
+  const activation = (n: number) => post('/v1/activations', of(n).body, { authorization: '' })
+  const refresh = (n: number) => {
+    const { id, token, body } = of(n)
+    const { host, product_version } = body
+    const path = `/v1/activations/${id}/refresh`
+    return post(path, { host, product_version }, { authorization: `Bearer ${token}` })
+  }
+  costs.set('refresh', await measured(200, refresh))
+  costs.set('activation of a known machine', await measured(200, activation))
+
+  let endpoints = 0
+  for (const wanted of [0, 1, 4]) {
+    for (; endpoints < wanted; endpoints += 1) {
+      const url = receiver.url(`/${endpoints}`)
+      const made = await stack.api.post(`/v1/apps/${stack.appId}/webhook-endpoints`, {
+        body: { url, subscribed_events: 'licence.suspended' },
+      })
+      if (made.status !== 201) throw new Error(`no endpoint: ${JSON.stringify(made.body)}`)
+    }
+    const ids = await givenLicences(stack, planId, count, `suspended-${wanted}`)
+    const suspend = (n: number) => post(`/v1/licences/${ids[n]}/suspend`)
+    costs.set(`suspend, ${wanted} endpoints`, await measured(200, suspend))
+  }
+  return { title: 'CPU of a call until its events are delivered', ...figuresOf(costs) }
+}
+
+/** Milliseconds of CPU of one call, by process. */
+type Cost = Record<string, number> & { perSecond: number }
+
+function figuresOf(costs: Map<string, Cost>): Pick<Section, 'figures' | 'notes'> {
+  const total = ({ perSecond: _, ...each }: Cost) => Object.values(each).reduce((sum, ms) => sum + ms, 0)
+  const cost = (name: string) => total(costs.get(name)!)
+  const floor: Figure = { name: 'issue', value: cost('issue'), unit: 'ms' }
+  const bare: Figure = {
+    name: 'suspend, 0 endpoints',
+    value: cost('suspend, 0 endpoints'),
+    unit: 'ms',
+  }
+  const perDelivery = (cost('suspend, 4 endpoints') - cost('suspend, 0 endpoints')) / 4
+  return {
+    figures: [
+      floor,
+      atMost('refresh', cost('refresh'), 'ms', floor, 0.6),
+      atMost('activation of a known machine', cost('activation of a known machine'), 'ms', floor, 0.6),
+      atMost(bare.name, bare.value, 'ms', floor, 1.5),
+      beside('suspend, 1 endpoint', cost('suspend, 1 endpoints'), 'ms', floor),
+      beside('suspend, 4 endpoints', cost('suspend, 4 endpoints'), 'ms', floor),
+      beside('… each delivery adds', perDelivery, 'ms', floor),
+    ],
+    notes: [...costs].map(([name, { perSecond, ...each }]) => {
+      const parts = Object.entries(each).map(([process, ms]) => `${process} ${(ms * 1000).toFixed(0)}`)
+      return `${name}: ${Math.round(perSecond)} calls a second; µs each: ${parts.join(', ')}`
+    }),
+  }
+}
+
+/** Runs calls and counts the CPU time of each process until all events have been delivered. */
+function startMeter({ stack, postgresPid }: Setting): (calls: () => Promise<Sent>) => Promise<Cost> {
+  const { gateway, catalog, licensing, notifier } = stack.processes
+  const pids: [string, number][] = [
+    ['gateway', gateway[0]!.pid],
+    ['catalog', catalog[0]!.pid],
+    ['licensing', licensing[0]!.pid],
+    ['notifier', notifier[0]!.pid],
+    ['PostgreSQL', postgresPid],
+    ['NATS', stack.nats.pid],
+  ]
+  const read = () => Promise.all(pids.map(([, pid]) => cpuSeconds(pid)))
+  return async (calls) => {
+    const before = await read()
+    const { count, perSecond } = await calls()
+    await allDelivered(stack)
+    const after = await read()
+    const each = pids.map(([name], at) => [name, ((after[at]! - before[at]!) * 1000) / count])
+    return { ...Object.fromEntries(each), perSecond } as Cost
+  }
+}
+
+async function allDelivered({ databaseUrls }: Stack): Promise<void> {
+  const licensing = connect(databaseUrls.licensing, { name: 'bench', max: 1 })
+  const notifier = connect(databaseUrls.notifier, { name: 'bench', max: 1 })
+  await eventually(
+    async () => {
+      const [outbox] = await licensing<{ waits: boolean }[]>`select exists (select from outbox) as waits`
+      const [due] = await notifier<{ waits: boolean }[]>`
+        select exists (select from deliveries where status = 'pending') as waits`
+      if (outbox!.waits || due!.waits) throw new Error('not all is delivered')
+    },
+    { timeoutMs: 120_000, intervalMs: 250 },
+  )
+  await Promise.all([licensing.end(), notifier.end()])
+}
+
+interface Sent {
+  count: number
+  perSecond: number
+}
+
+async function send(
+  { gatewayUrl }: Stack,
+  expected: number,
+  count: number,
+  next: (n: number) => LoadRequest,
+): Promise<Sent> {
+  let sent = 0
+  const counted = (n: number) => {
+    sent = n + 1
+    return next(n)
+  }
+  const result = await load(gatewayUrl, expected, counted, { connections: atOnce, count })
+  if (result.wrong > 0) throw new Error(`${result.wrong} answers were not ${expected}`)
+  return { count: sent, perSecond: result.perSecond }
+}
+
+interface Installation {
+  id: string
+  token: string
+  body: { licence_key: string; fingerprint: string; host: string; product_version: string }
+}
+
+async function givenInstallations(stack: Stack, planId: string): Promise<Installation[]> {
+  const ids = await givenLicences(stack, planId, 200, 'installed')
+  return Promise.all(
+    ids.map(async (id, n) => {
+      const licence = await stack.api.get<{ key: string }>(`/v1/licences/${id}`)
+      const host = `machine-${n}.example.com`
+      const body = { licence_key: licence.body.key, fingerprint: host, host, product_version: '1.0' }
+      const made = await stack.api.post<{ activation_id: string; token: string }>('/v1/activations', {
+        body,
+        key: null,
+      })
+      return { id: made.body.activation_id, token: made.body.token, body }
+    }),
+  )
+}
