@@ -8,6 +8,7 @@ import { load } from './load.ts'
 import type { LoadRequest } from './load.ts'
 import { cpuSeconds } from './notifier/cpu-time.ts'
 import { startReceiver } from './notifier/start-receiver.ts'
+import { startProfiling } from './profile.ts'
 import { atMost, beside } from './report.ts'
 import type { Figure, Section } from './report.ts'
 import { startSetting } from './setting.ts'
@@ -22,6 +23,7 @@ export async function changeToDelivery(): Promise<Section> {
   using receiver = await startReceiver(folder.path)
   await using setting = await startSetting({ receiver })
   const { stack } = setting
+  const printProfile = await startProfiling(stack, ['gateway', 'licensing'])
   const meter = startMeter(setting)
   const count = scaled(4_000, 60)
   await givenDefinitions(stack)
@@ -70,6 +72,7 @@ export async function changeToDelivery(): Promise<Section> {
     const suspend = (n: number) => post(`/v1/licences/${ids[n]}/suspend`)
     costs.set(`suspend, ${wanted} endpoints`, await measured(200, suspend))
   }
+  await printProfile()
   return { title: 'CPU of a call until its events are delivered', ...figuresOf(costs) }
 }
 

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { benchScale } from './bench-scale.ts'
 
@@ -21,6 +21,7 @@ export interface Section {
 }
 
 const results = new URL('../results/', import.meta.url)
+const baseline = new URL('baseline.json', results)
 
 /** A figure with its goal: at least `goal` times the floor. */
 export function atLeast(name: string, value: number, unit: string, floor: Figure, goal: number): Figure {
@@ -79,6 +80,36 @@ export function printSection({ title, figures, notes }: Section): void {
   }
   for (const note of notes) process.stdout.write(`  ${note}\n`)
 }
+
+/** Sections of an earlier run that this machine or another one measured: the ratios that later runs are compared with. */
+export async function readBaseline(): Promise<Section[]> {
+  const run = JSON.parse(await readFile(baseline, 'utf8')) as { sections: Section[] }
+  return run.sections
+}
+
+/** How much worse than in the baseline a ratio may be: machines are noisy. */
+const tolerated = 1.2
+
+/**
+ * The ratios of these sections that are worse than in the baseline, each with both values. Only ratios are compared: they
+ * are of one run each, and depend less on the machine than the figures.
+ */
+export function worseThan(before: Section[], sections: Section[]): string[] {
+  return sections.flatMap(({ title, figures }) => {
+    const known = before.find((section) => section.title === title)?.figures ?? []
+    return figures.flatMap((figure) => {
+      const { name, floor, ratio } = figure
+      const then = known.find((each) => each.name === name && each.floor === floor)?.ratio
+      if (ratio === undefined || then === undefined) return []
+      const factor = isMoreBetter(figure) ? then / ratio : ratio / then
+      if (factor <= tolerated) return []
+      return [`${title}: ${name} is ${ratio.toFixed(2)} × ${floor}, and was ${then.toFixed(2)}`]
+    })
+  })
+}
+
+/** Rates are better if they are higher; times and sizes if they are lower. */
+const isMoreBetter = ({ goal, unit }: Figure) => goal?.startsWith('≥') ?? unit.startsWith('/')
 
 /** Writes all sections of a run to `tests/bench/results/latest.local.json`. @returns the file */
 export async function writeReport(sections: Section[]): Promise<string> {

@@ -4,7 +4,7 @@ import { billing } from './billing.ts'
 import { changeToDelivery } from './change-to-delivery.ts'
 import { issueAndDetail } from './issue-and-detail.ts'
 import { products } from './products.ts'
-import { printSection, writeReport } from './report.ts'
+import { printSection, readBaseline, worseThan, writeReport } from './report.ts'
 import type { Section } from './report.ts'
 import { scale } from './scale.ts'
 import { support } from './support.ts'
@@ -13,7 +13,8 @@ import { webhooksIsolation } from './webhooks-isolation.ts'
 import { webhooksNeighbours } from './webhooks-neighbours.ts'
 import { webhooksSpeed } from './webhooks-speed.ts'
 
-// `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run.
+// `npm run bench [-- NAME…]`: loads a stack of its own and prints figures beside floors measured in the same run. With
+// `--compare` it ends with exit code 1 if a ratio is more than a fifth worse than in `results/baseline.json`.
 const sections: Record<string, () => Promise<Section>> = {
   issue: issueAndDetail,
   'change-to-delivery': changeToDelivery,
@@ -29,7 +30,8 @@ const sections: Record<string, () => Promise<Section>> = {
   'at-rest': atRest,
 }
 
-const wanted = process.argv.slice(2).filter((argument) => argument !== '--profile')
+const options = ['--profile', '--compare']
+const wanted = process.argv.slice(2).filter((argument) => !options.includes(argument))
 const unknown = wanted.filter((name) => !Object.hasOwn(sections, name))
 if (unknown.length > 0) {
   process.stderr.write(
@@ -46,4 +48,6 @@ for (const [name, measure] of Object.entries(sections)) {
   done.push(section)
 }
 process.stdout.write(`\nwritten to ${await writeReport(done)}\n`)
-process.exit(0)
+const worse = process.argv.includes('--compare') ? worseThan(await readBaseline(), done) : []
+for (const line of worse) process.stdout.write(`worse than before: ${line}\n`)
+process.exit(worse.length > 0 ? 1 : 0)
