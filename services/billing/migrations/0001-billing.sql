@@ -58,6 +58,8 @@ create table prices (
   currency text collate "C" not null,
   mode text not null check (mode in ('payment', 'subscription')),
   period_months integer check (period_months >= 1),
+  -- How many months of updates a payment includes; null: it says nothing about them.
+  updates_months integer check (updates_months between 1 and 120),
   constraint prices_price unique (account_id, price_id)
 );
 
@@ -71,11 +73,14 @@ create table checkout_sessions (
   price_id text collate "C" not null,
   mode text not null check (mode in ('payment', 'subscription')),
   period_months integer,
+  updates_months integer,
   amount bigint not null,
   currency text collate "C" not null,
   fee_minor bigint not null,
   fee_bps integer not null,
   fee_fixed_minor bigint not null,
+  -- Entries for the licence's metadata.
+  metadata jsonb not null default '{}',
   status text not null default 'open'
     check (status in ('open', 'provisioned', 'provision_failed', 'expired', 'canceled')),
   licence_id text collate "C",
@@ -113,6 +118,9 @@ create table sale_events (
   currency text collate "C" not null,
   occurred_at timestamptz(3) not null,
   expires_on timestamptz(3),
+  updates_until timestamptz(3),
+  -- Entries for the licence's metadata.
+  metadata jsonb not null default '{}',
   status text not null check (status in ('provisioned', 'provision_failed')),
   licence_id text collate "C",
   provisioned_at timestamptz,
@@ -201,13 +209,19 @@ create table purchase_effects (
   application_id text collate "C" not null,
   -- Null if no licence changes and only the vendor is notified.
   kind text check (kind in ('paid', 'renewed', 'payment_failed', 'inquiry_opened', 'inquiry_closed',
-    'partially_refunded', 'refunded', 'charged_back', 'canceled', 'order_corrected')),
+    'partially_refunded', 'refunded', 'charged_back', 'canceled', 'renewal_stopped', 'renewal_resumed',
+    'order_corrected')),
   cause text collate "C" not null,
   at timestamptz(3) not null,
   ordered_at timestamptz(3) not null,
   plan_id text collate "C",
   external_ref text collate "C",
   ends_at timestamptz(3),
+  -- Until when the payment includes updates; null: it says nothing about them.
+  updates_until timestamptz(3),
+  metadata jsonb,
+  -- Whether `paid` begins a subscription.
+  renews boolean not null default false,
   -- The refund or chargeback that the vendor is notified of when the effect has been applied.
   refund_id text collate "C",
   state text not null default 'waiting' check (state in ('waiting', 'refused', 'done')),

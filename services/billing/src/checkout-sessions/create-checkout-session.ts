@@ -7,7 +7,7 @@ import { CheckoutSessionSchema } from '@licensing/proto/billing'
 import type { CheckoutSession, CreateCheckoutSessionRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
 import type { PlanStatus } from '@licensing/proto/closed-sets'
-import { checkReference } from '../checks.ts'
+import { checkMetadata, checkReference } from '../checks.ts'
 import { findConnection } from '../connected-accounts/connection-queries.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { isPaused, shareCap } from '../fees/cap-queries.ts'
@@ -97,6 +97,7 @@ async function soldAt(
 ): Promise<PriceRow & { planStatus: PlanStatus }> {
   const { accountId, applicationId, planId } = request
   checkReference('/external_ref', request.externalRef)
+  checkMetadata(request.metadata?.entries ?? {})
   const plan = await catalog.getPlanCopy({ accountId, applicationId, planId }).catch((error: unknown) => {
     if (error instanceof ServiceError && error.code === 'not_found') return undefined
     throw error
@@ -158,11 +159,13 @@ function newSession(
     price_id: price.price_id,
     mode: price.mode,
     period_months: price.period_months,
+    updates_months: price.updates_months,
     amount: price.amount,
     currency: price.currency,
     fee_minor: feeOf(price.amount, terms),
     fee_bps: terms.bps,
     fee_fixed_minor: terms.fixedMinor,
+    metadata: request.metadata?.entries ?? {},
     merchant,
   }
 }

@@ -2,6 +2,7 @@ import type { Sql } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { CheckoutStatus, PriceMode } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import { createdIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 
@@ -17,11 +18,13 @@ export interface SessionRow {
   price_id: string
   mode: PriceMode
   period_months: number | null
+  updates_months: number | null
   amount: bigint
   currency: string
   fee_minor: bigint
   fee_bps: number
   fee_fixed_minor: bigint
+  metadata: Metadata
   status: CheckoutStatus
   licence_id: string | null
   failure_reason: string | null
@@ -55,8 +58,8 @@ export type ListedSession = Pick<
 >
 
 const columns = (sql: Sql) => sql`
-  id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, amount, currency,
-  fee_minor, fee_bps, fee_fixed_minor, status, licence_id, failure_reason, merchant, checkout_ref, url,
+  id, account_id, application_id, plan_id, external_ref, price_id, mode, period_months, updates_months, amount,
+  currency, fee_minor, fee_bps, fee_fixed_minor, metadata, status, licence_id, failure_reason, merchant, checkout_ref, url,
   payment_state, paid_amount, paid_currency, paid_at, payment_ref, invoice_ref, subscription_ref, created_at`
 
 export type NewSession = Pick<
@@ -69,22 +72,24 @@ export type NewSession = Pick<
   | 'price_id'
   | 'mode'
   | 'period_months'
+  | 'updates_months'
   | 'amount'
   | 'currency'
   | 'fee_minor'
   | 'fee_bps'
   | 'fee_fixed_minor'
+  | 'metadata'
   | 'merchant'
 >
 
 export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
   await sql`
     insert into checkout_sessions (id, account_id, application_id, plan_id, external_ref, price_id, mode,
-      period_months, amount, currency, fee_minor, fee_bps, fee_fixed_minor, merchant)
+      period_months, updates_months, amount, currency, fee_minor, fee_bps, fee_fixed_minor, metadata, merchant)
     values (${session.id}, ${session.account_id}, ${session.application_id}, ${session.plan_id},
-      ${session.external_ref}, ${session.price_id}, ${session.mode}, ${session.period_months}, ${session.amount},
-      ${session.currency}, ${session.fee_minor}, ${session.fee_bps}, ${session.fee_fixed_minor},
-      ${session.merchant})`
+      ${session.external_ref}, ${session.price_id}, ${session.mode}, ${session.period_months},
+      ${session.updates_months}, ${session.amount}, ${session.currency}, ${session.fee_minor}, ${session.fee_bps},
+      ${session.fee_fixed_minor}, ${JSON.stringify(session.metadata)}::text::jsonb, ${session.merchant})`
 }
 
 export async function writeOpened(

@@ -14,9 +14,10 @@ export interface PriceRow {
   currency: string
   mode: PriceMode
   period_months: number | null
+  updates_months: number | null
 }
 
-const columns = (sql: Sql) => sql`plan_id, price_id, amount, currency, mode, period_months`
+const columns = (sql: Sql) => sql`plan_id, price_id, amount, currency, mode, period_months, updates_months`
 
 export async function findPrice(
   sql: Sql,
@@ -46,11 +47,13 @@ export async function putPrice(
   price: PriceRow,
 ): Promise<PriceRow> {
   const [row] = await sql<PriceRow[]>`
-    insert into prices (plan_id, account_id, application_id, price_id, amount, currency, mode, period_months)
+    insert into prices (plan_id, account_id, application_id, price_id, amount, currency, mode, period_months,
+      updates_months)
     values (${price.plan_id}, ${accountId}, ${applicationId}, ${price.price_id}, ${price.amount},
-      ${price.currency}, ${price.mode}, ${price.period_months})
+      ${price.currency}, ${price.mode}, ${price.period_months}, ${price.updates_months})
     on conflict (plan_id) do update set price_id = excluded.price_id, amount = excluded.amount,
-      currency = excluded.currency, mode = excluded.mode, period_months = excluded.period_months
+      currency = excluded.currency, mode = excluded.mode, period_months = excluded.period_months,
+      updates_months = excluded.updates_months
     returning ${columns(sql)}`
   return row!
 }

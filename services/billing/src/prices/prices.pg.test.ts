@@ -27,11 +27,14 @@ describe('a price', () => {
   test('is set, shown, replaced and removed', async () => {
     const vendor = await harness.givenVendor({ price: null })
     await expect(harness.billing.getPrice(vendor)).rejects.toMatchObject({ code: 'not_found' })
-    expect(await set(vendor, { periodMonths: 12 })).toMatchObject({ periodMonths: 12 })
+    const months = { periodMonths: 12, updatesMonths: 24 }
+    expect(await set(vendor, months)).toMatchObject(months)
+    expect(await harness.billing.getPrice(vendor)).toMatchObject(months)
     await set(vendor, { amount: 9900n, currency: 'eur' })
     const shown = await harness.billing.getPrice(vendor)
     expect(shown).toMatchObject({ amount: 9900n, currency: 'eur', mode: 'payment', priceId: vendor.priceId })
     expect(shown.periodMonths).toBeUndefined()
+    expect(shown.updatesMonths).toBeUndefined()
     await harness.billing.deletePrice(vendor)
     await expect(harness.billing.getPrice(vendor)).rejects.toMatchObject({ code: 'not_found' })
     await expect(harness.billing.deletePrice(vendor)).rejects.toMatchObject({ code: 'not_found' })
@@ -67,6 +70,8 @@ describe('a price', () => {
     ['a currency that does not exist', { currency: 'xyz' }, '/currency'],
     ['another mode', { mode: 'rent' }, '/mode'],
     ['no months', { periodMonths: 0 }, '/period_months'],
+    ['no months of updates', { updatesMonths: 0 }, '/updates_months'],
+    ['too many months of updates', { updatesMonths: 121 }, '/updates_months'],
   ])('is refused with %s', async (_, price, pointer) => {
     const vendor = await harness.givenVendor({ price: null })
     await expect(set(vendor, price)).rejects.toMatchObject({ errors: [{ pointer }] })

@@ -51,15 +51,20 @@ export async function deletePrice(
   return {}
 }
 
+const mostUpdatesMonths = 120
+
 export function toPriceRow(price: Price): PriceRow {
   checkMoney(price.amount, price.currency)
   checkReference('/price_id', price.priceId)
-  const { mode } = price
+  const { mode, updatesMonths } = price
   if (!isMember('priceMode', mode)) {
     throw invalid('/mode', `must be ${closedSets.priceMode.join(' or ')}`)
   }
   if (price.periodMonths !== undefined && price.periodMonths < 1) {
     throw invalid('/period_months', 'must be at least 1')
+  }
+  if (updatesMonths !== undefined && (updatesMonths < 1 || updatesMonths > mostUpdatesMonths)) {
+    throw invalid('/updates_months', `must be a whole number from 1 to ${mostUpdatesMonths}`)
   }
   return {
     plan_id: price.planId,
@@ -68,6 +73,7 @@ export function toPriceRow(price: Price): PriceRow {
     currency: price.currency,
     mode,
     period_months: price.periodMonths ?? null,
+    updates_months: updatesMonths ?? null,
   }
 }
 
@@ -79,5 +85,6 @@ export function priceMessage(row: PriceRow): MessageInitShape<typeof PriceSchema
     currency: row.currency,
     mode: readMember('priceMode', row.mode),
     ...(row.period_months !== null && { periodMonths: row.period_months }),
+    ...(row.updates_months !== null && { updatesMonths: row.updates_months }),
   }
 }

@@ -13,6 +13,7 @@ export type Fact =
   | InvoicePaymentFact
   | InvoiceFailedFact
   | SubscriptionFact
+  | EndScheduledFact
   | SubscriptionEndedFact
 
 /** Ids in a fact. Each of them leads to the purchase that the fact belongs to. */
@@ -124,6 +125,20 @@ export interface SubscriptionFact extends Links {
   kind: 'subscription'
   subscriptionRef: string
   items: SubscriptionItem[]
+  /** When it is set to end; null if it continues. */
+  endsAt: number | null
+  /** When it was set to end. */
+  endSetAt: number | null
+}
+
+/** A subscription was set to end at some time, or that was changed or undone. */
+export interface EndScheduledFact extends Links {
+  kind: 'end_scheduled'
+  subscriptionRef: string
+  /** Null if it continues. */
+  endsAt: number | null
+  endsAtBefore: number | null
+  at: number
 }
 
 export interface SubscriptionEndedFact extends Links {

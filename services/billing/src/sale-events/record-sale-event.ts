@@ -5,8 +5,8 @@ import { invalid, ServiceError } from '@licensing/grpc/errors'
 import { RecordSaleEventResponseSchema } from '@licensing/proto/billing'
 import type { RecordSaleEventRequest } from '@licensing/proto/billing'
 import { readMember } from '@licensing/proto/closed-sets'
-import { addMonths, lastDate } from '../calendar.ts'
-import { checkReference, checkMoney } from '../checks.ts'
+import { addMonths, lastDate, updatesPaid } from '../calendar.ts'
+import { checkMetadata, checkMoney, checkReference } from '../checks.ts'
 import type { BillingDependencies } from '../dependencies.ts'
 import { insertPayment } from '../payments/payment-queries.ts'
 import { findByPriceId, findPrice } from '../prices/price-queries.ts'
@@ -93,12 +93,17 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
   checkReference('/external_ref', request.externalRef)
   if (!request.occurredAt) throw invalid('/occurred_at', 'is required')
   checkMoney(request.amount, request.currency)
+  const metadata = request.metadata?.entries ?? {}
+  checkMetadata(metadata)
   const occurredAt = timestampDate(request.occurredAt)
   if (occurredAt.getTime() > Date.now() + mostAheadMs) {
     throw invalid('/occurred_at', 'must not be more than 24 hours in the future')
   }
   const { planId, price } = await soldPlan(deps, request)
   const given = request.expiresOn && timestampDate(request.expiresOn)
+  const updates = request.updatesUntil && timestampDate(request.updatesUntil)
+  // A sale that names a plan is not made at its price.
+  const paidPrice = request.priceId === undefined ? undefined : price
   return {
     id: newId('sale'),
     account_id: request.accountId,
@@ -111,6 +116,8 @@ async function newSale(deps: BillingDependencies, request: RecordSaleEventReques
     currency: request.currency,
     occurred_at: occurredAt,
     expires_on: given ?? expiryByPrice(price, occurredAt),
+    updates_until: updates ?? updatesPaid(paidPrice?.updates_months, occurredAt),
+    metadata,
   }
 }
 

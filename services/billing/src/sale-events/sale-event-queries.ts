@@ -2,6 +2,7 @@ import type { Sql, Transaction } from '@licensing/database/connect'
 import { rowsFor } from '@licensing/database/page'
 import type { PageRequest } from '@licensing/database/page'
 import type { SaleStatus } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import { happenedIn } from '../period-queries.ts'
 import type { Period } from '../period-queries.ts'
 
@@ -17,6 +18,8 @@ export interface SaleRow {
   currency: string
   occurred_at: Date
   expires_on: Date | null
+  updates_until: Date | null
+  metadata: Metadata
   status: SaleStatus
   licence_id: string | null
 }
@@ -25,7 +28,7 @@ export type NewSale = Omit<SaleRow, 'licence_id' | 'status'>
 
 const columns = (sql: Sql) => sql`
   id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount, currency, occurred_at,
-  expires_on, status, licence_id`
+  expires_on, updates_until, metadata, status, licence_id`
 
 /**
  * Inserts a sale. If another call is inserting the same sale, it waits for that.
@@ -35,10 +38,10 @@ const columns = (sql: Sql) => sql`
 export async function insertSale(tx: Transaction, sale: NewSale): Promise<boolean> {
   const inserted = await tx`
     insert into sale_events (id, account_id, application_id, sale_id, body_hash, external_ref, plan_id, amount,
-      currency, occurred_at, expires_on, status)
+      currency, occurred_at, expires_on, updates_until, metadata, status)
     values (${sale.id}, ${sale.account_id}, ${sale.application_id}, ${sale.sale_id}, ${sale.body_hash},
       ${sale.external_ref}, ${sale.plan_id}, ${sale.amount}, ${sale.currency}, ${sale.occurred_at},
-      ${sale.expires_on}, 'provision_failed')
+      ${sale.expires_on}, ${sale.updates_until}, ${JSON.stringify(sale.metadata)}::text::jsonb, 'provision_failed')
     on conflict (application_id, sale_id) do nothing`
   return inserted.count === 1
 }

@@ -30,11 +30,13 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
       price_id: 'price_1',
       mode: 'payment',
       period_months: null,
+      updates_months: null,
       amount: 4900n,
       currency: 'usd',
       fee_minor: 245n,
       fee_bps: 500,
       fee_fixed_minor: 0n,
+      metadata: {},
       status: 'open',
       licence_id: null,
       failure_reason: null,
@@ -57,7 +59,7 @@ export function givenHistory(session: Partial<SessionRow> = {}): History {
     ledger: [],
     effects: new Set(),
     questions: [],
-    planOfPrice: new Map(),
+    prices: new Map(),
     orderedAt: undefined,
   }
 }

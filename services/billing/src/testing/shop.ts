@@ -1,5 +1,6 @@
 import type { CheckoutSession, Fee, Payment, Refund } from '@licensing/proto/billing'
 import type { Licence } from '@licensing/proto/licensing'
+import type { Metadata } from '@licensing/proto/metadata'
 import { eventually } from '@licensing/test-support/poll'
 import { expect } from 'vitest'
 import type { Harness } from './harness.ts'
@@ -11,7 +12,7 @@ const firstPage = { limit: 200, beforeId: '' }
 export async function openCheckout(
   { billing }: Pick<Harness, 'billing'>,
   vendor: Vendor,
-  order: { planId?: string; externalRef?: string } = {},
+  order: { planId?: string; externalRef?: string; metadata?: { entries: Metadata } } = {},
 ): Promise<CheckoutSession> {
   return billing.createCheckoutSession({
     accountId: vendor.accountId,

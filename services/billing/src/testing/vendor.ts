@@ -7,7 +7,7 @@ import type { Surroundings } from './surroundings.ts'
 export interface VendorOptions {
   fee?: Partial<Fee>
   /** Null: the plan has none. */
-  price?: Partial<Pick<Price, 'amount' | 'currency' | 'mode' | 'periodMonths'>> | null
+  price?: Partial<Pick<Price, 'amount' | 'currency' | 'mode' | 'periodMonths' | 'updatesMonths'>> | null
   connect?: boolean
 }
 

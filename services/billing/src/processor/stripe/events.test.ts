@@ -72,6 +72,26 @@ describe('an event of Stripe’s', () => {
     expect(read('s9')).toMatchObject({ kind: 'subscription_ended', paymentsFailed: true })
   })
 
+  test('says when a subscription is set to end, and that this was undone', () => {
+    const endsAt = at(1796342400)
+    expect(read('s3')).toMatchObject({
+      kind: 'end_scheduled',
+      endsAt,
+      endsAtBefore: null,
+      at: at(1795132800),
+    })
+    expect(read('s4')).toMatchObject({ kind: 'end_scheduled', endsAt: null, endsAtBefore: endsAt })
+    expect(read('s6')).toBeUndefined()
+  })
+
+  test('says that a subscription ends with its period, though only a flag says so', () => {
+    const item = (end: number) => ({ current_period_end: end })
+    const items = { data: [item(1796342400), item(1798934400)] }
+    const object = { id: 'sub_1', cancel_at: null, cancel_at_period_end: true, items }
+    const event = eventOf('customer.subscription.updated', object, { cancel_at_period_end: false })
+    expect(factOf(readEvent(event))).toMatchObject({ endsAt: at(1798934400), endsAtBefore: null })
+  })
+
   test('says that the account withdrew its access, whatever its version', () => {
     const event = JSON.parse(
       readFileSync(

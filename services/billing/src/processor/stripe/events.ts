@@ -12,6 +12,7 @@ import {
   readInvoicePayment,
   readPaidInvoice,
   readRefund,
+  readScheduledEnd,
 } from './read.ts'
 import { optionalShape, shapeOf, textIn, timeIn, wordIn } from './shape.ts'
 import type { Shape } from './shape.ts'
@@ -19,6 +20,8 @@ import type { Shape } from './shape.ts'
 interface EventParts {
   object: Shape
   at: number
+  /** The previous values of the fields that changed, if the event contains them. */
+  previous: Shape
   /** The previous status of the object, if the event contains it. */
   before: string | undefined
 }
@@ -63,6 +66,8 @@ const readers: Readonly<Record<string, Reader>> = {
   'customer.subscription.deleted': ({ object, at }) => readEndedSubscription(object, at),
   // It is about a merchant, not a purchase, so `readEvent` handles it.
   [disconnected]: () => undefined,
+  // It is the last one, because a list of events has at most 20 types, and this type prevents no revocation.
+  'customer.subscription.updated': ({ object, at, previous }) => readScheduledEnd(object, at, previous),
 }
 
 /** The types to subscribe the platform's endpoint to, and to list. */
@@ -95,10 +100,12 @@ export function readEvent(body: Uint8Array): Reading {
     throw new NotUnderstood(`API version ${version.slice(0, 40)} is not of the line ${line}`)
   }
   const data = shapeOf(event['data'], 'data')
-  const before = optionalShape(data['previous_attributes'])?.['status']
+  const previous = optionalShape(data['previous_attributes']) ?? {}
+  const before = previous['status']
   const fact = readers[type]!({
     object: shapeOf(data['object'], 'data.object'),
     at,
+    previous,
     before: typeof before === 'string' ? before : undefined,
   })
   return fact && { fact }

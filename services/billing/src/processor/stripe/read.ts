@@ -2,6 +2,7 @@ import type {
   ChargeFact,
   CheckoutFact,
   DisputeFact,
+  EndScheduledFact,
   InvoiceFailedFact,
   InvoicePaidFact,
   InvoicePaymentFact,
@@ -263,6 +264,33 @@ export function readSubscription(object: Shape): SubscriptionFact {
     subscriptionRef: textIn(object, 'id'),
     sessionId: sessionIdIn(object),
     items: readItems(listIn(object, 'items')),
+    endsAt: scheduledEnd(object),
+    endSetAt: optionalTime(object, 'canceled_at') ?? null,
+  }
+}
+
+/** When a subscription is set to end: at a time of its own, or with its period. */
+function scheduledEnd(object: Shape): number | null {
+  const cancelAt = optionalTime(object, 'cancel_at')
+  if (cancelAt !== undefined) return cancelAt
+  if (object['cancel_at_period_end'] !== true) return null
+  const ends = listIn(object, 'items').map((item) => timeIn(item, 'current_period_end'))
+  if (ends.length === 0) throw new NotUnderstood('items is empty')
+  return Math.max(...ends)
+}
+
+/** @returns undefined if something else of the subscription changed */
+export function readScheduledEnd(object: Shape, at: number, previous: Shape): EndScheduledFact | undefined {
+  if (!('cancel_at' in previous || 'cancel_at_period_end' in previous)) return undefined
+  const [endsAt, endsAtBefore] = [scheduledEnd(object), scheduledEnd({ ...object, ...previous })]
+  if (endsAt === endsAtBefore) return undefined
+  return {
+    kind: 'end_scheduled',
+    subscriptionRef: textIn(object, 'id'),
+    sessionId: sessionIdIn(object),
+    endsAt,
+    endsAtBefore,
+    at,
   }
 }
 

@@ -167,7 +167,7 @@ function sourceKeyOf(fact: Fact): string {
     case 'invoice_payment':
       return `records:invoice_payment:${fact.invoiceRef}:${fact.paymentRef}`
     case 'subscription':
-      return `records:subscription:${fact.subscriptionRef}:${Math.max(...fact.items.map((item) => item.periodEnd))}`
+      return `records:subscription:${fact.subscriptionRef}:${Math.max(...fact.items.map((item) => item.periodEnd))}:${fact.endsAt ?? ''}`
     default:
       throw new Error(`${fact.kind} is read from events alone`)
   }

@@ -1,13 +1,14 @@
-import { addMonths } from '../../calendar.ts'
+import { addMonths, updatesPaid } from '../../calendar.ts'
 import type { PaymentRow } from '../../payments/payment-queries.ts'
 import type { SubscriptionItem } from '../../processor/facts.ts'
 import { refundEffect } from '../../refunds/decide-refunds.ts'
 import type { PaymentWithRefunds } from '../../refunds/decide-refunds.ts'
 import { ask, hasCome } from './decision.ts'
-import type { History, NewEffect, Subject } from './decision.ts'
+import type { History, MappedPrice, NewEffect, Subject } from './decision.ts'
 import { failureStreak, ofKind } from './merge-facts.ts'
 import type { Invoice } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
+import { renewalOf } from './scheduled-end.ts'
 import { timing } from '../timing.ts'
 
 /** Decides what is sent to licensing, in the order of the processor's clock. */
@@ -24,7 +25,13 @@ export function decideEffects(subject: Subject, payments: PaymentWithRefunds[]):
     if (!each.isComplete) for (const effect of own) incomplete.add(effect)
     return own
   })
-  const later = [...renewals(subject), ...failures(subject), ...refunds, ...end(subject)]
+  const later = [
+    ...renewals(subject),
+    ...failures(subject),
+    ...refunds,
+    ...renewalChanged(subject),
+    ...end(subject),
+  ]
     .filter((effect) => !known.has(effect.effect_key))
     // The sort is stable: effects of the same time stay in this order, in which one can follow another.
     .sort((a, b) => a.at.getTime() - b.at.getTime())
@@ -59,6 +66,9 @@ function effect(
     plan_id: null,
     external_ref: null,
     ends_at: null,
+    updates_until: null,
+    metadata: null,
+    renews: false,
     refund_id: null,
     ...more,
   }
@@ -74,13 +84,15 @@ function orderCorrected({ orderedAt: before, session }: History, orderedAt: Date
 
 function paid(subject: Subject, main: PaymentRow, orderedAt: Date): DraftEffect | undefined {
   const { history, checkout, paidAt } = subject
-  const { id, plan_id, external_ref } = history.session
+  const { id, plan_id, external_ref, metadata, mode, updates_months } = history.session
   const waitsUntil = checkout.recordedMs + timing.chargeBeforePaid
   if (main.charge_state === 'pending' && !hasCome(subject, waitsUntil)) return undefined
   const ends_at = endOfFirst(subject)
   if (ends_at === 'unknown') return undefined
   const at = Math.max(paidAt, orderedAt.getTime())
-  return effect('paid', 'paid', id, at, { plan_id, external_ref, ends_at })
+  const updates_until = updatesPaid(updates_months, new Date(paidAt))
+  const sold = { plan_id, external_ref, ends_at, updates_until, metadata, renews: mode === 'subscription' }
+  return effect('paid', 'paid', id, at, sold)
 }
 
 /** A subscription is not sent before the end of its period is known: without it the licence would never end. */
@@ -114,9 +126,9 @@ function cyclesWith({ invoices }: Subject, invoice: Invoice | null): number {
 
 const endOf = ({ periodEnd, paidAt }: Invoice) => periodEnd ?? paidAt
 
-function soldItemOf({ history: { facts, session, planOfPrice } }: Subject): SubscriptionItem | undefined {
+function soldItemOf({ history: { facts, session, prices } }: Subject): SubscriptionItem | undefined {
   const [subscription] = ofKind(facts, 'subscription')
-  return subscription && new PurchasedItem(session.price_id, planOfPrice).soldAmong(subscription.items)
+  return subscription && new PurchasedItem(session.price_id, prices).soldAmong(subscription.items)
 }
 
 /**
@@ -124,17 +136,42 @@ function soldItemOf({ history: { facts, session, planOfPrice } }: Subject): Subs
  * is for the purchase, the renewal waits for the processor's answer, however long that takes.
  */
 function renewals(subject: Subject): DraftEffect[] {
-  const { history, invoices, rules } = subject
+  const { invoices, rules } = subject
   return invoices.flatMap((invoice) => {
     const { invoiceRef, reason, isRead, periodEnd, priceRef, recordedMs } = invoice
     if (reason === 'first') return []
     if (!isRead) ask(subject, 'invoice', invoiceRef, recordedMs)
     if (periodEnd === undefined) return []
     const ends_at = new Date(periodEnd + rules.graceMs)
-    const plan_id = history.planOfPrice.get(priceRef ?? '') ?? null
+    const { plan_id = null, updates_months } = termsAt(subject, priceRef)
+    const updates_until = updatesPaid(updates_months, new Date(invoice.paidAt))
     const at = invoice.paidAt + cyclesWith(subject, invoice)
-    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id })]
+    return [effect('renewed', `renewed:${invoiceRef}`, invoiceRef, at, { ends_at, plan_id, updates_until })]
   })
+}
+
+/**
+ * What a renewal at this price brings. A plan that is no longer sold has no price, and its customers still renew at the
+ * price that their checkout sold.
+ */
+function termsAt(
+  { history: { prices, session } }: Subject,
+  priceRef: string | undefined,
+): Partial<MappedPrice> {
+  const mapped = prices.get(priceRef ?? '')
+  return mapped ?? (priceRef === session.price_id ? { updates_months: session.updates_months } : {})
+}
+
+/** Whether the subscription will be charged again, if that differs from what licensing was last sent. */
+function renewalChanged(subject: Subject): DraftEffect[] {
+  const { history, checkout } = subject
+  const renewal = renewalOf(subject)
+  if (!renewal) return []
+  const kind = renewal.renews ? 'renewal_resumed' : 'renewal_stopped'
+  const sent = [...history.effects].findLast((key) => key.startsWith('renewal_')) ?? 'renewal_resumed'
+  if (sent.startsWith(kind)) return []
+  const { at } = renewal
+  return [effect(kind, `${kind}:${at}`, `${checkout.subscriptionRef ?? history.session.id}:${at}`, at)]
 }
 
 function failures(subject: Subject): DraftEffect[] {

@@ -131,7 +131,10 @@ describe('a purchase', () => {
   })
 
   test('follows the price of a paid invoice to the plan that it is mapped to', () => {
-    const history = { ...givenHistory(subscribed), planOfPrice: new Map([['price_2', 'pln_2']]) }
+    const history = {
+      ...givenHistory(subscribed),
+      prices: new Map([['price_2', { plan_id: 'pln_2', updates_months: null }]]),
+    }
     const next = invoice('in_2', start + 30 * day, { priceRef: 'price_2' })
     const { decisions } = record(history, [began, charged, first, next])
     const renewed = decisions

@@ -24,7 +24,7 @@ export function decide(history: History, now: Date, rules: Rules): Decision {
     if (status && session.status === 'open') decision.session.status = status
     return decision
   }
-  const item = new PurchasedItem(session.price_id, history.planOfPrice)
+  const item = new PurchasedItem(session.price_id, history.prices)
   const invoices = mergeInvoices(history.facts, checkout.invoiceRef, item)
   const subject: Subject = { history, checkout, paidAt: checkout.paidAt, invoices, now, rules, decision }
   const payments = decidePayments(subject)

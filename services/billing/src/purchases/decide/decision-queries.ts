@@ -4,7 +4,7 @@ import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
 import { findPaymentsOfSessions } from '../../payments/payment-queries.ts'
 import { findRefundsOfSessions } from '../../refunds/refund-queries.ts'
 import { insertRows, rowsOf } from '../../row-queries.ts'
-import type { Decision, History, LedgerEntry, Question } from './decision.ts'
+import type { Decision, History, LedgerEntry, MappedPrice, Question } from './decision.ts'
 import type { RecordedFact } from './merge-facts.ts'
 import type { DuePurchase, DueQuestion } from '../queue-queries.ts'
 
@@ -20,7 +20,7 @@ export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promis
     findEffectKeys(tx, ids).then(ofEach),
     findQuestions(tx, ids).then(ofEach),
   ])
-  const plans = await findPlansOfPrices(tx, sessions, ids.flatMap(facts))
+  const prices = await findMappedPrices(tx, sessions, ids.flatMap(facts))
   const orderedAt = new Map(due.map((each) => [each.purchase_ref, each.ordered_at ?? undefined]))
   return sessions.map((session) => ({
     session,
@@ -30,7 +30,7 @@ export async function loadHistories(tx: Transaction, due: DuePurchase[]): Promis
     ledger: ledger(session.id),
     effects: new Set(effects(session.id).map((row) => row.effect_key)),
     questions: questions(session.id),
-    planOfPrice: new Map(plans.get(session.application_id)?.map((row) => [row.price_id, row.plan_id])),
+    prices: new Map(prices.get(session.application_id)?.map((row) => [row.price_id, row])),
     orderedAt: orderedAt.get(session.id),
   }))
 }
@@ -57,7 +57,7 @@ async function findLedger(sql: Sql, ids: string[]): Promise<OfSession<LedgerEntr
 
 async function findEffectKeys(sql: Sql, ids: string[]): Promise<OfSession<{ effect_key: string }>[]> {
   return sql<OfSession<{ effect_key: string }>[]>`
-    select purchase_ref as session_id, effect_key from purchase_effects where purchase_ref = any(${ids})`
+    select purchase_ref as session_id, effect_key from purchase_effects where purchase_ref = any(${ids}) order by position`
 }
 
 async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Question>[]> {
@@ -66,20 +66,20 @@ async function findQuestions(sql: Sql, ids: string[]): Promise<OfSession<Questio
     where purchase_ref = any(${ids})`
 }
 
-/** Plans that the prices of subscription items are mapped to, by application. */
-async function findPlansOfPrices(
+/** Prices of subscription items that a plan is mapped to, by application. */
+async function findMappedPrices(
   sql: Sql,
   sessions: SessionRow[],
   facts: RecordedFact[],
-): Promise<Map<string, { price_id: string; plan_id: string }[]>> {
+): Promise<Map<string, (MappedPrice & { price_id: string })[]>> {
   const items = facts.flatMap(({ fact }) => {
     if (fact.kind === 'subscription') return fact.items
     return fact.kind === 'invoice_paid' ? [...(fact.lines ?? []), ...(fact.items ?? [])] : []
   })
   const priceRefs = [...new Set(items.map((item) => item.priceRef).filter((ref) => ref !== undefined))]
   if (priceRefs.length === 0) return new Map()
-  const rows = await sql<{ application_id: string; price_id: string; plan_id: string }[]>`
-    select application_id, price_id, plan_id from prices
+  const rows = await sql<(MappedPrice & { application_id: string; price_id: string })[]>`
+    select application_id, price_id, plan_id, updates_months from prices
     where account_id = any(${sessions.map((session) => session.account_id)}) and price_id = any(${priceRefs})`
   return Map.groupBy(rows, (row) => row.application_id)
 }

@@ -1,4 +1,5 @@
 import type { PurchaseEffectKind } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import type { VendorAlert } from '../../alerts/alert-vendor.ts'
 import type { SessionRow } from '../../checkout-sessions/session-queries.ts'
 import type { NewFeeRefund } from '../../fees/fee-refund-queries.ts'
@@ -15,13 +16,18 @@ export interface History {
   payments: PaymentRow[]
   refunds: RefundRow[]
   ledger: LedgerEntry[]
-  /** Keys of the effects that were decided before. */
+  /** Keys of the effects that were decided before, in that order. */
   effects: ReadonlySet<string>
   questions: Question[]
-  /** Plans of the application, by the price that they are mapped to. */
-  planOfPrice: ReadonlyMap<string, string>
+  /** Prices that plans of the application are mapped to, by the processor's id. */
+  prices: ReadonlyMap<string, MappedPrice>
   /** The time of the first charge, as it was last sent to licensing. */
   orderedAt: Date | undefined
+}
+
+export interface MappedPrice {
+  plan_id: string
+  updates_months: number | null
 }
 
 export type LedgerEntry = Omit<NewFeeEntry, 'account_id' | 'application_id'>
@@ -67,6 +73,11 @@ export interface Effect {
   plan_id: string | null
   external_ref: string | null
   ends_at: Date | null
+  /** Null: the payment says nothing about updates. */
+  updates_until: Date | null
+  metadata: Metadata | null
+  /** Whether `paid` begins a subscription. */
+  renews: boolean
   refund_id: string | null
 }
 

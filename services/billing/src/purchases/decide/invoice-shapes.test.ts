@@ -8,7 +8,7 @@ import { recorded } from '../../testing/histories.ts'
 // Invoices as Stripe sends them. The checkout sold `licence`, as the item si_1; a plan is mapped to each of
 // `licence`, `team` and `business`.
 
-const planOfPrice = new Map([
+const prices = new Map([
   ['licence', 'pln_licence'],
   ['team', 'pln_team'],
   ['business', 'pln_business'],
@@ -295,7 +295,7 @@ const shapes: [string, Shape[], string][] = [
 test.each(shapes)('%s: the line that counts is that of the purchase', (_, invoices, expected) => {
   const facts = invoices.map((invoice, index) => recorded(factOf(invoice, index), 0))
   for (const order of [facts, facts.toReversed()]) {
-    const folded = mergeInvoices(order, undefined, new PurchasedItem('licence', planOfPrice))
+    const folded = mergeInvoices(order, undefined, new PurchasedItem('licence', prices))
     expect(folded).toHaveLength(invoices.length)
     const { isRead, priceRef, periodEnd } = folded.at(-1)!
     const outcome = periodEnd === undefined ? 'none' : `${priceRef} ${periodEnd / 1000}`
@@ -306,7 +306,7 @@ test.each(shapes)('%s: the line that counts is that of the purchase', (_, invoic
 test('an invoice for other items alone is no cycle of the purchase, so that its refund does not end it', () => {
   const alone = asked(cycle(line('si_2', 'storage', year)), item('si_1', 'licence', feb), addOn)
   const facts = [first, alone].map((invoice, index) => recorded(factOf(invoice, index), 0))
-  const folded = mergeInvoices(facts, undefined, new PurchasedItem('licence', planOfPrice))
+  const folded = mergeInvoices(facts, undefined, new PurchasedItem('licence', prices))
   expect(folded.map(({ reason }) => reason)).toEqual(['first', 'proration'])
 })
 

@@ -12,10 +12,10 @@ export class PurchasedItem {
   #priceRef: string | undefined
   readonly #isMapped: (priceRef: string | undefined) => boolean
 
-  /** @param planOfPrice plans that the prices of the application's plans are mapped to */
-  constructor(soldAt: string, planOfPrice: ReadonlyMap<string, string>) {
+  /** @param prices prices that plans of the application are mapped to */
+  constructor(soldAt: string, prices: ReadonlyMap<string, unknown>) {
     this.#priceRef = soldAt
-    this.#isMapped = (priceRef) => priceRef !== undefined && planOfPrice.has(priceRef)
+    this.#isMapped = (priceRef) => priceRef !== undefined && prices.has(priceRef)
   }
 
   /**

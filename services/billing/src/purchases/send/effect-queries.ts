@@ -1,5 +1,6 @@
 import type { Sql, Statement, Transaction } from '@licensing/database/connect'
 import type { RefundLane } from '@licensing/proto/closed-sets'
+import type { Metadata } from '@licensing/proto/metadata'
 import { characters } from '@licensing/proto/text'
 import { insertRows, rowsOf } from '../../row-queries.ts'
 import { paymentStates } from '../../checkout-sessions/session-queries.ts'
@@ -17,7 +18,7 @@ export interface EffectRow extends Effect {
 export async function findWaitingEffects(sql: Sql, purchaseRefs: string[]): Promise<EffectRow[]> {
   return sql<EffectRow[]>`
     select position, purchase_ref, account_id, application_id, kind, cause, at, ordered_at, plan_id, external_ref,
-      ends_at, refund_id
+      ends_at, updates_until, metadata, renews, refund_id
     from purchase_effects where purchase_ref = any(${purchaseRefs}) and state = 'waiting'
     order by kind is distinct from 'paid', purchase_ref, position`
 }
@@ -230,12 +231,14 @@ export interface SalePurchase {
   external_ref: string
   occurred_at: Date
   expires_on: Date | null
+  updates_until: Date | null
+  metadata: Metadata
   sale_id: string
 }
 
 /** Adds a sale as a purchase that was paid at its own time. The caller sends it. */
 export async function insertSalePurchase(tx: Transaction, sale: SalePurchase): Promise<void> {
-  const { id, account_id, application_id, plan_id, external_ref, occurred_at, expires_on } = sale
+  const { id, account_id, application_id, plan_id, external_ref, occurred_at } = sale
   await tx`
     insert into purchases (purchase_ref, account_id, send_at, ordered_at)
     values (${id}, ${account_id}, ${leaseEnds(tx)}, ${occurred_at})
@@ -251,7 +254,10 @@ export async function insertSalePurchase(tx: Transaction, sale: SalePurchase): P
     ordered_at: occurred_at,
     plan_id,
     external_ref,
-    ends_at: expires_on,
+    ends_at: sale.expires_on,
+    updates_until: sale.updates_until,
+    metadata: sale.metadata,
+    renews: false,
   }
   await insertRows(tx, 'purchase_effects', [paid], tx`on conflict do nothing`)
 }

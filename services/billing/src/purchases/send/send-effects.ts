@@ -211,5 +211,8 @@ function messageOf(row: EffectRow): PurchaseEffect {
     ...(row.plan_id !== null && { planId: row.plan_id }),
     ...(row.external_ref !== null && { externalRef: row.external_ref }),
     ...(row.ends_at !== null && { endsAt: timestampFromDate(row.ends_at) }),
+    ...(row.updates_until !== null && { updatesUntil: timestampFromDate(row.updates_until) }),
+    ...(row.metadata !== null && { metadata: { entries: row.metadata } }),
+    renews: row.renews,
   })
 }

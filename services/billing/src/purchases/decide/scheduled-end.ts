@@ -1,0 +1,54 @@
+import type { Subject } from './decision.ts'
+import { ofKind, sortedBy } from './merge-facts.ts'
+import type { RecordedFact } from './merge-facts.ts'
+
+// The processor's clock counts in seconds. What is known later counts as later within its second.
+const lastOfSecond = 998
+
+/**
+ * Whether the processor will charge the subscription again when the paid period ends, and since when: not if it is set to
+ * end by then. The time increases with all that becomes known.
+ *
+ * @returns undefined if it was never set to end
+ */
+export function renewalOf({ history, invoices }: Subject): { renews: boolean; at: number } | undefined {
+  const changes = endChanges(history.facts)
+  if (changes.length === 0) return undefined
+  const endsAt = latestEnd(changes)
+  const paidUntil = Math.max(...invoices.map(({ periodEnd }) => periodEnd ?? 0))
+  const chargedAt = Math.max(0, ...invoices.map(({ paidAt }) => paidAt))
+  const isLastPeriod = invoices.length === 0 || (endsAt ?? 0) <= paidUntil
+  // If it was charged after that time, its end was put off and the processor's event did not arrive.
+  const ends = endsAt !== null && isLastPeriod && chargedAt < endsAt
+  const known = Math.min(changes.length + invoices.length, lastOfSecond)
+  return { renews: !ends, at: Math.max(chargedAt, ...changes.map(({ at }) => at)) + known }
+}
+
+interface EndChange {
+  at: number
+  endsAt: number | null
+  endsAtBefore: number | null
+}
+
+/** Changes that events reported; without any, the one that an answer of the processor contains. */
+function endChanges(facts: RecordedFact[]): EndChange[] {
+  const reported = ofKind(facts, 'end_scheduled')
+  if (reported.length > 0) return sortedBy(reported, 'at', 'endsAt')
+  return ofKind(facts, 'subscription').flatMap(({ endsAt, endSetAt }) =>
+    endsAt === null || endSetAt === null ? [] : [{ at: endSetAt, endsAt, endsAtBefore: null }],
+  )
+}
+
+/** Of several changes in one second, the last is the one after which no other begins. */
+function latestEnd(changes: EndChange[]): number | null {
+  let current: number | null = null
+  for (const together of Map.groupBy(changes, ({ at }) => at).values()) {
+    const ends = together.map(({ endsAt }) => endsAt)
+    for (const { endsAtBefore } of together) {
+      const at = ends.indexOf(endsAtBefore)
+      if (at >= 0) ends.splice(at, 1)
+    }
+    if (ends.length > 0) current = ends[0]!
+  }
+  return current
+}
