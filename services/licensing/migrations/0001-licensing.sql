@@ -525,6 +525,10 @@ create table purchases (
   -- When it was given back, charged back or cancelled.
   fell_at timestamptz(3),
   given_back boolean not null default false,
+  -- Whether it is a subscription that the processor will charge again.
+  renews boolean not null default false,
+  -- Until when its first payment includes updates; null: the payment says nothing about them.
+  updates_until timestamptz(3),
   primary key (application_id, purchase_ref)
 );
 create index purchases_of_licence on purchases (licence_id);
@@ -540,6 +544,7 @@ create table purchase_effects (
   ends_at timestamptz(3),
   plan_id text collate "C",
   snapshot_id text collate "C",
+  updates_until timestamptz(3),
   primary key (licence_id, purchase_ref, kind, cause)
 );
 
