@@ -158,6 +158,16 @@ export async function history(harness: Harness, licence: { id: string }) {
   return entries.toReversed().map(({ type, from, to, actor, cause }) => ({ type, from, to, actor, cause }))
 }
 
+/** The changed fields in a licence's history, oldest first. */
+export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
+  const { entries } = await harness.licensing.listLicenceHistory({
+    ...verbOn(harness, licence),
+    ...newest,
+    limit: 200,
+  })
+  return entries.toReversed().flatMap(({ changesJson }) => (changesJson ? [JSON.parse(changesJson)] : []))
+}
+
 export async function activeOn(harness: Harness, plan: { id: string }): Promise<bigint> {
   const { counts } = await harness.licensing.countActiveLicences({ planIds: [plan.id] })
   return counts[0]!
