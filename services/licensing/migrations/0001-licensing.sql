@@ -1,5 +1,5 @@
--- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, snapshots by id,
--- plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks no plans: it skips
+-- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, trials, trial_days,
+-- snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks no plans: it skips
 -- licences that other transactions have locked, and waits for none.
 
 -- Plans.
@@ -119,18 +119,23 @@ create index licences_never_seen on licences (application_id, id) where not seen
 create index licences_by_folded_ref on licences
   (application_id, (upper(external_ref collate "und-x-icu") collate "C"), id);
 
--- A licence's status and the columns that lists and the sweep need with it. Only the triggers below write this table. A
+-- A licence's status and the columns that lists and sweeps need with it. Only the triggers below write this table. A
 -- transaction that changes a licence holds the lock of its row in `licences`, so no transaction waits for a row here.
 create table licence_statuses (
   licence_id text collate "C" primary key,
   application_id text collate "C" not null,
   plan_id text collate "C" not null,
   status text not null,
-  expires_on timestamptz(3)
+  expires_on timestamptz(3),
+  -- When `expires_on` got this value.
+  expires_on_since timestamptz(3) not null default now()
 );
 create index licence_statuses_by_application on licence_statuses (application_id, status, licence_id);
 create index licence_statuses_by_plan on licence_statuses (plan_id, status, licence_id);
 create index licence_statuses_due on licence_statuses (expires_on, licence_id)
+  where expires_on is not null and status in ('active', 'suspended', 'downgraded');
+-- For notices.
+create index licence_statuses_ending on licence_statuses (plan_id, expires_on, licence_id)
   where expires_on is not null and status in ('active', 'suspended', 'downgraded');
 
 -- Joins use the primary key: a session keeps its first query plan, and one made for very many licences would read the
@@ -142,7 +147,8 @@ begin
     insert into licence_statuses (licence_id, application_id, plan_id, status, expires_on)
     select id, application_id, plan_id, status, expires_on from changed;
   elsif tg_op = 'UPDATE' then
-    update licence_statuses s set plan_id = l.plan_id, status = l.status, expires_on = l.expires_on
+    update licence_statuses s set plan_id = l.plan_id, status = l.status, expires_on = l.expires_on,
+      expires_on_since = case when s.expires_on is distinct from l.expires_on then now() else s.expires_on_since end
     from changed l
     where s.licence_id = l.id
       and (s.plan_id, s.status, s.expires_on) is distinct from (l.plan_id, l.status, l.expires_on);
@@ -182,6 +188,85 @@ create trigger keep_domains_of_new after insert on licences
   for each row when (new.domains <> '{}') execute function keep_domains();
 create trigger keep_domains_of_changed after update of domains on licences
   for each row when (new.domains <> old.domains) execute function keep_domains();
+
+-- Trials.
+
+-- The trial that each machine has had in an application. A row stays permanently, so a machine gets no second trial.
+create table trials (
+  application_id text collate "C" not null,
+  -- SHA-256 of the application's id and the fingerprint. The fingerprint itself is not stored.
+  fingerprint_hash bytea not null check (octet_length(fingerprint_hash) = 32),
+  licence_id text collate "C" not null,
+  primary key (application_id, fingerprint_hash)
+);
+
+-- How many trials an application has started on the latest UTC day with a trial, for the quota.
+create table trial_days (
+  application_id text collate "C" primary key,
+  day date not null,
+  started integer not null
+) with (fillfactor = 50);
+
+-- Notices that a licence expires soon.
+
+-- The notices that were sent: one for each value of `expires_on`. Deleted after that time.
+create table expiring_notices (
+  expires_on timestamptz(3) not null,
+  licence_id text collate "C" not null,
+  primary key (expires_on, licence_id)
+);
+
+-- How far the notices of a plan have come in the order of its licences' ends: each licence up to this position has been
+-- checked. If a licence gets an end before the position, at most `expiring_notice_days` are left, and it needs no notice.
+create table notice_positions (
+  plan_id text collate "C" primary key,
+  expires_on timestamptz(3) not null default now(),
+  licence_id text collate "C" not null default '',
+  -- When the plan's `expiring_notice_days` was last raised.
+  raised_at timestamptz(3)
+) with (fillfactor = 50);
+
+-- If the number changes, all licences that end within the notice are checked again.
+create function keep_notice_position() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into notice_positions (plan_id) values (new.id);
+  else
+    update notice_positions set expires_on = now(), licence_id = '',
+      raised_at = case when new.expiring_notice_days > old.expiring_notice_days then now() else raised_at end
+    where plan_id = new.id;
+  end if;
+  return null;
+end
+$$;
+create trigger keep_notice_position_of_new after insert on plans
+  for each row execute function keep_notice_position();
+create trigger keep_notice_position_of_changed after update of expiring_notice_days on plans
+  for each row when (new.expiring_notice_days <> old.expiring_notice_days) execute function keep_notice_position();
+
+-- Licences whose notice may be due. A licence may be in it twice: so no transaction that adds it waits for another one.
+create table notice_checks (
+  position bigint generated always as identity primary key,
+  licence_id text collate "C" not null
+) with (
+  -- Rows live for seconds.
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1
+);
+
+-- The argument is the column with the licence's id.
+create function check_notice() returns trigger language plpgsql as $$
+begin
+  insert into notice_checks (licence_id) values (to_jsonb(new) ->> tg_argv[0]);
+  return null;
+end
+$$;
+-- These changes can make the notice of an end due that has been checked before.
+create trigger check_notice_of_changed after update of status, plan_id, rests_on on licences for each row
+  when (new.expires_on is not null and (
+    (old.status = 'expired' and new.status <> 'expired')
+    or old.plan_id <> new.plan_id or old.rests_on is distinct from new.rests_on
+  ))
+  execute function check_notice('id');
 
 -- History.
 
@@ -532,6 +617,8 @@ create table purchases (
   primary key (application_id, purchase_ref)
 );
 create index purchases_of_licence on purchases (licence_id);
+create trigger check_notice_of_stopped after update of renews on purchases for each row
+  when (old.renews and not new.renews) execute function check_notice('licence_id');
 
 -- What happened to purchases and when, by the processor's clock: each once.
 create table purchase_effects (

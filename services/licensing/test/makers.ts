@@ -14,7 +14,20 @@ import { bought, happen } from './purchases.ts'
 
 export const actor = 'key_of_the_vendor'
 
-type PlanFields = Partial<Pick<PlanCopy, 'id' | 'status' | 'version' | 'archiveVersion' | 'archivedBy'>> & {
+type PlanFields = Partial<
+  Pick<
+    PlanCopy,
+    | 'id'
+    | 'applicationId'
+    | 'status'
+    | 'version'
+    | 'archiveVersion'
+    | 'archivedBy'
+    | 'code'
+    | 'trialDays'
+    | 'expiringNoticeDays'
+  >
+> & {
   entitlements?: { key: string; kind: string; value: string; default: string }[]
 }
 

@@ -6,6 +6,7 @@ import type { Loop } from '@licensing/process/loop'
 import { deleteFreedPlaces } from '../activations/activation-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
+import { deleteOldNotices } from './notice-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
@@ -15,16 +16,18 @@ interface UpkeepOptions {
   intervalMs?: number | undefined
 }
 
-const placesAtOnce = 1_000
+const rowsAtOnce = 1_000
 const usualIntervalMs = 60_000
 
-/** Deletes signing keys that no longer verify anything, and freed places that no longer count. */
+/** Deletes signing keys that no longer verify anything, freed places that no longer count, and notices of passed ends. */
 export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
-      while (!signal.aborted && (await deleteFreedPlaces(sql, placesAtOnce)) >= placesAtOnce) {
-        // Until fewer than a full batch are left.
+      for (const deleteOld of [deleteFreedPlaces, deleteOldNotices]) {
+        while (!signal.aborted && (await deleteOld(sql, rowsAtOnce)) >= rowsAtOnce) {
+          // Until fewer than a full batch are left.
+        }
       }
     },
     everyMs: intervalMs ?? usualIntervalMs,

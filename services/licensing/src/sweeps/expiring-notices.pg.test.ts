@@ -1,0 +1,481 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { createChange } from '@licensing/changes/change'
+import { newId } from '@licensing/database/ids'
+import type { PlanCopy } from '@licensing/proto/catalog'
+import type { LicenceStatus } from '@licensing/proto/closed-sets'
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startHarness } from '../../test/harness.ts'
+import type { Harness } from '../../test/harness.ts'
+import {
+  events,
+  eventTypes,
+  givenLicence,
+  givenLicenceIn,
+  givenPlan,
+  history,
+  statusesAstray,
+  verbOn,
+} from '../../test/makers.ts'
+import { apply, buy, daysAgo, happen, inDays, provision, renew, unique } from '../../test/purchases.ts'
+import { sendExpiringNotices, startExpiringNotices } from './send-expiring-notices.ts'
+import { startUpkeep } from './upkeep.ts'
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await startHarness()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const send = () => sendExpiringNotices(harness.deps)
+
+/** The ends for which notices of a licence were sent. */
+async function noticesOf(licence: { id: string }): Promise<unknown[]> {
+  return (await events(harness, licence))
+    .filter(({ type }) => type === 'licence.expiring')
+    .map(({ object }) => object['expires_on'])
+}
+
+/** The licence ends in `days`, which was set when `daysBefore` were left. */
+async function setEnd({ id }: { id: string }, days: number, daysBefore: number): Promise<Date> {
+  const end = inDays(days)
+  await harness.sql`update licences set expires_on = ${end.toISOString()} where id = ${id}`
+  await harness.sql`
+    update licence_statuses set expires_on_since = expires_on - ${daysBefore}::float8 * interval '24 hours'
+    where licence_id = ${id}`
+  return end
+}
+
+/** Time passes: as if everything about a licence and the notices of its plan had been done so many days earlier. */
+async function pass({ id }: { id: string }, days: number): Promise<Date> {
+  const { sql } = harness
+  const passed = sql`${days}::float8 * interval '24 hours'`
+  const [before] = await sql<{ since: string }[]>`
+    select expires_on_since::text as since from licence_statuses where licence_id = ${id}`
+  const [licence] = await sql<{ expires_on: Date; plan_id: string }[]>`
+    update licences set expires_on = expires_on - ${passed} where id = ${id} returning expires_on, plan_id`
+  await sql`
+    update licence_statuses set expires_on_since = ${before!.since}::text::timestamptz - ${passed} where licence_id = ${id}`
+  await sql`
+    update purchases set ends_at = ends_at - ${passed}, landed_ends_at = landed_ends_at - ${passed}
+    where licence_id = ${id}`
+  await sql`update notice_positions set expires_on = expires_on - ${passed} where plan_id = ${licence!.plan_id}`
+  return licence!.expires_on
+}
+
+async function changeNotice(plan: PlanCopy, expiringNoticeDays: number): Promise<void> {
+  plan.version += 1n
+  plan.expiringNoticeDays = expiringNoticeDays
+  await harness.licensing.syncPlans({ plans: [plan] })
+}
+
+const second = 1 / 86_400
+
+/** Days left, days left when that end was set, and the application's number. */
+const cases: [what: string, left: number, whenSet: number, notice: number, sent: boolean][] = [
+  ['inside the notice', 13.99, 30, 14, true],
+  ['not yet inside', 14.01, 30, 14, false],
+  ['almost over', second, 30, 14, true],
+  ['over, but not swept', -second, 30, 14, false],
+  ['set with exactly the notice left', 13.99, 14, 14, false],
+  ['set with less than the notice left', 5, 13, 14, false],
+  ['set with a little more than the notice left', 13.99, 14 + second, 14, true],
+  ['no notice at all', 1, 400, 0, false],
+  ['the longest notice', 89.99, 365, 90, true],
+  ['outside the longest notice', 90.01, 365, 90, false],
+  ['the shortest notice', 0.99, 2, 1, true],
+]
+
+test.each(cases)('a notice for a licence that is %s', async (_what, left, whenSet, notice, sent) => {
+  const plan = await givenPlan(harness, { expiringNoticeDays: notice })
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const end = await setEnd(licence, left, whenSet)
+  expect(await send()).toBe(Number(sent))
+  expect(await noticesOf(licence)).toEqual(sent ? [end.toISOString()] : [])
+  expect(await send()).toBe(0)
+})
+
+const byStatus: Record<LicenceStatus, boolean> = {
+  active: true,
+  suspended: true,
+  downgraded: true,
+  expired: false,
+  revoked: false,
+  retired: false,
+}
+
+test.each(Object.entries(byStatus))('a licence that is %s gets a notice: %s', async (status, sent) => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicenceIn(harness, status as LicenceStatus, plan.id)
+  const end = await setEnd(licence, 10, 30)
+  expect(await send()).toBe(Number(sent))
+  const notices = (await events(harness, licence)).filter(({ type }) => type === 'licence.expiring')
+  expect(notices).toEqual(
+    sent
+      ? [
+          {
+            type: 'licence.expiring',
+            object: { licence_id: licence.id, status, expires_on: end.toISOString() },
+            previous: null,
+          },
+        ]
+      : [],
+  )
+})
+
+test('a perpetual licence gets none', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  expect(await send()).toBe(0)
+  expect(await noticesOf(licence)).toEqual([])
+})
+
+test('a notice changes neither the licence nor its history', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setEnd(licence, 10, 30)
+  const read = async () => [
+    await harness.licensing.getLicence(verbOn(harness, licence)),
+    await history(harness, licence),
+  ]
+  const before = await read()
+  expect(await send()).toBe(1)
+  expect(await read()).toEqual(before)
+})
+
+test('each value of the end gets one notice, also if it is set again', async () => {
+  const plan = await givenPlan(harness, { expiringNoticeDays: 30 })
+  const licence = await givenLicence(harness, { planId: plan.id })
+  const first = await setEnd(licence, 20, 60)
+  expect(await send()).toBe(1)
+  const second = await setEnd(licence, 25, 60)
+  expect(await send()).toBe(1)
+  await harness.sql`update licences set expires_on = ${first.toISOString()} where id = ${licence.id}`
+  await harness.sql`update licence_statuses set expires_on_since = now() - interval '60 days' where licence_id = ${licence.id}`
+  await harness.sql`insert into notice_checks (licence_id) values (${licence.id})`
+  expect(await send()).toBe(0)
+  expect(await noticesOf(licence)).toEqual([first.toISOString(), second.toISOString()])
+})
+
+test('a later end gets its own notice when that is due', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id, expiresOn: inDays(20) })
+  const first = await pass(licence, 10)
+  expect(await send()).toBe(1)
+  const expiresOn = timestampFromDate(inDays(40))
+  await harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, expiresOn })
+  expect(await send()).toBe(0)
+  const second = await pass(licence, 30)
+  expect(await send()).toBe(1)
+  expect(await noticesOf(licence)).toEqual([first.toISOString(), second.toISOString()])
+})
+
+/** Every way in which a licence gets an end: `days` after now. */
+const writers: Record<string, (plan: PlanCopy, days: number) => Promise<{ id: string }>> = {
+  issue: (plan, days) => givenLicence(harness, { planId: plan.id, expiresOn: inDays(days) }),
+  PATCH: async (plan, days) => {
+    const licence = await givenLicence(harness, { planId: plan.id, expiresOn: inDays(100) })
+    const expiresOn = timestampFromDate(inDays(days))
+    return harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, expiresOn })
+  },
+  'a payment': async (plan, days) =>
+    (await provision(harness, { planId: plan.id, externalRef: unique('buyer'), expiresOn: inDays(days) }))
+      .licence,
+  'a payment of a customer': async (plan, days) => {
+    const { externalRef } = await givenLicence(harness, { planId: plan.id, externalRef: unique('buyer') })
+    return (await provision(harness, { planId: plan.id, externalRef, expiresOn: inDays(days) })).licence
+  },
+  'a renewal': async (plan, days) => {
+    const payment = { planId: plan.id, externalRef: unique('buyer'), expiresOn: inDays(1) }
+    const { licence } = await provision(harness, payment)
+    return renew(harness, licence, inDays(days))
+  },
+  'a trial': async (plan, days) => {
+    const { applicationId } = harness
+    const code = unique('code')
+    plan.version += 1n
+    await givenPlan(harness, { id: plan.id, code, trialDays: days, version: plan.version })
+    const machine = { fingerprint: unique('m'), host: 'localhost', productVersion: '1' }
+    const { grant } = await harness.products.startTrial({ applicationId, planCode: code, ...machine })
+    return { id: grant!.licenceId }
+  },
+}
+
+test.each(Object.entries(writers))(
+  '%s sets an end: no notice within the notice, one when a later end comes near',
+  async (_way, write) => {
+    const plan = await givenPlan(harness)
+    const near = await write(plan, 14)
+    expect(await send()).toBe(0)
+    await pass(near, 7)
+    expect(await send()).toBe(0)
+    const far = await write(plan, 15)
+    expect(await send()).toBe(0)
+    const end = await pass(far, 2)
+    expect(await send()).toBe(1)
+    expect(await noticesOf(near)).toEqual([])
+    expect(await noticesOf(far)).toEqual([end.toISOString()])
+    expect(await statusesAstray(harness)).toEqual([])
+  },
+)
+
+test('if the number is raised, licences inside the longer notice that have had none get it, once', async () => {
+  const plan = await givenPlan(harness)
+  const [notified, within, trial, outside, perpetual] = await Promise.all(
+    Array.from({ length: 5 }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  await setEnd(notified!, 10, 60)
+  await setEnd(within!, 20, 25)
+  await setEnd(trial!, 12, 14)
+  await setEnd(outside!, 31, 60)
+  expect(await send()).toBe(1)
+  await changeNotice(plan, 30)
+  // At most that many days are left when this value is set.
+  const later = await givenLicence(harness, { planId: plan.id, expiresOn: inDays(20) })
+  expect(await send()).toBe(2)
+  expect(await send()).toBe(0)
+  const counts = await Promise.all([notified!, within!, trial!, outside!, perpetual!, later].map(noticesOf))
+  expect(counts.map((notices) => notices.length)).toEqual([1, 1, 1, 0, 0, 0])
+  await pass(outside!, 2)
+  expect(await send()).toBe(1)
+})
+
+test('if the number is lowered, a licence gets its notice when the shorter one begins', async () => {
+  const plan = await givenPlan(harness)
+  const [quiet, notified] = [
+    await givenLicence(harness, { planId: plan.id, expiresOn: inDays(10) }),
+    await givenLicence(harness, { planId: plan.id }),
+  ]
+  await setEnd(notified, 13, 30)
+  expect(await send()).toBe(1)
+  await changeNotice(plan, 7)
+  expect(await send()).toBe(0)
+  await pass(quiet, 4)
+  expect(await send()).toBe(1)
+  expect(await noticesOf(quiet)).toHaveLength(1)
+})
+
+test('0 turns the notice off, and a number turns it on again', async () => {
+  const plan = await givenPlan(harness, { expiringNoticeDays: 0 })
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setEnd(licence, 3, 30)
+  expect(await send()).toBe(0)
+  await changeNotice(plan, 5)
+  expect(await send()).toBe(1)
+  await changeNotice(plan, 0)
+  await changeNotice(plan, 5)
+  expect(await send()).toBe(0)
+})
+
+test('a licence that rests on a renewing subscription gets a notice only after its cancellation for the period’s end', async () => {
+  const plan = await givenPlan(harness)
+  const payment = { planId: plan.id, orderedAt: daysAgo(50), endsAt: inDays(30), renews: true }
+  const bought = await buy(harness, payment)
+  const { licence } = bought
+  await pass(licence, 20)
+  expect(await send()).toBe(0)
+  await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(3))
+  await apply(harness, bought, { kind: 'renewal_resumed' }, daysAgo(2))
+  expect(await send()).toBe(0)
+  await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(1))
+  expect(await send()).toBe(1)
+  expect(await send()).toBe(0)
+})
+
+test('if the cancellation comes before the notice would be due, it is sent in time', async () => {
+  const plan = await givenPlan(harness)
+  const bought = await buy(harness, {
+    planId: plan.id,
+    orderedAt: daysAgo(50),
+    endsAt: inDays(30),
+    renews: true,
+  })
+  await apply(harness, bought, { kind: 'renewal_stopped' }, daysAgo(3))
+  expect(await send()).toBe(0)
+  await pass(bought.licence, 20)
+  expect(await send()).toBe(1)
+})
+
+test('if the licence comes to rest on another purchase with the same end, that one counts', async () => {
+  const plan = await givenPlan(harness)
+  const externalRef = unique('buyer')
+  const endsAt = inDays(30)
+  const once = await buy(harness, { planId: plan.id, externalRef, orderedAt: daysAgo(60), endsAt })
+  const bought = await buy(harness, {
+    planId: plan.id,
+    externalRef,
+    orderedAt: daysAgo(50),
+    endsAt,
+    renews: true,
+  })
+  const { licence } = bought
+  expect(licence.id).toBe(once.licence.id)
+  const end = await pass(licence, 20)
+  expect(await send()).toBe(0)
+  await apply(harness, bought, { kind: 'refunded' }, daysAgo(1))
+  expect(await send()).toBe(1)
+  expect(await noticesOf(licence)).toEqual([end.toISOString()])
+})
+
+test('a licence that is no longer expired gets the notice that it has not had', async () => {
+  const plan = await givenPlan(harness)
+  const { licence } = await provision(harness, {
+    planId: plan.id,
+    externalRef: unique('buyer'),
+    expiresOn: inDays(30),
+  })
+  const end = await pass(licence, 20)
+  await happen(harness, licence, 'a cancelled subscription')
+  expect(await send()).toBe(0)
+  const expiresOn = timestampFromDate(end)
+  await harness.licensing.updateLicence({ ...verbOn(harness, licence), neverExpires: false, expiresOn })
+  expect(await send()).toBe(1)
+  expect(await noticesOf(licence)).toEqual([end.toISOString()])
+})
+
+test('a changed plan is checked, with its own number', async () => {
+  const [plan, longer] = [await givenPlan(harness), await givenPlan(harness, { expiringNoticeDays: 30 })]
+  // The notices of the other plan have come this far.
+  const ahead = await givenLicence(harness, { planId: longer.id })
+  await setEnd(ahead, 29, 60)
+  expect(await send()).toBe(1)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setEnd(licence, 20, 60)
+  expect(await send()).toBe(0)
+  await harness.sql`update licences set plan_id = ${longer.id} where id = ${licence.id}`
+  expect(await send()).toBe(1)
+})
+
+test('many licences with one end are all notified, in batches', async () => {
+  const plan = await givenPlan(harness)
+  await insertEnding(plan.id, 2_300, inDays(5))
+  expect(await send()).toBe(2_300)
+  expect(await send()).toBe(0)
+})
+
+test('a licence that another transaction has locked is left for the next round, which does not wait', async () => {
+  const plan = await givenPlan(harness)
+  const [held, free] = [
+    await givenLicence(harness, { planId: plan.id }),
+    await givenLicence(harness, { planId: plan.id }),
+  ]
+  await setEnd(held, 10, 30)
+  await setEnd(free, 11, 30)
+  await harness.sql.begin(async (tx) => {
+    await tx`select id from licences where id = ${held.id} for update`
+    expect(await send()).toBe(1)
+    expect(await noticesOf(free)).toHaveLength(1)
+  })
+  expect(await noticesOf(held)).toHaveLength(0)
+  expect(await send()).toBe(1)
+})
+
+test('an end that is changed while its notice is looked at is not announced any more', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setEnd(licence, 10, 30)
+  await harness.sql.begin(async (tx) => {
+    await tx`update licences set expires_on = now() + interval '40 days' where id = ${licence.id}`
+    expect(await send()).toBe(0)
+  })
+  expect(await send()).toBe(0)
+  expect(await noticesOf(licence)).toEqual([])
+})
+
+test('after a downtime it catches up, and replicas that look at once notify each licence once', async () => {
+  const plan = await givenPlan(harness)
+  const count = 3_500
+  await insertEnding(plan.id, count, inDays(5), 'spread')
+  const before = (await eventTypes(harness)).length
+  const replicas = [1, 2, 3].map(() => createChange(harness.sql))
+  const sent = await Promise.all(replicas.map((change) => sendExpiringNotices({ sql: harness.sql, change })))
+  const last = await send()
+  expect(sent.reduce((sum, one) => sum + one, last)).toBe(count)
+  const notices = (await events(harness)).slice(before)
+  expect(notices).toHaveLength(count)
+  expect(new Set(notices.map(({ object }) => object['licence_id'])).size).toBe(count)
+  expect(await harness.sql`select from notice_checks`).toHaveLength(0)
+})
+
+test('changes of the end and of the number at once with replicas that look: no end is announced twice', async () => {
+  const plan = await givenPlan(harness)
+  const licences = await Promise.all(
+    Array.from({ length: 10 }, () => givenLicence(harness, { planId: plan.id })),
+  )
+  const replicas = [1, 2].map(() => createChange(harness.sql))
+  for (let round = 0; round < 10; round += 1) {
+    await Promise.all([
+      ...licences.map((licence, at) => setEnd(licence, 5 + ((at + round) % 3), 60)),
+      ...replicas.map((change) => sendExpiringNotices({ sql: harness.sql, change })),
+      changeNotice(plan, 14 + round),
+    ])
+  }
+  await harness.sql`insert into notice_checks (licence_id) select id from licences where plan_id = ${plan.id}`
+  await send()
+  for (const licence of licences) {
+    const notices = await noticesOf(licence)
+    expect(notices.length).toBeGreaterThan(0)
+    expect(new Set(notices).size).toBe(notices.length)
+    const { licence: now } = await harness.licensing.getLicence(verbOn(harness, licence))
+    expect(notices).toContain(
+      new Date(Number(now!.expiresOn!.seconds) * 1000 + now!.expiresOn!.nanos / 1e6).toISOString(),
+    )
+  }
+})
+
+test('it runs in the background until it is stopped, even after a failure of the database', async () => {
+  const plan = await givenPlan(harness)
+  const { log } = harness.deps
+  let failures = 1
+  const change: typeof harness.deps.change = (work, options) => {
+    if (failures > 0) {
+      failures -= 1
+      return Promise.reject(new Error('connection lost'))
+    }
+    return harness.deps.change(work, options)
+  }
+  const running = startExpiringNotices({
+    sql: harness.sql,
+    change,
+    intervalMs: 20,
+    log: log.child({}, { level: 'fatal' }),
+  })
+  const licence = await givenLicence(harness, { planId: plan.id })
+  await setEnd(licence, 10, 30)
+  await eventually(async () => expect(await noticesOf(licence)).toHaveLength(1), { timeoutMs: 30_000 })
+  await running.stop()
+  await setEnd(licence, 11, 30)
+  expect(await send()).toBe(1)
+})
+
+test('notices of passed ends are deleted in the background', async () => {
+  const ids = Array.from({ length: 2_500 }, () => newId('lic'))
+  await harness.sql`
+    insert into expiring_notices (expires_on, licence_id)
+    select now() - interval '1 second', id from unnest(${ids}::text[]) as id`
+  const upkeep = startUpkeep({ sql: harness.sql, tokenLifeSeconds: 60, log: harness.deps.log })
+  await eventually(async () => {
+    expect(await harness.sql`select from expiring_notices where expires_on <= now()`).toHaveLength(0)
+  })
+  await upkeep.stop()
+  expect(await harness.sql`select from expiring_notices`).not.toHaveLength(0)
+})
+
+/** Licences whose ends came within the notice while nobody looked. */
+async function insertEnding(
+  planId: string,
+  count: number,
+  end: Date,
+  ends: 'same' | 'spread' = 'same',
+): Promise<void> {
+  const { sql, accountId, applicationId } = harness
+  const ids = Array.from({ length: count }, () => newId('lic'))
+  await sql`
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, expires_on, snapshot_id)
+    select id, id, ${accountId}, ${applicationId}, ${planId}, 'active', 'customer',
+      ${end.toISOString()}::timestamptz + place % ${ends === 'same' ? 1 : 1_000}::bigint * interval '1 minute',
+      (select snapshot_id from plans where id = ${planId})
+    from unnest(${ids}::text[]) with ordinality as licence (id, place)`
+  await sql`
+    update licence_statuses set expires_on_since = now() - interval '60 days' where licence_id = any(${ids}::text[])`
+}

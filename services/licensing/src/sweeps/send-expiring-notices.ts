@@ -1,0 +1,92 @@
+import { waitingForLocks } from '@licensing/changes/change'
+import type { Change } from '@licensing/changes/change'
+import type { Database, Transaction } from '@licensing/database/connect'
+import { isDatabaseOutage } from '@licensing/database/problems'
+import { append } from '@licensing/events/outbox'
+import type { Logger } from '@licensing/process/log'
+import { startLoop } from '@licensing/process/loop'
+import type { Loop } from '@licensing/process/loop'
+import {
+  deleteNoticeChecks,
+  findPlansToNotify,
+  lockNoticeChecks,
+  queueNoticeChecks,
+  recordNotices,
+} from './notice-queries.ts'
+
+interface Databases {
+  sql: Database
+  change: Change
+}
+
+interface NoticeOptions extends Databases {
+  intervalMs: number
+  log: Logger
+}
+
+// A notice is sent within a minute.
+const idleMs = 20_000
+const queuedAtOnce = 1_000
+// A verb on one of these licences may wait for all of them.
+const checkedAtOnce = 200
+
+/** Sends `licence.expiring` in the background, and catches up after a downtime. Replicas share the work. */
+export function startExpiringNotices({ sql, change, intervalMs, log }: NoticeOptions): Loop {
+  return startLoop({
+    work: async (signal) => ((await sendExpiringNotices({ sql, change }, signal)) > 0 ? undefined : 'idle'),
+    everyMs: intervalMs,
+    idleMs,
+    failed: (error) => log.warn({ err: error }, 'notices of expiring licences failed, trying again'),
+    isOutage: isDatabaseOutage,
+  })
+}
+
+/** Sends all notices that are due. @returns how many */
+export async function sendExpiringNotices({ sql, change }: Databases, signal?: AbortSignal): Promise<number> {
+  for (const planId of await findPlansToNotify(sql)) {
+    while (!signal?.aborted && (await queueNoticeChecks(sql, planId, queuedAtOnce)) === queuedAtOnce) {
+      // Until fewer than a full batch are left.
+    }
+  }
+  let sent = 0
+  let last: bigint | undefined = 0n
+  while (last !== undefined && !signal?.aborted) {
+    const after: bigint = last
+    const next = await change((tx) => sendNext(tx, after), waitingForLocks)
+    sent += next.sent
+    last = next.last
+  }
+  return sent
+}
+
+/** @returns how many notices it sent, and the last position if more may follow */
+async function sendNext(tx: Transaction, after: bigint): Promise<{ sent: number; last: bigint | undefined }> {
+  const checks = await lockNoticeChecks(tx, after, checkedAtOnce)
+  // A licence that another transaction has locked is checked in the next round.
+  const locked = checks.filter((check) => check.locked)
+  if (locked.length > 0) {
+    await deleteNoticeChecks(
+      tx,
+      locked.map(({ position }) => position),
+    )
+  }
+  const expiring = await recordNotices(
+    tx,
+    locked.map((check) => check.licence_id),
+  )
+  await append(
+    tx,
+    ...expiring.map(({ id, account_id, application_id, status, expires_on }) => ({
+      accountId: account_id,
+      applicationId: application_id,
+      payload: {
+        case: 'licenceExpiring' as const,
+        value: { licenceId: id, status, expiresOn: expires_on.toISOString() },
+      },
+    })),
+  )
+  return {
+    sent: expiring.length,
+    last: checks.length === checkedAtOnce ? checks.at(-1)!.position : undefined,
+  }
+}
