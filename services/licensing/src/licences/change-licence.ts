@@ -59,7 +59,7 @@ async function changeIn(tx: Transaction, verb: LicenceVerb, request: LifecycleRe
   throw move.from.includes(found.status) ? planArchived(found) : conflict(verb, found)
 }
 
-function licenceNotFound({ licenceId }: LifecycleRequest): ServiceError {
+export function licenceNotFound({ licenceId }: { licenceId: string }): ServiceError {
   return new ServiceError('not_found', `there is no licence ${licenceId}`)
 }
 
