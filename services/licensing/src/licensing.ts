@@ -27,6 +27,7 @@ import { purchaseService } from './purchases/apply-purchase-effects.ts'
 import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
+import { startOverrideSweep } from './sweeps/sweep-overrides.ts'
 
 export interface LicensingOptions {
   sql: Database
@@ -105,6 +106,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const catchUp = startCatchUp({ ...deps, consumer })
   options.health.add('plan copies', () => catchUp.probe())
   const sweep = startSweep({ sql, change, intervalMs: options.sweepIntervalMs, log })
+  const overrides = startOverrideSweep({ sql, change, intervalMs: options.sweepIntervalMs, log })
   const purge = startPurge({ sql, log })
   const upkeep = startUpkeep({
     sql,
@@ -133,7 +135,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
     ],
     async stop() {
-      const loops = [catchUp, awaitedPlans, sweep, upkeep, days, purge]
+      const loops = [catchUp, awaitedPlans, sweep, overrides, upkeep, days, purge]
       await Promise.all([consumer.stop(), ...loops.map((loop) => loop.stop())])
       await relay.stop()
       await lookupConnection.end({ timeout: 5 })
