@@ -94,6 +94,8 @@ async function givenCalls() {
         max_activations: null,
         max_seats: null,
         expires_on: null,
+        updates_until: null,
+        overrides: [],
       }
       const { token } = await grantMessage(deps, activationId, licence, new Date())
       return { activationId, token: token!, host: `host-${at}.example.com`, productVersion: '1.0' }

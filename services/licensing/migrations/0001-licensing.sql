@@ -25,7 +25,8 @@ create table plans (
 create index plans_by_code on plans (application_id, code);
 
 -- The entitlements of licences and purchases, stored once for all that have the same. A snapshot is stored with the first
--- licence or purchase that has it, so none is unused; it is never changed or deleted.
+-- licence or purchase that has it, and never changed or deleted. Only a licence that takes the current values of its plan
+-- can leave one unused.
 create table snapshots (
   id text collate "C" primary key,
   entitlements jsonb not null
@@ -113,6 +114,7 @@ create unique index licences_legacy_key on licences (application_id, legacy_key)
 create index licences_newest on licences (application_id, id);
 create index licences_by_plan on licences (plan_id, id);
 create index licences_by_external_ref on licences (application_id, external_ref, id);
+create index licences_by_trial on licences (application_id, trial, id);
 create index licences_never_seen on licences (application_id, id) where not seen;
 -- For a search: references without letter case. Upper case does not depend on the neighbours of a letter, lower case does
 -- (a final sigma). References are compared by code points, so that all with one beginning are next to each other.
@@ -267,6 +269,62 @@ create trigger check_notice_of_changed after update of status, plan_id, rests_on
     or old.plan_id <> new.plan_id or old.rests_on is distinct from new.rests_on
   ))
   execute function check_notice('id');
+
+-- The entries of licences' metadata, for lists. Only the triggers below write this table.
+create table licence_metadata (
+  -- metadata_entry() of the application, the name and the value. Lists look for exact pairs, so a hash is enough, and a
+  -- long value does not make the index larger.
+  entry bytea not null,
+  licence_id text collate "C" not null,
+  primary key (entry, licence_id)
+);
+
+-- Neither an application's id nor a name contains a space.
+create function metadata_entry(application_id text, name text, value text) returns bytea language sql immutable as $$
+  select sha256(convert_to(application_id || ' ' || name || ' ' || value, 'UTF8'))
+$$;
+
+-- Without sequential scans, because a session keeps the plan that it made when the table was empty.
+create function keep_metadata() returns trigger language plpgsql set enable_seqscan = off as $$
+begin
+  if tg_op = 'UPDATE' then
+    delete from licence_metadata where licence_id = new.id and entry = any(array(
+      select metadata_entry(new.application_id, key, value) from (
+        select key, value from jsonb_each_text(old.metadata)
+        except
+        select key, value from jsonb_each_text(new.metadata)
+      ) gone
+    ));
+  end if;
+  insert into licence_metadata (entry, licence_id)
+  select metadata_entry(new.application_id, key, value), new.id from jsonb_each_text(new.metadata)
+  on conflict do nothing;
+  return null;
+end
+$$;
+create trigger keep_metadata_of_new after insert on licences
+  for each row when (new.metadata <> '{}') execute function keep_metadata();
+create trigger keep_metadata_of_changed after update of metadata on licences
+  for each row when (new.metadata <> old.metadata) execute function keep_metadata();
+
+-- Overrides.
+
+-- Values of one licence that differ from its snapshot. An override stays here after its end. A transaction that writes
+-- overrides of a licence holds the lock of the licence's row.
+create table licence_overrides (
+  licence_id text collate "C" not null,
+  key text collate "C" not null,
+  kind text not null,
+  value text not null,
+  ends_on timestamptz(3),
+  note text,
+  created_at timestamptz(3) not null default now(),
+  -- Whether the history has its end.
+  end_recorded boolean not null default false,
+  primary key (licence_id, key)
+);
+create index licence_overrides_due on licence_overrides (ends_on, licence_id)
+  where ends_on is not null and not end_recorded;
 
 -- History.
 

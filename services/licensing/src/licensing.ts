@@ -28,6 +28,7 @@ import { replaceEndedPurchases } from './purchases/replace-ended-purchases.ts'
 import { licensingService, productService, rootKeyService, secretsService } from './service.ts'
 import { startExpiringNotices } from './sweeps/send-expiring-notices.ts'
 import { startSweep } from './sweeps/sweep-expiries.ts'
+import { startOverrideSweep } from './sweeps/sweep-overrides.ts'
 
 export interface LicensingOptions {
   sql: Database
@@ -107,6 +108,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   options.health.add('plan copies', () => catchUp.probe())
   const sweep = startSweep({ sql, change, intervalMs: options.sweepIntervalMs, log })
   const notices = startExpiringNotices({ sql, change, intervalMs: options.sweepIntervalMs, log })
+  const overrides = startOverrideSweep({ sql, change, intervalMs: options.sweepIntervalMs, log })
   const purge = startPurge({ sql, log })
   const upkeep = startUpkeep({
     sql,
@@ -135,7 +137,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
       quotaService(sql, ['activations', 'hosts', 'deactivations', 'idempotency_bytes', 'trials_per_day']),
     ],
     async stop() {
-      const loops = [catchUp, awaitedPlans, sweep, notices, upkeep, days, purge]
+      const loops = [catchUp, awaitedPlans, sweep, notices, overrides, upkeep, days, purge]
       await Promise.all([consumer.stop(), ...loops.map((loop) => loop.stop())])
       await relay.stop()
       await lookupConnection.end({ timeout: 5 })

@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Database } from '@licensing/database/connect'
 import type { EncryptionKeys } from '@licensing/database/encryption'
 import { implement } from '@licensing/grpc/server'
@@ -24,7 +25,10 @@ import { importLicences } from './licences/import-licences.ts'
 import { licenceIssuer } from './licences/issue-licence.ts'
 import { listLicenceHistory } from './licences/list-licence-history.ts'
 import { listLicences } from './licences/list-licences.ts'
+import { rotateKey } from './licences/rotate-key.ts'
 import { searchLicences } from './licences/search-licences.ts'
+import { deleteOverride, setOverride } from './licences/set-override.ts'
+import { takePlanValues } from './licences/take-plan-values.ts'
 import { updateLicence } from './licences/update-licence.ts'
 import { archivePlan, syncPlans } from './plans/apply-plan-copies.ts'
 import { countActive } from './plans/plan-queries.ts'
@@ -38,13 +42,16 @@ import { trialStarter } from './trials/start-trial.ts'
 /** The calls of vendors, through the gateway, and of catalog. */
 export function licensingService(deps: LicensingDependencies) {
   const repeatable = createRepeatable(deps)
-  const verb = (name: LicenceVerb) => {
-    const change = repeatable(LicenceSchema, licenceChanger(deps, name))
+  const onLicence = (
+    handler: (request: LifecycleRequest) => Promise<MessageInitShape<typeof LicenceSchema>>,
+  ) => {
+    const change = repeatable(LicenceSchema, handler)
     return async (request: LifecycleRequest) => {
       await requireVisible(deps, request)
       return change(request)
     }
   }
+  const verb = (name: LicenceVerb) => onLicence(licenceChanger(deps, name))
   return implement(LicensingService, {
     issueLicence: licenceIssuer(deps),
     importLicences: repeatable(ImportLicencesResponseSchema, (request, begun) =>
@@ -65,6 +72,11 @@ export function licensingService(deps: LicensingDependencies) {
     reactivateLicence: verb('reactivate'),
     revokeLicence: verb('revoke'),
     retireLicence: verb('retire'),
+    takePlanValues: onLicence((request) => takePlanValues(deps, request)),
+    rotateLicenceKey: onLicence((request) => rotateKey(deps, request)),
+
+    setOverride: (request) => setOverride(deps, request),
+    deleteOverride: (request) => deleteOverride(deps, request),
 
     syncPlans: (request) => syncPlans(deps, request),
     archivePlan: (request) => archivePlan(deps, request),

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 const layers = [
   ['lifecycle', 'signing-keys', 'call-homes', 'application-days'],
   ['plans', 'revocations'],
-  ['purchases'],
+  ['purchases', 'overrides'],
   ['licences', 'activations'],
   ['trials', 'sweeps', 'admin'],
 ]

@@ -48,11 +48,13 @@ export interface IssueFields {
   domains?: string[]
   maxActivations?: number
   maxSeats?: number
+  metadata?: Record<string, string>
+  updatesUntil?: Date
 }
 
 export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
   const { accountId, applicationId } = harness
-  const { domains, maxActivations, maxSeats } = fields
+  const { domains, maxActivations, maxSeats, metadata: entries, updatesUntil } = fields
   const restricted = domains ?? maxActivations ?? maxSeats
   return harness.licensing.issueLicence({
     accountId,
@@ -65,6 +67,8 @@ export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicen
     externalRef: fields.externalRef ?? 'customer',
     planId: fields.planId,
     ...(fields.expiresOn && { expiresOn: timestampFromDate(fields.expiresOn) }),
+    ...(entries && { metadata: { entries } }),
+    ...(updatesUntil && { updatesUntil: timestampFromDate(updatesUntil) }),
     ...(restricted !== undefined && {
       restrictions: {
         domains: domains ?? [],

@@ -1,6 +1,7 @@
+import { problemOfValue } from '@licensing/proto/entitlement-kinds'
 import { assert, integer, property } from 'fast-check'
 import { expect, test } from 'vitest'
-import { problemOfKey, problemOfValue } from './definition.ts'
+import { problemOfKey } from './definition.ts'
 
 test('a limit accepts every integer of at most 15 digits in its canonical form', () => {
   assert(

@@ -13,21 +13,6 @@ export interface DefinitionRow {
   created_at: Date
 }
 
-/** Interface 2.1: the values of each kind, and the default. */
-export const kinds = {
-  feature: { default: 'false', pattern: /^(true|false)$/, form: 'must be "true" or "false"' },
-  limit: {
-    default: '0',
-    pattern: /^(0|-?[1-9][0-9]{0,14})$/,
-    form: 'must be an integer of at most 15 digits as a string, without plus sign, leading zero or fraction',
-  },
-} as const satisfies Record<EntitlementKind, { default: string; pattern: RegExp; form: string }>
-
-/** The rule that a value of this kind breaks; undefined if it is valid. */
-export function problemOfValue(kind: EntitlementKind, value: string): string | undefined {
-  return kinds[kind].pattern.test(value) ? undefined : kinds[kind].form
-}
-
 /** The rule that an entitlement key breaks; undefined if it is valid. */
 export function problemOfKey(key: string): string | undefined {
   return /^[a-z][a-z0-9_]{0,63}$/.test(key)

@@ -15,6 +15,7 @@ import type {
 } from '@licensing/proto/catalog'
 import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { EntitlementKind } from '@licensing/proto/closed-sets'
+import { entitlementKinds, problemOfValue } from '@licensing/proto/entitlement-kinds'
 import { checkQuota } from '@licensing/quotas/quota'
 import { pageOf } from '@licensing/database/page'
 import type { EmptySchema } from '@bufbuild/protobuf/wkt'
@@ -30,7 +31,7 @@ import {
   updateDefinitionRow,
   deleteDefinitionRow,
 } from './definition-queries.ts'
-import { kinds, problemOfKey, problemOfValue, toDefinition } from './definition.ts'
+import { problemOfKey, toDefinition } from './definition.ts'
 import type { DefinitionRow } from './definition.ts'
 import { checkApplicationId, requireApplication } from '../applications/application-queries.ts'
 
@@ -83,7 +84,7 @@ function checked(request: CreateEntitlementDefinitionRequest): {
   return {
     kind: kind!,
     displayName: request.displayName ?? request.key,
-    default: request.default ?? kinds[kind!].default,
+    default: request.default ?? entitlementKinds[kind!].default,
   }
 }
 

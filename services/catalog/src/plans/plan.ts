@@ -6,9 +6,9 @@ import type { Plan, OverrideInput } from '@licensing/proto/catalog'
 import { closedSets } from '@licensing/proto/closed-sets'
 import type { PlanStatus, PlanVerb, EntitlementKind } from '@licensing/proto/closed-sets'
 import { problemOfMetadata } from '@licensing/proto/metadata'
+import { problemOfValue } from '@licensing/proto/entitlement-kinds'
 import type { Metadata } from '@licensing/proto/metadata'
 import type { Violations } from '../refusals.ts'
-import { problemOfValue } from '../entitlements/definition.ts'
 
 export interface PlanRow {
   id: string

@@ -36,7 +36,7 @@ export async function activateOffline(
     settings.lifeSeconds,
   )
   const subject = {
-    ...(await tokenSubject(deps, place.activationId, place.licence)),
+    ...(await tokenSubject(deps, place.activationId, place.licence, place.now)),
     offline: { fingerprint },
     nonce,
   }

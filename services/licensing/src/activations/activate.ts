@@ -3,7 +3,7 @@ import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/p
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import type { GivePlace, Place } from './give-place.ts'
-import { grantMessage, tokenEnd } from './token.ts'
+import { grantMessage, latestEnd, tokenEnd } from './token.ts'
 
 /** Activates an installation, or finds its activation, and grants it a token. */
 export async function activate(
@@ -36,7 +36,7 @@ export async function recordedPlace<P extends Place>(
       applicationId: place.licence.application_id,
       ...place.installation,
       seenAt: place.now.toISOString(),
-      tokenEndsAt: tokenEnd(place.licence.expires_on, lifeSeconds, place.now).toISOString(),
+      tokenEndsAt: tokenEnd(latestEnd(place.licence, place.now), lifeSeconds, place.now).toISOString(),
     })
     if (isThere) return place
   }

@@ -5,6 +5,8 @@ import type { PageRequest } from '@licensing/database/page'
 import { quotaValue } from '@licensing/quotas/quota-queries'
 import { inScope } from '../lifecycle/licence-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
+import { currentOverrides } from '../overrides/override-queries.ts'
+import type { CurrentOverride } from '../overrides/override.ts'
 
 const freedEntry: HistoryType = 'activation_freed'
 
@@ -23,13 +25,22 @@ export interface ProductLicence {
   max_activations: number | null
   max_seats: number | null
   expires_on: Date | null
+  updates_until: Date | null
+  /** Those that have not ended. */
+  overrides: CurrentOverride[]
 }
 
 export type ActivatedLicence = ProductLicence & { activation_id: string }
 
 const licenceColumns = (sql: Sql) => sql`
   l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
-  l.max_seats, l.expires_on`
+  l.max_seats, l.expires_on, l.updates_until, ${currentOverrides(sql)} as overrides`
+
+type Read<Row extends ProductLicence> = Omit<Row, 'overrides'> & { overrides: string[] }
+
+function parsed<Row extends ProductLicence>(row: Read<Row>) {
+  return { ...row, overrides: row.overrides.map((json) => JSON.parse(json) as CurrentOverride) }
+}
 
 /** The keys in this list that exist. */
 export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]> {
@@ -39,17 +50,20 @@ export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]>
 
 /** Locks the licence of a key, so that its activations are made one after the other. */
 export async function lockLicenceOfKey(sql: Sql, key: string): Promise<ProductLicence | undefined> {
-  const [row] = await sql<ProductLicence[]>`
-    select ${licenceColumns(sql)} from licences l where l.key = ${key} for update`
-  return row
+  // Two statements, sent together: the second one sees everything committed while the first waited for the lock.
+  const [, [row]] = await Promise.all([
+    sql`select from licences where key = ${key} for update`,
+    sql<Read<ProductLicence>[]>`select ${licenceColumns(sql)} from licences l where l.key = ${key}`,
+  ])
+  return row && parsed<ProductLicence>(row)
 }
 
 export async function findActivation(sql: Sql, activationId: string): Promise<ActivatedLicence | undefined> {
-  const [row] = await sql<ActivatedLicence[]>`
+  const [row] = await sql<Read<ActivatedLicence>[]>`
     select a.id as activation_id, ${licenceColumns(sql)}
     from activations a join licences l on l.id = a.licence_id
     where a.id = ${activationId}`
-  return row
+  return row && parsed<ActivatedLicence>(row)
 }
 
 /** The places of a licence, read under its lock. */

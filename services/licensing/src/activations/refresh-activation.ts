@@ -4,7 +4,7 @@ import type { ActivatedLicence } from './activation-queries.ts'
 import { authenticate, noActivation } from './authenticate.ts'
 import { checkInstallation, checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
-import { grantMessage, tokenEnd } from './token.ts'
+import { grantMessage, latestEnd, tokenEnd } from './token.ts'
 import { isDue, refusalReason, refused } from './may-run.ts'
 
 /** A new token, if the licence still allows it. The call is recorded in either case. */
@@ -20,7 +20,7 @@ export async function refreshActivation(
   const licence = isReplaced ? await authenticate(deps, request) : found
   const reason = refusalReason(licence, host, now)
   // The token's end is recorded before the token exists: freeing the activation depends on it.
-  const end = tokenEnd(licence.expires_on, deps.tokens.lifeSeconds, now)
+  const end = tokenEnd(latestEnd(licence, now), deps.tokens.lifeSeconds, now)
   await recordCallHome(deps, licence, request, reason === undefined ? end : undefined)
   if (reason !== undefined) throw refused(reason)
   return grantMessage(deps, licence.activation_id, licence, now, request.nonce)

@@ -7,6 +7,8 @@ import type { JWTPayload } from 'jose'
 import { randomUUID } from 'node:crypto'
 import { algorithm } from '../signing-keys/new-signing-key.ts'
 import type { KeySet, SigningKeys } from '../signing-keys/signing-keys.ts'
+import { statuses } from '../lifecycle/licence.ts'
+import type { CurrentOverride } from '../overrides/override.ts'
 import type { Snapshots } from '../plans/snapshots.ts'
 import type { ProductLicence } from './activation-queries.ts'
 
@@ -26,7 +28,10 @@ export interface TokenSubject {
   status: string
   entitlements: Readonly<Record<string, string>>
   seats: number | null
-  expiresOn: Date | null
+  /** When updates of the product end. */
+  updatesUntil: Date | null
+  /** When the token must have ended. */
+  latestEnd: Date | null
   /** For a machine without a network: the token is valid only on the machine with this fingerprint. */
   offline?: { fingerprint: string }
   /** The request's nonce: it shows the product that the token is not an old, replayed answer. */
@@ -48,7 +53,7 @@ export async function grantMessage(
   nonce?: string,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
   const { keys, tokens } = deps
-  const subject = { ...(await tokenSubject(deps, activationId, licence)), nonce }
+  const subject = { ...(await tokenSubject(deps, activationId, licence, now)), nonce }
   const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
   return {
     activationId,
@@ -65,6 +70,7 @@ export async function tokenSubject(
   { snapshots }: { snapshots: Snapshots },
   activationId: string,
   licence: ProductLicence,
+  now: Date,
 ): Promise<TokenSubject> {
   return {
     activationId,
@@ -72,16 +78,37 @@ export async function tokenSubject(
     applicationId: licence.application_id,
     planId: licence.plan_id,
     status: licence.status,
-    entitlements: await snapshots.valuesOf(licence),
+    entitlements: await snapshots.valuesOf({ ...licence, overrides: carriedOverrides(licence, now) }),
     seats: licence.max_seats,
-    expiresOn: licence.expires_on,
+    updatesUntil: licence.updates_until,
+    latestEnd: latestEnd(licence, now),
   }
 }
 
-/** The end of a token that is granted now: not later than the licence's end (decisions 4), and a whole second. */
-export function tokenEnd(expiresOn: Date | null, lifeSeconds: number, now: Date): Date {
-  const licenceEnd = expiresOn?.getTime() ?? Number.POSITIVE_INFINITY
-  return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, licenceEnd) / 1000) * 1000)
+/** The time after which no token that is granted now may be valid (decisions 4, additions 14.2); null: there is none. */
+export function latestEnd(licence: ProductLicence, now: Date): Date | null {
+  const ends = [
+    licence.expires_on?.getTime() ?? null,
+    ...carriedOverrides(licence, now).map(({ ends_ms: end }) => end),
+  ].filter((end) => end !== null)
+  return ends.length === 0 ? null : new Date(Math.min(...ends))
+}
+
+/**
+ * The overrides that a token granted now contains. An override in its last second is not among them: the token would have
+ * ended at once, although the licence continues.
+ */
+function carriedOverrides({ status, overrides }: ProductLicence, now: Date): CurrentOverride[] {
+  if (statuses[status].grants === 'defaults') return []
+  return overrides.filter(({ ends_ms: end }) => end === null || wholeSecond(end) > now.getTime())
+}
+
+const wholeSecond = (ms: number) => Math.floor(ms / 1000) * 1000
+
+/** The end of a token that is granted now, a whole second. */
+export function tokenEnd(latest: Date | null, lifeSeconds: number, now: Date): Date {
+  const latestMs = latest?.getTime() ?? Number.POSITIVE_INFINITY
+  return new Date(wholeSecond(Math.min(now.getTime() + lifeSeconds * 1000, latestMs)))
 }
 
 /** Signs a token. The product should refresh it after half of its life. */
@@ -92,13 +119,14 @@ export async function grantToken(
   now: Date,
 ): Promise<Grant> {
   const issuedAt = Math.floor(now.getTime() / 1000)
-  const expiresAt = tokenEnd(subject.expiresOn, settings.lifeSeconds, now).getTime() / 1000
+  const expiresAt = tokenEnd(subject.latestEnd, settings.lifeSeconds, now).getTime() / 1000
   const claims = {
     act: subject.activationId,
     plan_id: subject.planId,
     status: subject.status,
     entitlements: subject.entitlements,
     seats: subject.seats,
+    upd: subject.updatesUntil && Math.floor(subject.updatesUntil.getTime() / 1000),
     chk: settings.checkIntervalSeconds,
     ...(subject.offline && { offline: true, fingerprint: subject.offline.fingerprint }),
     ...(subject.nonce !== undefined && { nonce: subject.nonce }),

@@ -118,7 +118,7 @@ function outcomeOf(verb: LicenceVerb, call: Call, found: FoundLicence | undefine
   return { kind: 'refused', error: isRetired ? planArchived(found) : conflict(verb, found) }
 }
 
-function licenceNotFound({ licenceId }: LifecycleRequest): ServiceError {
+export function licenceNotFound({ licenceId }: { licenceId: string }): ServiceError {
   return new ServiceError('not_found', `there is no licence ${licenceId}`)
 }
 

@@ -4,6 +4,7 @@ import { latestCalls } from '../call-homes/call-home-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import type { OverrideRow } from '../overrides/override.ts'
 
 export type DetailRow = LicenceRow & {
   legacy_key: string | null
@@ -14,7 +15,11 @@ export type DetailRow = LicenceRow & {
   activations_total: bigint
   activations: Activation[]
   call_home: CallHome[]
+  /** Sorted by key, also those that have ended. */
+  overrides: ListedOverride[]
 }
+
+type ListedOverride = OverrideRow & { has_ended: boolean }
 
 interface Activation {
   id: string
@@ -33,10 +38,11 @@ interface CallHome {
 
 const newestActivations = 100
 
-type Read = Omit<DetailRow, 'activations' | 'call_home'> & {
+type Read = Omit<DetailRow, 'activations' | 'call_home' | 'overrides'> & {
   place: number
   activations: string[]
   call_home: string[]
+  overrides: string[]
 }
 
 /**
@@ -63,7 +69,15 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
           'seen_ms', round(extract(epoch from c.seen_at) * 1000)
         )::text
         from call_homes c where c.licence_id = l.id order by c.number desc limit ${latestCalls}
-      ) as call_home
+      ) as call_home,
+      array(
+        select json_build_object(
+          'key', o.key, 'kind', o.kind, 'value', o.value, 'note', o.note,
+          'ends_ms', extract(epoch from o.ends_on) * 1000, 'created_ms', extract(epoch from o.created_at) * 1000,
+          'has_ended', coalesce(o.ends_on <= now(), false)
+        )::text
+        from licence_overrides o where o.licence_id = l.id order by o.key
+      ) as overrides
     from unnest(
       ${wanted.map(({ licenceId }) => licenceId)}::text[],
       ${wanted.map(({ accountId }) => accountId)}::text[],
@@ -80,9 +94,22 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
         ...row,
         activations: row.activations.map(parsed<Activation>),
         call_home: row.call_home.map(parsed<CallHome>),
+        overrides: row.overrides.map(parsedOverride),
       }
     )
   })
 }
 
 const parsed = <T>(json: string): T => JSON.parse(json) as T
+
+interface OverrideTimes {
+  ends_ms: number | null
+  created_ms: number
+}
+
+function parsedOverride(json: string): ListedOverride {
+  const { ends_ms, created_ms, ...rest } = parsed<
+    Omit<ListedOverride, 'ends_on' | 'created_at'> & OverrideTimes
+  >(json)
+  return { ...rest, ends_on: ends_ms === null ? null : new Date(ends_ms), created_at: new Date(created_ms) }
+}

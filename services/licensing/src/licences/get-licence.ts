@@ -10,6 +10,8 @@ import type { DetailRow } from './detail-queries.ts'
 import type { LicenceScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { allowedVerbs } from '../lifecycle/licence.ts'
+import { overrideMessage } from '../overrides/override.ts'
+import { effectiveEntitlements } from '../plans/effective.ts'
 import type { SnapshotEntitlement } from '../plans/snapshot.ts'
 
 type LicenceDetail = MessageInitShape<typeof LicenceDetailSchema>
@@ -56,6 +58,12 @@ export function licenceReader({
       activationsTotal: row.activations_total,
       allowed: allowedVerbs(row.status, row.plan_status),
       planDrift: await planDriftOf(row),
+      overrides: row.overrides.map(overrideMessage),
+      effective: effectiveEntitlements(
+        row.status,
+        entitlements,
+        row.overrides.filter((override) => !override.has_ended),
+      ),
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { newId } from '@licensing/database/ids'
 import { invalid } from '@licensing/grpc/errors'
 import { readMember } from '@licensing/proto/closed-sets'
@@ -10,6 +11,7 @@ import type {
   ImportLicencesResponse,
   ImportResultSchema,
 } from '@licensing/proto/licensing'
+import { problemOfMetadata } from '@licensing/proto/metadata'
 import { problemOfText, textLimits } from '@licensing/proto/text'
 import type { LicensingDependencies } from '../dependencies.ts'
 import { askCatalog } from '../plans/ask-catalog.ts'
@@ -204,11 +206,21 @@ function itemProblem(item: ImportItem): string | undefined {
     const problem = problemOfText(text, textLimits.reference)
     if (problem) return `${name} ${problem}`
   }
-  return undefined
+  const wrong = problemOfMetadata(item.metadata?.entries ?? {})
+  return wrong && `metadata${wrong.pointer} ${wrong.problem}`
 }
 
-function newImport({ item: { legacyKey, externalRef, planId }, id }: Entry): NewImport {
-  return { id, key: newLicenceKey(), legacyKey, externalRef, planId }
+function newImport({ item, id }: Entry): NewImport {
+  const { legacyKey, externalRef, planId, metadata, updatesUntil } = item
+  return {
+    id,
+    key: newLicenceKey(),
+    legacyKey,
+    externalRef,
+    planId,
+    metadata: metadata?.entries ?? {},
+    updatesUntil: updatesUntil ? timestampDate(updatesUntil) : null,
+  }
 }
 
 function createdResult({ legacyKey }: ImportItem, licenceId: string | undefined): Result {

@@ -1,4 +1,5 @@
 import type { Sql } from '@licensing/database/connect'
+import type { Metadata } from '@licensing/proto/metadata'
 import { storeSnapshotsOfMinted } from '../plans/snapshot-queries.ts'
 import { initialStatus } from '../lifecycle/licence.ts'
 
@@ -11,6 +12,8 @@ export interface NewImport {
   legacyKey: string
   externalRef: string
   planId: string
+  metadata: Metadata
+  updatesUntil: Date | null
 }
 
 export interface ImportScope {
@@ -31,8 +34,10 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
       select * from unnest(
         ${items.map((item) => item.id)}::text[], ${items.map((item) => item.key)}::text[],
         ${items.map((item) => item.legacyKey)}::text[], ${items.map((item) => item.externalRef)}::text[],
-        ${items.map((item) => item.planId)}::text[]
-      ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, place)
+        ${items.map((item) => item.planId)}::text[],
+        ${items.map((item) => JSON.stringify(item.metadata))}::text[]::jsonb[],
+        ${items.map((item) => item.updatesUntil?.toISOString() ?? null)}::text[]::timestamptz[]
+      ) with ordinality as item (id, key, legacy_key, external_ref, plan_id, metadata, updates_until, place)
     ),
     plan as materialized (
       select p.id, p.snapshot_id, p.status, p.entitlements from plans p
@@ -42,9 +47,9 @@ export async function mintImports(sql: Sql, scope: ImportScope, items: NewImport
     ),
     minted as (
       insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
-        legacy_key)
+        legacy_key, metadata, updates_until)
       select i.id, i.key, ${scope.accountId}, ${scope.applicationId}, i.plan_id, ${imported.status}, i.external_ref,
-        p.snapshot_id, i.legacy_key
+        p.snapshot_id, i.legacy_key, i.metadata, i.updates_until
       from item i join plan p on p.id = i.plan_id and p.status = 'active'
       order by i.legacy_key, i.place
       on conflict (application_id, legacy_key) where legacy_key is not null do nothing

@@ -7,6 +7,9 @@ import type { ListLicencesRequest, ListLicencesResponseSchema } from '@licensing
 import type { LicensingDependencies } from '../dependencies.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import { findLicences } from './list-queries.ts'
+import { checkedMetadata } from './metadata.ts'
+
+const mostMetadata = 3
 
 export async function listLicences(
   { lists }: LicensingDependencies,
@@ -16,10 +19,15 @@ export async function listLicences(
   if (status !== undefined && !isMember('licenceStatus', status)) {
     throw invalid('/status', `must be one of ${closedSets.licenceStatus.join(', ')}`)
   }
+  const metadata = checkedMetadata(request.metadata?.entries ?? {})
+  if (Object.keys(metadata).length > mostMetadata) {
+    throw invalid('/metadata', `must have at most ${mostMetadata} names`)
+  }
   const { rows, lookedUntil } = await findLicences(lists, {
     ...request,
     limit: rowsFor(request.limit),
     seenSince: seenSince && timestampDate(seenSince),
+    metadata,
     mayEndEarly: request.mayEndEarly ?? false,
   })
   const { page, hasMore } = pageOf(rows, request.limit)

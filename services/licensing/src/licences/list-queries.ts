@@ -1,6 +1,7 @@
 import type { Sql } from '@licensing/database/connect'
 import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import type { Metadata } from '@licensing/proto/metadata'
 
 export interface LicenceFilter {
   accountId: string
@@ -13,6 +14,9 @@ export interface LicenceFilter {
   externalRef?: string | undefined
   seenSince?: Date | undefined
   neverSeen: boolean
+  /** Entries that the licence's metadata has. */
+  metadata?: Metadata | undefined
+  trial?: boolean | undefined
   /** Whether the page may end before it is full, if very few licences match all filters. */
   mayEndEarly: boolean
 }
@@ -59,7 +63,17 @@ export async function findLicences(
 
 /** All licences of an application have one account, and all licences of a plan have one application. */
 function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
-  const { applicationId, status, planId, domain, externalRef, seenSince, neverSeen } = filter
+  const {
+    applicationId,
+    status,
+    planId,
+    domain,
+    externalRef,
+    seenSince,
+    neverSeen,
+    trial,
+    metadata = {},
+  } = filter
   const parts: Part[] = []
   const add = (table: string, conditions: Fragment) =>
     parts.push({ table, column: table === 'licences' ? 'id' : 'licence_id', conditions })
@@ -77,6 +91,10 @@ function partsOf(sql: Sql, filter: LicenceFilter): Part[] {
   if (seenSince !== undefined) add('licence_activity', sql`${own} and last_seen_at >= ${seenSince}`)
   if (externalRef !== undefined) add('licences', sql`${own} and external_ref = ${externalRef}`)
   if (neverSeen) add('licences', sql`${own} and not seen`)
+  if (trial !== undefined) add('licences', sql`${own} and trial = ${trial}`)
+  for (const [name, value] of Object.entries(metadata)) {
+    add('licence_metadata', sql`entry = metadata_entry(${applicationId}, ${name}, ${value})`)
+  }
   if (parts.length === 0) add('licences', own)
   return parts
 }

@@ -1,5 +1,6 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { create } from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { RestrictionsSchema } from '@licensing/proto/licensing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sweepExpiries } from '../sweeps/sweep-expiries.ts'
@@ -30,15 +31,21 @@ afterAll(() => harness[Symbol.asyncDispose]())
 
 interface Fields {
   externalRef?: string
-  restrictions?: { domains?: string[]; maxActivations?: number; maxSeats?: number }
+  restrictions?: MessageInitShape<typeof RestrictionsSchema>
   /** `null` clears it. */
   end?: Date | null
+  updatesUntil?: Date | null
 }
 
 const update = (licence: { id: string }, fields: Fields) =>
   harness.licensing.updateLicence(requestFor(licence, fields))
-const requestFor = (licence: { id: string }, { externalRef, restrictions, end }: Fields) => ({
+const requestFor = (licence: { id: string }, fields: Fields) => ({
   ...verbOn(harness, licence),
+  ...termsOf(fields),
+  ...(fields.updatesUntil && { updatesUntil: timestampFromDate(fields.updatesUntil) }),
+  ...(fields.updatesUntil === null && { unlimitedUpdates: true }),
+})
+const termsOf = ({ externalRef, restrictions, end }: Fields) => ({
   ...(externalRef !== undefined && { externalRef }),
   ...(restrictions && { restrictions: create(RestrictionsSchema, restrictions) }),
   ...(end && { expiresOn: timestampFromDate(end) }),
@@ -91,6 +98,37 @@ test('the history has the old and new values and the actor; no event is sent', a
   // Other entries have no changes.
   expect(await changesOf(licence)).toEqual([changes, null])
   expect(await events(harness, licence)).toEqual([])
+})
+
+test('the end of updates and the limits of a floating licence are set and cleared, with history', async () => {
+  const plan = await givenPlan(harness)
+  const licence = await givenLicence(harness, { planId: plan.id, updatesUntil: daysAgo(2) })
+  expect(timestampDate(licence.updatesUntil!).getTime()).toBeLessThan(Date.now())
+  const from = timestampDate(licence.updatesUntil!).toISOString()
+  const updatesUntil = inDays(300)
+  const floating = { maxConcurrent: 3, leaseMinutes: 20 }
+  const updated = await update(licence, { updatesUntil, restrictions: floating })
+  expect(updated.restrictions).toMatchObject(floating)
+  const to = updatesUntil.toISOString()
+  const restrictions = { from: null, to: { max_concurrent: 3, lease_minutes: 20 } }
+  expect((await changesOf(licence))[0]).toEqual({ updates_until: { from, to }, restrictions })
+  await update(licence, { updatesUntil, restrictions: floating })
+  expect(await changesOf(licence)).toHaveLength(2)
+  // The usual length of a lease.
+  await update(licence, { restrictions: { maxConcurrent: 3 } })
+  expect((await changesOf(licence))[0]).toEqual({
+    restrictions: { from: restrictions.to, to: { max_concurrent: 3, lease_minutes: 15 } },
+  })
+  const cleared = await update(licence, { updatesUntil: null, restrictions: {} })
+  expect([cleared.updatesUntil, cleared.restrictions]).toEqual([undefined, undefined])
+  const invalid: [Fields, string][] = [
+    [{ restrictions: { leaseMinutes: 5 } }, '/restrictions/lease_minutes'],
+    [{ restrictions: { maxConcurrent: 0 } }, '/restrictions/max_concurrent'],
+    [{ restrictions: { maxConcurrent: 1, leaseMinutes: 10_081 } }, '/restrictions/lease_minutes'],
+  ]
+  for (const [fields, pointer] of invalid) {
+    expect((await refusal(update(licence, fields))).errors[0]?.pointer).toBe(pointer)
+  }
 })
 
 test('empty restrictions and a null end clear the old values; the list finds the licence only by its new domains', async () => {

@@ -12,18 +12,31 @@ import { changeLicence, noChanges, savePurchase, writeChanges } from '../purchas
 import type { Changes } from '../purchases/changes.ts'
 import { databaseTime, forgetRenewedEnds, lockPlansOf } from '../purchases/purchase-queries.ts'
 import { restsOn } from '../purchases/purchased-licence.ts'
-import type { LockedLicence, PurchasedLicence } from '../purchases/purchased-licence.ts'
-import { conflictOf } from './change-licence.ts'
+import type { PurchasedLicence } from '../purchases/purchased-licence.ts'
+import { conflictOf, licenceNotFound } from './change-licence.ts'
 import type { Changes as FieldChanges } from '../lifecycle/history-queries.ts'
+import { isInScope } from '../lifecycle/licence-queries.ts'
 import { licenceMessage } from '../lifecycle/licence-row.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 import { allowedVerbs, follow, statuses } from '../lifecycle/licence.ts'
+import { byName, checkMetadataChange, metadataAfter } from './metadata.ts'
 import { checkRestrictions } from './restrictions.ts'
 import { writeTerms } from './update-queries.ts'
 
 /** The fields in a request. */
 type Asked = Partial<
-  Pick<LicenceRow, 'external_ref' | 'domains' | 'max_activations' | 'max_seats' | 'expires_on'>
+  Pick<
+    LicenceRow,
+    | 'external_ref'
+    | 'domains'
+    | 'max_activations'
+    | 'max_seats'
+    | 'max_concurrent'
+    | 'lease_minutes'
+    | 'expires_on'
+    | 'metadata'
+    | 'updates_until'
+  >
 >
 
 /** Changes a licence's own fields (decisions 9). */
@@ -32,11 +45,12 @@ export async function updateLicence(
   request: UpdateLicenceRequest,
 ): Promise<MessageInitShape<typeof LicenceSchema>> {
   const asked = readFields(request)
+  if (request.metadata) checkMetadataChange(request.metadata)
   return licenceMessage(await change((tx) => update(tx, request, asked)))
 }
 
 function readFields(request: UpdateLicenceRequest): Asked {
-  const { externalRef, restrictions, expiresOn, neverExpires } = request
+  const { externalRef, restrictions, expiresOn, neverExpires, updatesUntil, unlimitedUpdates } = request
   const problem = externalRef === undefined ? undefined : problemOfText(externalRef, textLimits.reference)
   if (problem) throw invalid('/external_ref', problem)
   const checked = restrictions && checkRestrictions(restrictions)
@@ -46,21 +60,27 @@ function readFields(request: UpdateLicenceRequest): Asked {
       domains: checked.domains,
       max_activations: checked.maxActivations,
       max_seats: checked.maxSeats,
+      max_concurrent: checked.maxConcurrent,
+      lease_minutes: checked.leaseMinutes,
     }),
     ...(expiresOn && { expires_on: timestampDate(expiresOn) }),
     ...(neverExpires && { expires_on: null }),
+    ...(updatesUntil && { updates_until: timestampDate(updatesUntil) }),
+    ...(unlimitedUpdates === true && { updates_until: null }),
   }
 }
 
-async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Asked): Promise<LicenceRow> {
+async function update(tx: Transaction, request: UpdateLicenceRequest, fields: Asked): Promise<LicenceRow> {
   const { licenceId } = request
   // Lock order: the plan before the licence. The plan matters only for a new end, which can make the licence active.
-  const plans = 'expires_on' in asked ? await lockPlansOf(tx, [licenceId], []) : undefined
+  const plans = 'expires_on' in fields ? await lockPlansOf(tx, [licenceId], []) : undefined
   const purchased = (await lockPurchasedLicences(tx, [licenceId])).get(licenceId)
   if (!purchased || !isInScope(purchased.licence, request)) {
-    throw new ServiceError('not_found', `there is no licence ${licenceId}`)
+    throw licenceNotFound(request)
   }
   const { licence } = purchased
+  const { metadata } = request
+  const asked = metadata ? { ...fields, metadata: metadataAfter(licence.metadata, metadata) } : fields
   const changes = noChanges(await databaseTime(tx))
   const differences = differencesOf(licence, asked)
   const isAhead = asked.expires_on === null || (asked.expires_on && asked.expires_on > changes.now)
@@ -74,13 +94,6 @@ async function update(tx: Transaction, request: UpdateLicenceRequest, asked: Ask
   if (plans && !plan) throw new LostRace()
   await changeFields(tx, changes, purchased, { asked, differences, returns, plan, actor: request.actor })
   return licence
-}
-
-function isInScope(licence: LockedLicence, { accountId, onlyApplicationId }: UpdateLicenceRequest): boolean {
-  return (
-    licence.account_id === accountId &&
-    licence.application_id === (onlyApplicationId ?? licence.application_id)
-  )
 }
 
 interface Change {
@@ -147,25 +160,30 @@ function differencesOf(licence: LicenceRow, asked: Asked): FieldChanges {
     external_ref: { from: licence.external_ref, to: after.external_ref },
     restrictions: { from: restrictionsOf(licence), to: restrictionsOf(after) },
     expires_on: endsOf(licence, after),
+    metadata: { from: byName(licence.metadata), to: byName(after.metadata) },
+    updates_until: timesOf(licence.updates_until, after.updates_until),
   }
   return Object.fromEntries(
     Object.entries(fields).filter(([, { from, to }]) => JSON.stringify(from) !== JSON.stringify(to)),
   )
 }
 
-const endsOf = (before: LicenceRow, after: LicenceRow) => ({
-  from: before.expires_on?.toISOString() ?? null,
-  to: after.expires_on?.toISOString() ?? null,
+const endsOf = (before: LicenceRow, after: LicenceRow) => timesOf(before.expires_on, after.expires_on)
+
+const timesOf = (before: Date | null, after: Date | null) => ({
+  from: before?.toISOString() ?? null,
+  to: after?.toISOString() ?? null,
 })
 
 /** In the form of REST. */
-function restrictionsOf({ domains, max_activations, max_seats }: LicenceRow) {
-  if (domains.length === 0 && max_activations === null && max_seats === null) return null
-  return {
-    ...(domains.length > 0 && { domains }),
-    ...(max_activations !== null && { max_activations }),
-    ...(max_seats !== null && { max_seats }),
-  }
+function restrictionsOf(licence: LicenceRow) {
+  const { domains, max_activations, max_seats, max_concurrent, lease_minutes } = licence
+  const limits = Object.entries({ max_activations, max_seats, max_concurrent, lease_minutes })
+  const set = [
+    ...(domains.length > 0 ? [['domains', domains]] : []),
+    ...limits.filter(([, limit]) => limit !== null),
+  ]
+  return set.length === 0 ? null : Object.fromEntries(set)
 }
 
 function planArchived(licence: LicenceRow): ServiceError {

@@ -1,12 +1,15 @@
 import type { Sql } from '@licensing/database/connect'
+import { licenceColumns } from '../lifecycle/licence-queries.ts'
 import type { LicenceRow } from '../lifecycle/licence-row.ts'
 
 /** Writes the fields of a licence that the transaction has locked. `former` are its domains before. */
 export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]): Promise<void> {
   const { id, application_id: applicationId, external_ref, domains, max_activations, max_seats } = licence
+  const { max_concurrent, lease_minutes, metadata, updates_until } = licence
   await sql`
     update licences set external_ref = ${external_ref}, domains = ${domains}, max_activations = ${max_activations},
-      max_seats = ${max_seats}
+      max_seats = ${max_seats}, max_concurrent = ${max_concurrent}, lease_minutes = ${lease_minutes},
+      metadata = ${JSON.stringify(metadata)}::text::jsonb, updates_until = ${updates_until}
     where id = ${id}`
   const gone = former.filter((domain) => !domains.includes(domain))
   if (gone.length > 0) {
@@ -22,4 +25,12 @@ export async function writeTerms(sql: Sql, licence: LicenceRow, former: string[]
       select ${applicationId}, domain, ${id} from unnest(${domains}::text[]) as domain order by domain
       on conflict do nothing`
   }
+}
+
+/** Replaces the key of a licence that the transaction has locked. */
+export async function replaceKey(sql: Sql, licenceId: string, key: string): Promise<LicenceRow> {
+  const [row] = await sql<LicenceRow[]>`
+    update licences l set key = ${key}, updated_at = clock_timestamp() where l.id = ${licenceId}
+    returning ${licenceColumns(sql)}`
+  return row!
 }

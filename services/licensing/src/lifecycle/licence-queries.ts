@@ -42,6 +42,14 @@ export const inScope = (sql: Sql, { accountId, licenceId, onlyApplicationId }: L
   l.id = ${licenceId} and l.account_id = ${accountId}
   ${onlyApplicationId === undefined ? sql`` : sql`and l.application_id = ${onlyApplicationId}`}`
 
+/** The same for a licence that was read by its id alone. */
+export function isInScope(licence: LicenceRow, { accountId, onlyApplicationId }: LicenceScope): boolean {
+  return (
+    licence.account_id === accountId &&
+    licence.application_id === (onlyApplicationId ?? licence.application_id)
+  )
+}
+
 /**
  * The condition that a licence, or its row in `licence_statuses`, has one of these statuses. They are literals as in the
  * partial indexes: with parameters PostgreSQL could not use those indexes.
@@ -56,6 +64,15 @@ export const standingColumns = (sql: Sql) =>
   sql`${licenceColumns(sql)}, l.expired_from, l.expired_from_reason`
 
 export type FoundLicence = StandingRow & { plan_status: PlanStatus }
+
+/** A licence with the id of its snapshot. */
+export type LicenceWithSnapshot = LicenceRow & { snapshot_id: string }
+
+export async function lockLicence(sql: Sql, scope: LicenceScope): Promise<LicenceWithSnapshot | undefined> {
+  const [row] = await sql<LicenceWithSnapshot[]>`
+    select ${licenceColumns(sql)}, l.snapshot_id from licences l where ${inScope(sql, scope)} for update`
+  return row
+}
 
 /** Joins the licences `l` of these scopes; `wanted.place` counts from 1. */
 const ofScopes = (sql: Sql, scopes: LicenceScope[]) => sql`

@@ -104,6 +104,7 @@ export type LicenceEvent =
   | 'licenceExpired'
   | 'licenceRetired'
   | 'licenceDowngraded'
+  | 'licenceEntitlementsChanged'
 
 const suspended = {
   from: ['active'],

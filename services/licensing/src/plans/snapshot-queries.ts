@@ -36,6 +36,16 @@ export async function findEntitlements(sql: Sql, snapshotId: string): Promise<Sn
   return row!.entitlements
 }
 
+/** The entitlements of snapshots, by their ids. */
+export async function findAllEntitlements(
+  sql: Sql,
+  ids: string[],
+): Promise<Map<string, SnapshotEntitlement[]>> {
+  const rows = await sql<{ id: string; entitlements: SnapshotEntitlement[] }[]>`
+    select id, entitlements from snapshots where id = any(${ids}::text[])`
+  return new Map(rows.map(({ id, entitlements }) => [id, entitlements]))
+}
+
 /** The entitlements that a plan grants now. */
 export async function findPlanEntitlements(
   sql: Sql,

@@ -2,16 +2,24 @@ import type { Sql } from '@licensing/database/connect'
 import type { LicenceStatus } from '@licensing/proto/closed-sets'
 import { LRUCache } from 'lru-cache'
 import { statuses } from '../lifecycle/licence.ts'
+import { effectiveEntitlements, valuesOf } from './effective.ts'
+import type { OverrideValue, Values } from './effective.ts'
 import { findEntitlements, findPlanEntitlements } from './snapshot-queries.ts'
 import type { SnapshotEntitlement } from './snapshot.ts'
 
-/** Values by entitlement key, as tokens contain them. */
-type Values = Readonly<Record<string, string>>
-
 interface Snapshot {
   entitlements: readonly SnapshotEntitlement[]
+  /** Token values without overrides. */
   values: Values
+  /** Token values of a downgraded licence. */
   defaults: Values
+}
+
+interface OverriddenLicence {
+  snapshot_id: string
+  status: LicenceStatus
+  /** Those that have not ended. */
+  overrides: readonly OverrideValue[]
 }
 
 /** Entitlements of licences and plans, cached by snapshot id: the id is a hash of the content, which never changes. */
@@ -20,8 +28,8 @@ export interface Snapshots {
   entitlementsOf(licence: { snapshot_id: string }): Promise<readonly SnapshotEntitlement[]>
   /** The entitlements that a licence issued now on this plan would get. */
   entitlementsOfPlan(plan: { id: string; snapshot_id: string }): Promise<readonly SnapshotEntitlement[]>
-  /** Token values: a downgraded licence has the defaults (decisions 4). */
-  valuesOf(licence: { snapshot_id: string; status: LicenceStatus }): Promise<Values>
+  /** Token values; see `effectiveEntitlements`. */
+  valuesOf(licence: OverriddenLicence): Promise<Values>
 }
 
 const mostEntitlements = 500_000
@@ -34,8 +42,8 @@ export function createSnapshots(sql: Sql): Snapshots {
   const cache = (id: string, entitlements: SnapshotEntitlement[]): Snapshot => {
     const snapshot = {
       entitlements,
-      values: Object.fromEntries(entitlements.map(({ key, value }) => [key, value])),
-      defaults: Object.fromEntries(entitlements.map((entitlement) => [entitlement.key, entitlement.default])),
+      values: valuesOf(effectiveEntitlements('active', entitlements, [])),
+      defaults: valuesOf(effectiveEntitlements('downgraded', entitlements, [])),
     }
     cached.set(id, snapshot)
     return snapshot
@@ -49,9 +57,11 @@ export function createSnapshots(sql: Sql): Snapshots {
       const { snapshot_id: id, entitlements } = await findPlanEntitlements(sql, plan.id)
       return cache(id, entitlements).entitlements
     },
-    async valuesOf(licence) {
-      const snapshot = await find(licence.snapshot_id)
-      return statuses[licence.status].grants === 'defaults' ? snapshot.defaults : snapshot.values
+    async valuesOf({ snapshot_id: id, status, overrides }) {
+      const { entitlements, values, defaults } = await find(id)
+      if (statuses[status].grants === 'defaults') return defaults
+      if (overrides.length === 0) return values
+      return valuesOf(effectiveEntitlements(status, entitlements, overrides))
     },
   }
 }

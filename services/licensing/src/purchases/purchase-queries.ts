@@ -157,6 +157,17 @@ export async function forgetRenewedEnds(
     where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and kind = 'renewed'`
 }
 
+/** Renewals of a purchase that brought a plan bring another snapshot of that plan. */
+export async function replaceRenewedSnapshots(
+  sql: Sql,
+  { licence_id, purchase_ref, plan_id }: Pick<Purchase, 'licence_id' | 'purchase_ref' | 'plan_id'>,
+  snapshotId: string,
+): Promise<void> {
+  await sql`
+    update purchase_effects set snapshot_id = ${snapshotId}
+    where licence_id = ${licence_id} and purchase_ref = ${purchase_ref} and plan_id = ${plan_id}`
+}
+
 export async function insertEffects(
   sql: Sql,
   effects: (RecordedEffect & { licence_id: string })[],

@@ -1,0 +1,146 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { EmptySchema } from '@bufbuild/protobuf/wkt'
+import type { Transaction } from '@licensing/database/connect'
+import { invalid, ServiceError } from '@licensing/grpc/errors'
+import type { EntitlementKind } from '@licensing/proto/closed-sets'
+import { problemOfValue } from '@licensing/proto/entitlement-kinds'
+import type { DeleteOverrideRequest, OverrideSchema, SetOverrideRequest } from '@licensing/proto/licensing'
+import { problemOfText, textLimits } from '@licensing/proto/text'
+import type { LicensingDependencies } from '../dependencies.ts'
+import { statuses } from '../lifecycle/licence.ts'
+import { lockLicence } from '../lifecycle/licence-queries.ts'
+import type { LicenceScope, LicenceWithSnapshot } from '../lifecycle/licence-queries.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import { deleteOverrideRow, findOverrides, upsertOverride } from '../overrides/override-queries.ts'
+import type { LicenceOverride } from '../overrides/override-queries.ts'
+import { hasEnded, overrideMessage, settingsOf } from '../overrides/override.ts'
+import { recordChanges } from '../overrides/record-changes.ts'
+import { recordEnds } from '../overrides/record-ends.ts'
+import { effectiveEntitlements } from '../plans/effective.ts'
+import type { SnapshotEntitlement } from '../plans/snapshot.ts'
+import { findEntitlements, findPlanEntitlements } from '../plans/snapshot-queries.ts'
+import { databaseTime } from '../purchases/purchase-queries.ts'
+import { conflictOf, licenceNotFound } from './change-licence.ts'
+
+/** Gives one licence another value than its snapshot has, or changes that value (additions 14.2). */
+export async function setOverride(
+  { change }: LicensingDependencies,
+  request: SetOverrideRequest,
+): Promise<MessageInitShape<typeof OverrideSchema>> {
+  return overrideMessage(await change((tx) => setIn(tx, request)))
+}
+
+async function setIn(tx: Transaction, request: SetOverrideRequest): Promise<LicenceOverride> {
+  const found = await findOverridden(tx, request)
+  const { licence, captured, now, former } = found
+  const kind = await kindOf(tx, licence, captured, request.key)
+  if (!kind) throw noOverride(request, 'its application has no such entitlement')
+  const settings = checkSettings(request, kind, now)
+  requireChangeable(licence)
+  const override: LicenceOverride = {
+    licence_id: licence.id,
+    key: request.key,
+    kind,
+    ...settings,
+    created_at: former?.created_at ?? now,
+  }
+  if (sameText(settingsOf(former), settingsOf(override))) return override
+  await upsertOverride(tx, override)
+  await recordOverride(tx, found, override, request.actor)
+  return override
+}
+
+/** Ends an override, or removes one that has ended from the licence's list. */
+export async function deleteOverride(
+  { change }: LicensingDependencies,
+  request: DeleteOverrideRequest,
+): Promise<MessageInitShape<typeof EmptySchema>> {
+  await change((tx) => deleteIn(tx, request))
+  return {}
+}
+
+async function deleteIn(tx: Transaction, request: DeleteOverrideRequest): Promise<void> {
+  const found = await findOverridden(tx, request)
+  const { licence, former } = found
+  if (!former) throw noOverride(request, 'it has none')
+  requireChangeable(licence)
+  await deleteOverrideRow(tx, licence.id, request.key)
+  await recordOverride(tx, found, undefined, request.actor)
+}
+
+interface Overridden {
+  licence: LicenceWithSnapshot
+  captured: SnapshotEntitlement[]
+  overrides: LicenceOverride[]
+  /** The override of the requested key. */
+  former: LicenceOverride | undefined
+  /** By the database's clock. */
+  now: Date
+}
+
+/** Locks the licence and reads what its products get. */
+async function findOverridden(tx: Transaction, request: LicenceScope & { key: string }): Promise<Overridden> {
+  const licence = await lockLicence(tx, request)
+  if (!licence) throw licenceNotFound(request)
+  const now = await databaseTime(tx)
+  await recordEnds(tx, [licence], now)
+  const overrides = await findOverrides(tx, [licence.id])
+  const former = overrides.find(({ key }) => key === request.key)
+  return { licence, captured: await findEntitlements(tx, licence.snapshot_id), overrides, former, now }
+}
+
+/** An entitlement of the snapshot, or a definition of the application: each plan has all of these. */
+async function kindOf(
+  tx: Transaction,
+  licence: LicenceWithSnapshot,
+  captured: SnapshotEntitlement[],
+  key: string,
+): Promise<EntitlementKind | undefined> {
+  const held = captured.find((entitlement) => entitlement.key === key)
+  if (held) return held.kind
+  const { entitlements } = await findPlanEntitlements(tx, licence.plan_id)
+  return entitlements.find((entitlement) => entitlement.key === key)?.kind
+}
+
+function checkSettings(request: SetOverrideRequest, kind: EntitlementKind, now: Date) {
+  const { value, endsOn, note } = request
+  const problem = problemOfValue(kind, value)
+  if (problem) throw invalid('/value', problem)
+  const end = endsOn ? timestampDate(endsOn) : null
+  if (end && end <= now) throw invalid('/ends_on', 'must be in the future')
+  const problemOfNote = note === undefined ? undefined : problemOfText(note, textLimits.note)
+  if (problemOfNote) throw invalid('/note', problemOfNote)
+  return { value, ends_on: end, note: note ?? null }
+}
+
+function requireChangeable(licence: LicenceRow): void {
+  if (!statuses[licence.status].isOver) return
+  throw conflictOf(licence, 'active', 'overrides of a revoked or retired licence cannot be changed')
+}
+
+async function recordOverride(
+  tx: Transaction,
+  { licence, captured, overrides, former, now }: Overridden,
+  override: LicenceOverride | undefined,
+  actor: string,
+): Promise<void> {
+  const current = overrides.filter((one) => !hasEnded(one, now))
+  const others = current.filter((one) => one !== former)
+  const change = {
+    licence,
+    before: effectiveEntitlements(licence.status, captured, current),
+    after: effectiveEntitlements(licence.status, captured, override ? [...others, override] : others),
+    changes: {
+      [`overrides.${(override ?? former)!.key}`]: { from: settingsOf(former), to: settingsOf(override) },
+    },
+    actor,
+  }
+  await recordChanges(tx, [change], now)
+}
+
+function noOverride({ licenceId, key }: { licenceId: string; key: string }, why: string): ServiceError {
+  return new ServiceError('not_found', `licence ${licenceId} has no override of ${key}: ${why}`)
+}
+
+const sameText = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)

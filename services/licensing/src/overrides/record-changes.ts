@@ -1,0 +1,36 @@
+import type { Transaction } from '@licensing/database/connect'
+import { append } from '@licensing/events/outbox'
+import { insertHistory } from '../lifecycle/history-queries.ts'
+import type { Changes } from '../lifecycle/history-queries.ts'
+import { licenceEvent } from '../lifecycle/licence-row.ts'
+import type { LicenceRow } from '../lifecycle/licence-row.ts'
+import type { EffectiveEntitlement } from '../plans/effective.ts'
+
+/** A change of the overrides or the snapshot of a licence that the transaction has locked. */
+export interface EntitlementsChange {
+  licence: LicenceRow
+  /** What products got before the change, and what they get after it. */
+  before: EffectiveEntitlement[]
+  after: EffectiveEntitlement[]
+  /** For the history. */
+  changes: Changes
+  actor: string
+}
+
+/** Writes the history of changes, and an event for each licence whose products get another value (additions 14.2). */
+export async function recordChanges(tx: Transaction, made: EntitlementsChange[], at: Date): Promise<void> {
+  await insertHistory(
+    tx,
+    made.map(({ licence: { id: licenceId, status }, changes, actor }) => {
+      return { licenceId, type: 'changed', from: status, to: status, actor, changes, at }
+    }),
+  )
+  const visible = made.filter(({ before, after }) => valuesText(before) !== valuesText(after))
+  await append(
+    tx,
+    ...visible.map(({ licence }) => licenceEvent('licenceEntitlementsChanged', licence, licence.plan_id)),
+  )
+}
+
+const valuesText = (effective: EffectiveEntitlement[]) =>
+  JSON.stringify(effective.map(({ key, value }) => [key, value]))

@@ -1,0 +1,56 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Override } from '@licensing/proto/licensing'
+import type { Harness } from './harness.ts'
+import { newest, verbOn } from './makers.ts'
+
+export interface OverrideFields {
+  value: string
+  endsOn?: Date
+  note?: string
+}
+
+export function setOverride(
+  harness: Harness,
+  licence: { id: string },
+  key: string,
+  { value, endsOn, note }: OverrideFields,
+): Promise<Override> {
+  return harness.licensing.setOverride({
+    ...verbOn(harness, licence),
+    key,
+    value,
+    ...(endsOn && { endsOn: timestampFromDate(endsOn) }),
+    note,
+  })
+}
+
+export function deleteOverride(harness: Harness, licence: { id: string }, key: string) {
+  return harness.licensing.deleteOverride({ ...verbOn(harness, licence), key })
+}
+
+/** What the products of a licence get: `value from` by key. */
+export async function effectiveOf(
+  harness: Harness,
+  licence: { id: string },
+): Promise<Record<string, string>> {
+  const { effective } = await harness.licensing.getLicence(verbOn(harness, licence))
+  return Object.fromEntries(effective.map(({ key, value, from }) => [key, `${value} ${from}`]))
+}
+
+/** The changes in a licence's history, oldest first, without those of other entries. */
+export async function changesOf(harness: Harness, licence: { id: string }): Promise<unknown[]> {
+  const request = { ...verbOn(harness, licence), ...newest, limit: 200 }
+  const { entries } = await harness.licensing.listLicenceHistory(request)
+  return entries
+    .toReversed()
+    .flatMap(({ changesJson, actor }) =>
+      changesJson === undefined ? [] : [{ actor, changes: JSON.parse(changesJson) as unknown }],
+    )
+}
+
+/** As if the end of a licence's overrides had passed. */
+export async function letEndsPass({ sql }: Harness, licence: { id: string }): Promise<void> {
+  await sql`
+    update licence_overrides set ends_on = now() - interval '1 second'
+    where licence_id = ${licence.id} and ends_on is not null`
+}
