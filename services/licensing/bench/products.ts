@@ -23,6 +23,7 @@ import { grantMessage } from '../src/activations/token.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
 import { callHomeRecorder } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
+import { leaseTaker } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
 import { publishedKeys } from '../src/signing-keys/signed-key-sets.ts'
@@ -49,6 +50,7 @@ const deps = {
   snapshots: createSnapshots(sql),
   tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
   callHome: callHomeRecorder(sql, createChange(sql)),
+  takeLease: leaseTaker(createChange(sql)),
   replaceEndedPurchase: () => Promise.resolve(false),
   now,
 }
@@ -93,9 +95,11 @@ async function givenCalls() {
         domains: [],
         max_activations: null,
         max_seats: null,
+        max_concurrent: null,
+        lease_minutes: null,
         expires_on: null,
       }
-      const { token } = await grantMessage(deps, activationId, licence, new Date())
+      const { token } = await grantMessage(deps, { activationId, licence, leaseEndsAt: null, now: now() })
       return { activationId, token: token!, host: `host-${at}.example.com`, productVersion: '1.0' }
     }),
   )

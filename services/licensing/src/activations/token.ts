@@ -27,6 +27,8 @@ export interface TokenSubject {
   entitlements: Readonly<Record<string, string>>
   seats: number | null
   expiresOn: Date | null
+  /** Null if the licence is not floating. */
+  leaseEndsAt: Date | null
   /** For a machine without a network: the token is valid only on the machine with this fingerprint. */
   offline?: { fingerprint: string }
   /** The request's nonce: it shows the product that the token is not an old, replayed answer. */
@@ -39,16 +41,24 @@ export interface Grant {
   refreshAfter: Date
 }
 
+/** An activation of a licence that may run. */
+export interface Granted {
+  activationId: string
+  licence: ProductLicence
+  /** Null if the licence is not floating. */
+  leaseEndsAt: Date | null
+  now: Date
+}
+
 /** A new token for an activation of a licence that may run. */
 export async function grantMessage(
   deps: { keys: SigningKeys; snapshots: Snapshots; tokens: TokenSettings },
-  activationId: string,
-  licence: ProductLicence,
-  now: Date,
+  granted: Granted,
   nonce?: string,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
   const { keys, tokens } = deps
-  const subject = { ...(await tokenSubject(deps, activationId, licence)), nonce }
+  const { activationId, licence, leaseEndsAt, now } = granted
+  const subject = { ...(await tokenSubject(deps, granted)), nonce }
   const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
   return {
     activationId,
@@ -57,14 +67,14 @@ export async function grantMessage(
     expiresAt: timestampFromDate(grant.expiresAt),
     refreshAfter: timestampFromDate(grant.refreshAfter),
     checkIntervalSeconds: tokens.checkIntervalSeconds,
+    ...(leaseEndsAt && { leaseEndsAt: timestampFromDate(leaseEndsAt) }),
   }
 }
 
 /** The content of a token of this activation. */
 export async function tokenSubject(
   { snapshots }: { snapshots: Snapshots },
-  activationId: string,
-  licence: ProductLicence,
+  { activationId, licence, leaseEndsAt }: Granted,
 ): Promise<TokenSubject> {
   return {
     activationId,
@@ -75,13 +85,18 @@ export async function tokenSubject(
     entitlements: await snapshots.valuesOf(licence),
     seats: licence.max_seats,
     expiresOn: licence.expires_on,
+    leaseEndsAt,
   }
 }
 
-/** The end of a token that is granted now: not later than the licence's end (decisions 4), and a whole second. */
-export function tokenEnd(expiresOn: Date | null, lifeSeconds: number, now: Date): Date {
-  const licenceEnd = expiresOn?.getTime() ?? Number.POSITIVE_INFINITY
-  return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, licenceEnd) / 1000) * 1000)
+/**
+ * The end of a token that is granted now, a whole second.
+ *
+ * @param bounds it is not later than any of these: the licence's end (decisions 4), the lease's (additions 14.7)
+ */
+export function tokenEnd(bounds: readonly (Date | null)[], lifeSeconds: number, now: Date): Date {
+  const boundsMs = bounds.map((bound) => bound?.getTime() ?? Number.POSITIVE_INFINITY)
+  return new Date(Math.floor(Math.min(now.getTime() + lifeSeconds * 1000, ...boundsMs) / 1000) * 1000)
 }
 
 /** Signs a token. The product should refresh it after half of its life. */
@@ -92,7 +107,8 @@ export async function grantToken(
   now: Date,
 ): Promise<Grant> {
   const issuedAt = Math.floor(now.getTime() / 1000)
-  const expiresAt = tokenEnd(subject.expiresOn, settings.lifeSeconds, now).getTime() / 1000
+  const expiresAt =
+    tokenEnd([subject.expiresOn, subject.leaseEndsAt], settings.lifeSeconds, now).getTime() / 1000
   const claims = {
     act: subject.activationId,
     plan_id: subject.planId,

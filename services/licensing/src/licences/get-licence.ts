@@ -46,6 +46,7 @@ export function licenceReader({
         productVersion: activation.product_version,
         createdAt: timestampFromMs(activation.created_ms),
         lastSeenAt: timestampFromMs(activation.last_seen_ms),
+        ...(activation.lease_ends_ms !== null && { leaseEndsAt: timestampFromMs(activation.lease_ends_ms) }),
       })),
       callHome: row.call_home.map((call) => ({
         host: call.host,
@@ -56,6 +57,7 @@ export function licenceReader({
       activationsTotal: row.activations_total,
       allowed: allowedVerbs(row.status, row.plan_status),
       planDrift: await planDriftOf(row),
+      leasesInUse: row.leases_in_use,
     }
   }
 }
