@@ -35,12 +35,14 @@ export interface IssueFields {
   domains?: string[]
   maxActivations?: number
   maxSeats?: number
+  maxConcurrent?: number
+  leaseMinutes?: number
 }
 
 export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
   const { accountId, applicationId } = harness
-  const { domains, maxActivations, maxSeats } = fields
-  const restricted = domains ?? maxActivations ?? maxSeats
+  const { domains, maxActivations, maxSeats, maxConcurrent, leaseMinutes } = fields
+  const restricted = domains ?? maxActivations ?? maxSeats ?? maxConcurrent
   return harness.licensing.issueLicence({
     accountId,
     applicationId,
@@ -57,6 +59,8 @@ export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicen
         domains: domains ?? [],
         ...(maxActivations !== undefined && { maxActivations }),
         ...(maxSeats !== undefined && { maxSeats }),
+        ...(maxConcurrent !== undefined && { maxConcurrent }),
+        ...(leaseMinutes !== undefined && { leaseMinutes }),
       },
     }),
   })
