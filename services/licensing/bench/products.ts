@@ -13,6 +13,7 @@ import { connect } from '@licensing/database/connect'
 import { parseEncryptionKeys } from '@licensing/database/encryption'
 import { newId } from '@licensing/database/ids'
 import { migrate } from '@licensing/database/migrate'
+import { setQuota } from '@licensing/quotas/quota-queries'
 import { createTestDatabase } from '@licensing/test-support/database'
 import { generateKeyPair, SignJWT } from 'jose'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -23,6 +24,9 @@ import { grantMessage } from '../src/activations/token.ts'
 import { createSnapshots } from '../src/plans/snapshots.ts'
 import { callHomeRecorder } from '../src/call-homes/call-home.ts'
 import { refreshActivation } from '../src/activations/refresh-activation.ts'
+import { findActivation } from '../src/activations/activation-queries.ts'
+import { placeGiver } from '../src/activations/give-place.ts'
+import { leaseTaker } from '../src/activations/leases.ts'
 import { createLookups } from '../src/activations/lookups.ts'
 import { createSigningKeys } from '../src/signing-keys/signing-keys.ts'
 import { publishedKeys } from '../src/signing-keys/signed-key-sets.ts'
@@ -31,6 +35,7 @@ const inFlight = 64
 const rounds = 5
 const installations = 2_000
 const revokedLicences = 100_000
+const activeLeases = 100_000
 
 await using database = await createTestDatabase(process.env['DATABASE_URL'])
 const sql = connect(database.url, { name: 'bench', max: 20 })
@@ -49,6 +54,7 @@ const deps = {
   snapshots: createSnapshots(sql),
   tokens: { issuer: 'licensing', lifeSeconds: 86_400, checkIntervalSeconds: 900 },
   callHome: callHomeRecorder(sql, createChange(sql)),
+  takeLease: leaseTaker(createChange(sql)),
   replaceEndedPurchase: () => Promise.resolve(false),
   now,
 }
@@ -64,19 +70,22 @@ const entitlements = Array.from({ length: 20 }, (_, at) => ({
 }))
 await sql`insert into snapshots (id, entitlements) values ('s', ${JSON.stringify(entitlements)}::text::jsonb)`
 
-async function givenLicences(ids: string[]): Promise<void> {
+async function givenLicences(ids: string[], maxConcurrent: number | null = null): Promise<void> {
   await sql`
-    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id)
-    select id, key, ${accountId}, ${applicationId}, ${planId}, 'active', id, 's'
+    insert into licences (id, key, account_id, application_id, plan_id, status, external_ref, snapshot_id,
+      max_concurrent, lease_minutes)
+    select id, key, ${accountId}, ${applicationId}, ${planId}, 'active', id, 's', ${maxConcurrent},
+      ${maxConcurrent === null ? null : 15}
     from unnest(${ids}::text[], ${ids.map(newLicenceKey)}::text[]) as licence (id, key)`
 }
 
 const newIds = (count: number, prefix: 'lic' | 'act') => Array.from({ length: count }, () => newId(prefix))
 
-async function givenCalls() {
+/** Calls of installations on licences of their own, which are floating if `maxConcurrent` is given. */
+async function givenCalls(maxConcurrent: number | null = null) {
   const licenceIds = newIds(installations, 'lic')
   const activationIds = newIds(installations, 'act')
-  await givenLicences(licenceIds)
+  await givenLicences(licenceIds, maxConcurrent)
   await sql`
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version)
     select id, ${accountId}, ${applicationId}, licence_id, id, 'host', '1.0'
@@ -93,14 +102,32 @@ async function givenCalls() {
         domains: [],
         max_activations: null,
         max_seats: null,
+        max_concurrent: maxConcurrent,
+        lease_minutes: maxConcurrent === null ? null : 15,
         expires_on: null,
         updates_until: null,
         overrides: [],
       }
-      const { token } = await grantMessage(deps, activationId, licence, new Date())
+      const { token } = await grantMessage(deps, { activationId, licence, leaseEndsAt: null, now: now() })
       return { activationId, token: token!, host: `host-${at}.example.com`, productVersion: '1.0' }
     }),
   )
+}
+
+/** Activations of one floating licence that hold leases. */
+async function givenLeases(licenceId: string, count: number): Promise<void> {
+  await sql`
+    with made as (
+      insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version)
+      select 'act_' || n || ${licenceId}, ${accountId}, ${applicationId}, ${licenceId}, n, 'host', '1.0'
+      from generate_series(1, ${count}::int) as n
+      returning id
+    )
+    insert into leases (activation_id, licence_id, ends_at, counted)
+    select id, ${licenceId}, now() + random() * interval '15 minutes' + interval '15 minutes', true from made`
+  await sql`update floating_licences set leases = ${count} where licence_id = ${licenceId}`
+  await sql`vacuum analyze leases`
+  await sql`vacuum analyze activations`
 }
 
 interface Cost {
@@ -141,7 +168,12 @@ async function compare(count: number, contenders: Record<string, (at: number) =>
   }
 }
 
+type Refresh = Parameters<typeof refreshActivation>[1]
+
 const calls = await givenCalls()
+const leasedCalls = await givenCalls(1)
+// Takes the leases.
+await Promise.all(leasedCalls.map((call) => refreshActivation(deps, call as Refresh)))
 const { privateKey } = await generateKeyPair('EdDSA', { crv: 'Ed25519' })
 const values = Object.fromEntries(entitlements.map(({ key, value }) => [key, value]))
 const bareLoop = () =>
@@ -156,8 +188,45 @@ const bareLoop = () =>
     .sign(privateKey)
 await compare(installations, {
   'a bare loop that signs the same token': bareLoop,
-  refreshes: (at) => refreshActivation(deps, calls[at]! as Parameters<typeof refreshActivation>[1]),
+  refreshes: (at) => refreshActivation(deps, calls[at]! as Refresh),
+  'refreshes of leases': (at) => refreshActivation(deps, leasedCalls[at]! as Refresh),
 })
+
+/** Milliseconds of one after the other, the median. */
+async function latencyOf(count: number, one: (at: number) => Promise<unknown>): Promise<number> {
+  const times: number[] = []
+  for (let at = 0; at < count; at += 1) {
+    const startedAt = performance.now()
+    await one(at)
+    times.push(performance.now() - startedAt)
+  }
+  return times.toSorted((a, b) => a - b)[Math.floor(count / 2)]!
+}
+
+for (let round = 0; round < 3; round += 1) {
+  const plain = await latencyOf(500, (at) => refreshActivation(deps, calls[at]! as Refresh))
+  const leased = await latencyOf(500, (at) => refreshActivation(deps, leasedCalls[at]! as Refresh))
+  console.log(`one refresh: ${plain.toFixed(2)} ms, of a lease ${leased.toFixed(2)} ms`)
+}
+
+await setQuota(sql, accountId, 'activations', 1_000_000)
+const givePlace = placeGiver(deps)
+for (const leases of [0, activeLeases]) {
+  const [licenceId] = newIds(1, 'lic')
+  await givenLicences([licenceId!], activeLeases + 10_000)
+  await givenLeases(licenceId!, leases)
+  const [licence] = await sql<{ key: string }[]>`select key from licences where id = ${licenceId!}`
+  const machine = { licenceKey: licence!.key, host: 'host', productVersion: '1.0' }
+  const activating = await latencyOf(300, () => givePlace({ ...machine, fingerprint: randomUUID() }))
+  const found = await sql<{ id: string }[]>`
+    select id from activations where licence_id = ${licenceId!} order by id desc limit 300`
+  await sql`update leases set ends_at = now() where activation_id = any(${found.map(({ id }) => id)})`
+  const held = await Promise.all(found.map(({ id }) => findActivation(sql, id)))
+  const taking = await latencyOf(held.length, (at) => deps.takeLease(held[at]!))
+  console.log(
+    `${leases} active leases: an activation ${activating.toFixed(2)} ms, a lease ${taking.toFixed(2)} ms`,
+  )
+}
 
 const revokedIds = newIds(revokedLicences, 'lic')
 for (let at = 0; at < revokedIds.length; at += 10_000) await givenLicences(revokedIds.slice(at, at + 10_000))

@@ -1,6 +1,7 @@
--- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, trials, trial_days,
--- snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks no plans: it skips
--- licences that other transactions have locked, and waits for none.
+-- Lock order in every transaction: advisory lock of an external_ref, plans by id, licences by id, activations by id, trials,
+-- trial_days, snapshots by id, plan_counts by (plan, shard), the lock of a revocation list, the outbox. Only the sweep locks
+-- no plans: it skips licences that other transactions have locked, and waits for none. Call-homes lock activations and no
+-- licences; they never wait for a lease.
 
 -- Plans.
 
@@ -394,6 +395,66 @@ create index freed_places_of_licence on freed_places (licence_id, fingerprint);
 -- For the cleanup.
 create index freed_places_ended on freed_places (token_ends_at) where takes_place;
 create index freed_places_of_earlier_days on freed_places (freed_at) where not takes_place;
+
+-- How many activations of a licence products have replaced by others, on the latest day on which they did.
+create table replacements (
+  licence_id text collate "C" primary key,
+  -- In UTC.
+  day date not null,
+  replaced integer not null
+);
+
+-- Floating licences.
+
+-- The licences that limit concurrent use. Only the triggers below insert and delete rows.
+create table floating_licences (
+  licence_id text collate "C" primary key,
+  -- How many of the licence's leases are counted.
+  leases integer not null default 0 check (leases >= 0),
+  -- When the licence became floating, as long as activations from before that may never have had a lease.
+  floating_since timestamptz(3)
+);
+create index floating_licences_since on floating_licences (floating_since) where floating_since is not null;
+
+-- The latest lease of each activation of a floating licence. A row stays when the lease has ended, as long as its activation.
+--
+-- The leases of a licence that have not ended are never more than its max_concurrent, because:
+--
+-- - Each lease that has not ended is counted. `counted` and `floating_licences.leases` change together, under the lock of
+--   the licence's row.
+-- - A lease is given under that lock, and only if fewer than max_concurrent are counted. Before that, leases that have
+--   ended are no longer counted. Leases that another transaction has locked are skipped: they may be extended.
+-- - Without that lock, a transaction extends only a lease that is counted and has not ended, and which it has locked.
+--
+-- All times are those of the database's clock, at the time of the statement.
+create table leases (
+  activation_id text collate "C" primary key,
+  licence_id text collate "C" not null,
+  ends_at timestamptz(3) not null,
+  -- When the last file for a machine without a network ends. The lease does not end earlier.
+  offline_until timestamptz(3),
+  counted boolean not null
+);
+create index leases_of_licence on leases (licence_id, counted, ends_at);
+-- For the removal of activations that have had no lease for long.
+create index leases_by_end on leases (ends_at);
+
+create function keep_floating() returns trigger language plpgsql as $$
+begin
+  if new.max_concurrent is null then
+    delete from leases where licence_id = new.id;
+    delete from floating_licences where licence_id = new.id;
+  else
+    insert into floating_licences (licence_id, floating_since)
+    values (new.id, case when tg_op = 'UPDATE' then now() end);
+  end if;
+  return null;
+end
+$$;
+create trigger keep_floating_of_new after insert on licences
+  for each row when (new.max_concurrent is not null) execute function keep_floating();
+create trigger keep_floating_of_changed after update of max_concurrent on licences
+  for each row when ((new.max_concurrent is null) <> (old.max_concurrent is null)) execute function keep_floating();
 
 -- Call-homes.
 

@@ -4,9 +4,11 @@ import type { EncryptionKeys } from '@licensing/database/encryption'
 import type { ServiceClient } from '@licensing/grpc/client'
 import type { Logger } from '@licensing/process/log'
 import type { CatalogService } from '@licensing/proto/catalog'
+import type { ActivatedLicence } from './activations/activation-queries.ts'
 import type { Lookups } from './activations/lookups.ts'
 import type { TokenSettings } from './activations/token.ts'
 import type { CallHome } from './call-homes/call-home-queries.ts'
+import type { RecordedCall } from './call-homes/call-home.ts'
 import type { Snapshots } from './plans/snapshots.ts'
 import type { PublishedKeys } from './signing-keys/signed-key-sets.ts'
 import type { SigningKeys } from './signing-keys/signing-keys.ts'
@@ -36,12 +38,10 @@ export interface ProductDependencies {
   encryption: EncryptionKeys
   snapshots: Snapshots
   tokens: TokenSettings
-  /**
-   * Resolves when the call is recorded. Calls that arrive together are written together.
-   *
-   * @returns whether the activation still exists
-   */
-  callHome: (call: CallHome) => Promise<boolean>
+  /** Resolves when the call is recorded. Calls that arrive together are written together. */
+  callHome: (call: CallHome) => Promise<RecordedCall>
+  /** Gives a lease to an activation of a floating licence that holds none. @returns false if none is free */
+  takeLease: (activation: ActivatedLicence) => Promise<boolean>
   /**
    * If the purchase that a licence rests on has ended and another one still stands, the licence rests on that one.
    *

@@ -19,6 +19,7 @@ import { startCatchUp } from './plans/catch-up.ts'
 import { pushTakesMs, startAwaitedPlans } from './plans/awaited-plans.ts'
 import { createSnapshots } from './plans/snapshots.ts'
 import { callHomeRecorder } from './call-homes/call-home.ts'
+import { leaseTaker } from './activations/leases.ts'
 import { createLookups } from './activations/lookups.ts'
 import { publishedKeys } from './signing-keys/signed-key-sets.ts'
 import { createSigningKeys, keptSeconds } from './signing-keys/signing-keys.ts'
@@ -85,6 +86,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
     snapshots,
     tokens,
     callHome: callHomeRecorder(sql, change),
+    takeLease: leaseTaker(change),
     replaceEndedPurchase: (licenceId) =>
       replaceEndedPurchases(change, [licenceId], { now: now(), busy: 'wait' }),
     now,
@@ -112,6 +114,7 @@ export function startLicensing(options: LicensingOptions): Licensing {
   const purge = startPurge({ sql, log })
   const upkeep = startUpkeep({
     sql,
+    change,
     tokenLifeSeconds: tokens.lifeSeconds,
     log,
     intervalMs: options.upkeepIntervalMs,

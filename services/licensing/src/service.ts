@@ -14,6 +14,7 @@ import { activate } from './activations/activate.ts'
 import { authenticate } from './activations/authenticate.ts'
 import { deactivate, freeActivation } from './activations/free-activation.ts'
 import { placeGiver } from './activations/give-place.ts'
+import { release } from './activations/leases.ts'
 import { listActivations } from './activations/list-activations.ts'
 import { migrateLegacyKey } from './activations/migrate-legacy-key.ts'
 import { recordCallHome, refreshActivation } from './activations/refresh-activation.ts'
@@ -103,6 +104,7 @@ export function productService(deps: ProductDependencies) {
       return {}
     },
     deactivate: (request) => deactivate(deps, request),
+    release: (request) => release(deps, request),
     checkActivation: async (request) => {
       await authenticate(deps, request)
       return {}

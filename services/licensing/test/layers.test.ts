@@ -11,7 +11,7 @@ const layers = [
 ]
 
 /** Files beside the folders that every folder may import. */
-const shared = ['config.ts', 'dependencies.ts', 'gather.ts']
+const shared = ['config.ts', 'dependencies.ts']
 
 const cwd = new URL('../src', import.meta.url).pathname
 const layerOf = (folder: string) => layers.findIndex((folders) => folders.includes(folder))

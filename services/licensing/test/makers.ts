@@ -50,12 +50,15 @@ export interface IssueFields {
   maxSeats?: number
   metadata?: Record<string, string>
   updatesUntil?: Date
+  maxConcurrent?: number
+  leaseMinutes?: number
 }
 
 export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicenceResponse> {
   const { accountId, applicationId } = harness
-  const { domains, maxActivations, maxSeats, metadata: entries, updatesUntil } = fields
-  const restricted = domains ?? maxActivations ?? maxSeats
+  const { domains, maxActivations, maxSeats, maxConcurrent, leaseMinutes } = fields
+  const { metadata: entries, updatesUntil } = fields
+  const restricted = domains ?? maxActivations ?? maxSeats ?? maxConcurrent
   return harness.licensing.issueLicence({
     accountId,
     applicationId,
@@ -74,6 +77,8 @@ export function issue(harness: Harness, fields: IssueFields): Promise<IssueLicen
         domains: domains ?? [],
         ...(maxActivations !== undefined && { maxActivations }),
         ...(maxSeats !== undefined && { maxSeats }),
+        ...(maxConcurrent !== undefined && { maxConcurrent }),
+        ...(leaseMinutes !== undefined && { leaseMinutes }),
       },
     }),
   })

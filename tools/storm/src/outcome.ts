@@ -16,8 +16,8 @@ export type Asked =
   | { do: 'archive' | 'restore'; planId: string }
   | { do: 'define'; appId: string; key: string }
   | { do: 'delete definition'; definitionId: string }
-  | { do: 'activate'; licenceId: string; fingerprint: string }
-  | { do: 'refresh' | 'call home' | 'free'; activationId: string }
+  | { do: 'activate'; licenceId: string; fingerprint: string; replaces: boolean }
+  | { do: 'refresh' | 'call home' | 'release' | 'free'; activationId: string }
   | { do: 'migrate'; appId: string; legacyKey: string }
   | { do: 'checkout'; appId: string; externalRef: string; planId: string }
   | { do: 'sale'; appId: string; saleId: string; externalRef: string; planId: string; amount: number }
@@ -52,6 +52,7 @@ export interface Licence {
   legacyKey: string | null
   idempotencyKey: string | null
   maxActivations: number | null
+  maxConcurrent: number | null
   expiresOn: number | null
 }
 
@@ -229,6 +230,8 @@ export interface Outcome {
   planCopies: PlanCopy[]
   definitions: { id: string; appId: string; key: string }[]
   activations: Activation[]
+  /** How many leases of a floating licence have not ended. */
+  leases: { licenceId: string; running: number }[]
   apiKeys: { id: string; accountId: string; name: string; revoked: boolean; accepted: boolean | null }[]
   capMinor: { accountId: string; capMinor: number | null; reached: number }[]
   events: Envelope[]

@@ -30,13 +30,10 @@ export async function activateOffline(
   checkNonce(nonce)
   if (days < 1 || days > mostDays) throw invalid('/days', `must be a whole number from 1 to ${mostDays}`)
   const settings = { ...deps.tokens, lifeSeconds: days * 86_400 }
-  const place = await recordedPlace(
-    deps,
-    () => givePlace(request, { accountId, applicationId }),
-    settings.lifeSeconds,
-  )
+  const asked = { ...request, fileSeconds: settings.lifeSeconds }
+  const place = await recordedPlace(deps, () => givePlace(asked, { accountId, applicationId }))
   const subject = {
-    ...(await tokenSubject(deps, place.activationId, place.licence, place.now)),
+    ...(await tokenSubject(deps, place)),
     offline: { fingerprint },
     nonce,
   }
@@ -52,6 +49,7 @@ export async function activateOffline(
     expiresAt: timestampFromDate(grant.expiresAt),
     file: await fileOf(deps, applicationId, keys, grant, place.now),
     created: place.created,
+    ...(place.leaseEndsAt && { leaseEndsAt: timestampFromDate(place.leaseEndsAt) }),
   }
   // Stored separately: if the call is repeated before this, it finds the same activation.
   await deps.change(async () => {}, { answer: { schema: ActivateOfflineResponseSchema, of: () => answer } })

@@ -1,9 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { invalid } from '@licensing/grpc/errors'
+import { closedSets, isMember } from '@licensing/proto/closed-sets'
 import type { ActivateRequest, ActivateResponseSchema } from '@licensing/proto/products'
 import { checkNonce } from './check-installation.ts'
 import type { ProductDependencies } from '../dependencies.ts'
 import type { GivePlace, Place } from './give-place.ts'
-import { grantMessage, latestEnd, tokenEnd } from './token.ts'
+import { grantMessage } from './token.ts'
 
 /** Activates an installation, or finds its activation, and grants it a token. */
 export async function activate(
@@ -11,33 +13,39 @@ export async function activate(
   givePlace: GivePlace,
   request: ActivateRequest,
 ): Promise<MessageInitShape<typeof ActivateResponseSchema>> {
-  checkNonce(request.nonce)
-  const place = await recordedPlace(deps, () => givePlace(request), deps.tokens.lifeSeconds)
-  return {
-    grant: await grantMessage(deps, place.activationId, place.licence, place.now, request.nonce),
-    created: place.created,
-  }
+  const { nonce, replace } = request
+  checkNonce(nonce)
+  checkReplacement(replace)
+  const asked = { ...request, replacesOldest: replace === 'oldest' }
+  const place = await recordedPlace(deps, () => givePlace(asked))
+  return { grant: await grantMessage(deps, place, nonce), created: place.created }
+}
+
+function checkReplacement(replace: string | undefined): void {
+  if (replace === undefined || isMember('activationReplacement', replace)) return
+  throw invalid('/replace', `must be ${closedSets.activationReplacement.join(' or ')}`)
 }
 
 /**
- * Activates an installation, then records the call and the end of its token, both before the token is made. If the
- * activation was freed in between, it is made again.
+ * Activates an installation, then records the call and the end of its token, both before the token is made. If an activation
+ * that existed before was freed in between, it is made again. A new one whose place another product took in between is
+ * answered all the same: the end of its token is recorded already.
  */
 export async function recordedPlace<P extends Place>(
   deps: ProductDependencies,
   givePlace: () => Promise<P>,
-  lifeSeconds: number,
 ): Promise<P> {
   for (;;) {
     const place = await givePlace()
-    const isThere = await deps.callHome({
+    const { isThere } = await deps.callHome({
       activationId: place.activationId,
       licenceId: place.licence.id,
       applicationId: place.licence.application_id,
       ...place.installation,
       seenAt: place.now.toISOString(),
-      tokenEndsAt: tokenEnd(latestEnd(place.licence, place.now), lifeSeconds, place.now).toISOString(),
+      tokenEndsAt: place.tokenEndsAt.toISOString(),
+      leaseMinutes: null,
     })
-    if (isThere) return place
+    if (isThere || place.created) return place
   }
 }

@@ -10,7 +10,7 @@ import type { CurrentOverride } from '../overrides/override.ts'
 
 const freedEntry: HistoryType = 'activation_freed'
 
-/** The actor in the history if a product frees its own activation. */
+/** The actor in the history if a product frees an activation. */
 export const byProduct = 'product'
 
 /** The columns that decide whether a product may run, and that its token contains. */
@@ -24,17 +24,24 @@ export interface ProductLicence {
   domains: string[]
   max_activations: number | null
   max_seats: number | null
+  max_concurrent: number | null
+  /** Set if and only if `max_concurrent` is. */
+  lease_minutes: number | null
   expires_on: Date | null
   updates_until: Date | null
   /** Those that have not ended. */
   overrides: CurrentOverride[]
 }
 
-export type ActivatedLicence = ProductLicence & { activation_id: string }
+export interface ActivatedLicence extends ProductLicence {
+  activation_id: string
+  /** Whether the activation holds a lease that has not ended. */
+  has_lease: boolean
+}
 
 const licenceColumns = (sql: Sql) => sql`
   l.id, l.account_id, l.application_id, l.plan_id, l.snapshot_id, l.status, l.domains, l.max_activations,
-  l.max_seats, l.expires_on, l.updates_until, ${currentOverrides(sql)} as overrides`
+  l.max_seats, l.max_concurrent, l.lease_minutes, l.expires_on, l.updates_until, ${currentOverrides(sql)} as overrides`
 
 type Read<Row extends ProductLicence> = Omit<Row, 'overrides'> & { overrides: string[] }
 
@@ -48,20 +55,28 @@ export async function findKnownKeys(sql: Sql, keys: string[]): Promise<string[]>
   return rows.map(({ key }) => key)
 }
 
-/** Locks the licence of a key, so that its activations are made one after the other. */
-export async function lockLicenceOfKey(sql: Sql, key: string): Promise<ProductLicence | undefined> {
-  // Two statements, sent together: the second one sees everything committed while the first waited for the lock.
+type Which = ReturnType<typeof licenceColumns>
+
+/** Locks a licence. A second statement, sent with the first, sees everything committed while that one waited for the lock. */
+async function lock(sql: Sql, which: Which): Promise<ProductLicence | undefined> {
   const [, [row]] = await Promise.all([
-    sql`select from licences where key = ${key} for update`,
-    sql<Read<ProductLicence>[]>`select ${licenceColumns(sql)} from licences l where l.key = ${key}`,
+    sql`select from licences l where ${which} for update`,
+    sql<Read<ProductLicence>[]>`select ${licenceColumns(sql)} from licences l where ${which}`,
   ])
   return row && parsed<ProductLicence>(row)
 }
 
+/** Locks the licence of a key, so that its activations are made one after the other. */
+export const lockLicenceOfKey = (sql: Sql, key: string) => lock(sql, sql`l.key = ${key}`)
+
+export const lockLicence = (sql: Sql, licenceId: string) => lock(sql, sql`l.id = ${licenceId}`)
+
 export async function findActivation(sql: Sql, activationId: string): Promise<ActivatedLicence | undefined> {
   const [row] = await sql<Read<ActivatedLicence>[]>`
-    select a.id as activation_id, ${licenceColumns(sql)}
+    select a.id as activation_id, ${licenceColumns(sql)},
+      coalesce(lease.counted and lease.ends_at > clock_timestamp(), false) as has_lease
     from activations a join licences l on l.id = a.licence_id
+      left join leases lease on lease.activation_id = a.id and l.max_concurrent is not null
     where a.id = ${activationId}`
   return row && parsed<ActivatedLicence>(row)
 }
@@ -135,6 +150,8 @@ export interface NewActivation {
   productVersion: string
   /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
   heldUntil: Date | null
+  /** The end of its first token. */
+  tokenEndsAt: Date
 }
 
 export async function insertActivations(
@@ -153,24 +170,25 @@ export async function insertActivations(
     insert into activations (id, account_id, application_id, licence_id, fingerprint, host, product_version,
       token_ends_at)
     select id, ${licence.account_id}, ${licence.application_id}, ${licence.id}, fingerprint, host, product_version,
-      token_ends_at::timestamptz
+      greatest(token_ends_at, held_until)
     from unnest(
       ${activations.map((activation) => activation.id)}::text[],
       ${activations.map((activation) => activation.fingerprint)}::text[],
       ${activations.map((activation) => activation.host)}::text[],
       ${activations.map((activation) => activation.productVersion)}::text[],
-      ${activations.map((activation) => activation.heldUntil?.toISOString() ?? null)}::text[]
-    ) as activation (id, fingerprint, host, product_version, token_ends_at)`
+      ${activations.map((activation) => activation.tokenEndsAt.toISOString())}::text[]::timestamptz[],
+      ${activations.map((activation) => activation.heldUntil?.toISOString() ?? null)}::text[]::timestamptz[]
+    ) as activation (id, fingerprint, host, product_version, token_ends_at, held_until)`
 }
 
 // Decisions 5: this many per licence and UTC day free their place immediately.
 const freedAtOnce = 10
 
 /**
- * Frees an activation, with an entry in the licence's history, under the licence's lock. If a product frees it, the place
- * stays occupied until its last token has ended, except for the first ten per day: otherwise one licence could run on any
- * number of machines one after the other, each with a token for a day. Of the entries that products cause, the oldest are
- * deleted if there are more than the account's quota allows.
+ * Frees an activation and its lease, with an entry in the licence's history, under the licence's lock. If a product frees
+ * its own, the place stays occupied until its last token has ended, except for the first ten per day: otherwise one licence
+ * could run on any number of machines one after the other, each with a token for a day. Of the entries that products cause,
+ * the oldest are deleted if there are more than the account's quota allows.
  *
  * @returns false if the licence has no such activation
  */
@@ -178,11 +196,11 @@ export async function freeActivation(
   sql: Sql,
   scope: LicenceScope,
   activationId: string,
-  actor: string,
+  { actor, isItsOwn }: { actor: string; isItsOwn: boolean },
 ): Promise<boolean> {
   // A statement of its own, so that the next one sees everything committed while this one waited for the lock.
   const [licence] = await sql<{ id: string; account_id: string; status: LicenceStatus; counts: boolean }[]>`
-    select l.id, l.account_id, l.status, ${actor === byProduct} and l.max_activations is not null as counts
+    select l.id, l.account_id, l.status, ${isItsOwn} and l.max_activations is not null as counts
     from licences l where ${inScope(sql, scope)} for update`
   if (!licence) return false
   const { count } = await sql`
@@ -197,6 +215,13 @@ export async function freeActivation(
           where licence_id = ${licence.id} and not takes_place and freed_at >= date_trunc('day', now(), 'UTC')
         ) >= ${freedAtOnce}, now(), token_ends_at
       from freed where ${licence.counts} and token_ends_at > now()
+    ),
+    lease as (
+      delete from leases where activation_id = ${activationId} and exists (select from freed) returning counted
+    ),
+    counted as (
+      update floating_licences set leases = leases - 1
+      where licence_id = ${licence.id} and exists (select from lease where counted)
     ),
     forgotten as (
       delete from licence_history
@@ -241,6 +266,7 @@ export interface ActivationRow {
   product_version: string
   created_at: Date
   last_seen_at: Date
+  lease_ends_at: Date | null
 }
 
 /** A page of a licence's activations, newest first; undefined if there is no such licence. */
@@ -250,7 +276,8 @@ export async function listActivationRows(
   page: PageRequest,
 ): Promise<ActivationRow[] | undefined> {
   const rows = await sql<(ActivationRow | { id: null })[]>`
-    select a.id, a.fingerprint, a.host, a.product_version, a.created_at, a.last_seen_at
+    select a.id, a.fingerprint, a.host, a.product_version, a.created_at, a.last_seen_at,
+      (select ends_at from leases where activation_id = a.id) as lease_ends_at
     from licences l left join lateral (
       select id, fingerprint, host, product_version, created_at, last_seen_at from activations
       where licence_id = l.id ${page.beforeId === '' ? sql`` : sql`and id < ${page.beforeId}`}

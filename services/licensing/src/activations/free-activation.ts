@@ -12,7 +12,9 @@ export async function freeActivation(
   { change }: LicensingDependencies,
   request: FreeActivationRequest,
 ): Promise<MessageInitShape<typeof EmptySchema>> {
-  const freed = await change((tx) => free(tx, request, request.activationId, request.actor))
+  const freed = await change((tx) =>
+    free(tx, request, request.activationId, { actor: request.actor, isItsOwn: false }),
+  )
   if (!freed) {
     throw new ServiceError(
       'not_found',
@@ -29,7 +31,9 @@ export async function deactivate(
 ): Promise<MessageInitShape<typeof EmptySchema>> {
   const found = await authenticate(deps, request)
   const licence = { accountId: found.account_id, licenceId: found.id }
-  const freed = await deps.change((tx) => free(tx, licence, found.activation_id, byProduct))
+  const freed = await deps.change((tx) =>
+    free(tx, licence, found.activation_id, { actor: byProduct, isItsOwn: true }),
+  )
   if (!freed) throw noActivation()
   return {}
 }

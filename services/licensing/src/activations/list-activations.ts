@@ -29,5 +29,6 @@ export function activationMessage(row: ActivationRow): MessageInitShape<typeof A
     productVersion: row.product_version,
     createdAt: timestampFromDate(row.created_at),
     lastSeenAt: timestampFromDate(row.last_seen_at),
+    ...(row.lease_ends_at && { leaseEndsAt: timestampFromDate(row.lease_ends_at) }),
   }
 }

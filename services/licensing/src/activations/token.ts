@@ -30,8 +30,8 @@ export interface TokenSubject {
   seats: number | null
   /** When updates of the product end. */
   updatesUntil: Date | null
-  /** When the token must have ended. */
-  latestEnd: Date | null
+  /** Times after which the token must not be valid. */
+  ends: (Date | null)[]
   /** For a machine without a network: the token is valid only on the machine with this fingerprint. */
   offline?: { fingerprint: string }
   /** The request's nonce: it shows the product that the token is not an old, replayed answer. */
@@ -44,16 +44,24 @@ export interface Grant {
   refreshAfter: Date
 }
 
+/** An activation of a licence that may run. */
+export interface Granted {
+  activationId: string
+  licence: ProductLicence
+  /** Null if the licence is not floating. */
+  leaseEndsAt: Date | null
+  now: Date
+}
+
 /** A new token for an activation of a licence that may run. */
 export async function grantMessage(
   deps: { keys: SigningKeys; snapshots: Snapshots; tokens: TokenSettings },
-  activationId: string,
-  licence: ProductLicence,
-  now: Date,
+  granted: Granted,
   nonce?: string,
 ): Promise<MessageInitShape<typeof TokenGrantSchema>> {
   const { keys, tokens } = deps
-  const subject = { ...(await tokenSubject(deps, activationId, licence, now)), nonce }
+  const { activationId, licence, leaseEndsAt, now } = granted
+  const subject = { ...(await tokenSubject(deps, granted)), nonce }
   const grant = await grantToken(subject, await keys.of(licence.application_id), tokens, now)
   return {
     activationId,
@@ -62,15 +70,14 @@ export async function grantMessage(
     expiresAt: timestampFromDate(grant.expiresAt),
     refreshAfter: timestampFromDate(grant.refreshAfter),
     checkIntervalSeconds: tokens.checkIntervalSeconds,
+    ...(leaseEndsAt && { leaseEndsAt: timestampFromDate(leaseEndsAt) }),
   }
 }
 
 /** The content of a token of this activation. */
 export async function tokenSubject(
   { snapshots }: { snapshots: Snapshots },
-  activationId: string,
-  licence: ProductLicence,
-  now: Date,
+  { activationId, licence, leaseEndsAt, now }: Granted,
 ): Promise<TokenSubject> {
   return {
     activationId,
@@ -81,7 +88,7 @@ export async function tokenSubject(
     entitlements: await snapshots.valuesOf({ ...licence, overrides: carriedOverrides(licence, now) }),
     seats: licence.max_seats,
     updatesUntil: licence.updates_until,
-    latestEnd: latestEnd(licence, now),
+    ends: [latestEnd(licence, now), leaseEndsAt],
   }
 }
 
@@ -105,10 +112,10 @@ function carriedOverrides({ status, overrides }: ProductLicence, now: Date): Cur
 
 const wholeSecond = (ms: number) => Math.floor(ms / 1000) * 1000
 
-/** The end of a token that is granted now, a whole second. */
-export function tokenEnd(latest: Date | null, lifeSeconds: number, now: Date): Date {
-  const latestMs = latest?.getTime() ?? Number.POSITIVE_INFINITY
-  return new Date(wholeSecond(Math.min(now.getTime() + lifeSeconds * 1000, latestMs)))
+/** The end of a token that is granted now, a whole second and not later than any of `ends`. */
+export function tokenEnd(ends: readonly (Date | null)[], lifeSeconds: number, now: Date): Date {
+  const endsMs = ends.map((end) => end?.getTime() ?? Number.POSITIVE_INFINITY)
+  return new Date(wholeSecond(Math.min(now.getTime() + lifeSeconds * 1000, ...endsMs)))
 }
 
 /** Signs a token. The product should refresh it after half of its life. */
@@ -119,7 +126,7 @@ export async function grantToken(
   now: Date,
 ): Promise<Grant> {
   const issuedAt = Math.floor(now.getTime() / 1000)
-  const expiresAt = tokenEnd(subject.latestEnd, settings.lifeSeconds, now).getTime() / 1000
+  const expiresAt = tokenEnd(subject.ends, settings.lifeSeconds, now).getTime() / 1000
   const claims = {
     act: subject.activationId,
     plan_id: subject.planId,

@@ -15,6 +15,8 @@ export interface CallHome {
   seenAt: string
   /** The end of the token that the product gets with this call, ISO 8601; null if it gets none. */
   tokenEndsAt: string | null
+  /** If set, the call extends the activation's lease to this many minutes from now, if it has not ended. */
+  leaseMinutes: number | null
 }
 
 /**
@@ -24,22 +26,30 @@ export interface CallHome {
  *
  * A call replaces the call of the same licence that is `latestCalls` older.
  *
- * @returns the licences that still have to be marked as seen, the activations that do not exist any more, and the licences
- * with a host that is new or was not seen for a day
+ * The token of a call that extends a lease ends with the lease at the latest, and does not exist if the lease has ended.
+ * The comment on `leases` in the migration says why an extension needs no lock of the licence.
+ *
+ * @returns the licences that still have to be marked as seen, the activations that do not exist any more, the ends of the
+ * extended leases by activation, and the licences with a host that is new or was not seen for a day
  */
 export async function recordCallHomes(
   sql: Sql,
   calls: CallHome[],
-): Promise<{ unmarked: Set<string>; gone: Set<string>; withNewHosts: string[] }> {
+): Promise<{
+  unmarked: Set<string>
+  gone: Set<string>
+  leases: Map<string, Date>
+  withNewHosts: string[]
+}> {
   const column = <K extends keyof CallHome>(name: K) => calls.map((call) => call[name])
-  const rows = await sql<{ what: string; id: string }[]>`
+  const rows = await sql<{ what: string; id: string; ends_at: Date | null }[]>`
     with call as materialized (
       select * from unnest(
         ${column('activationId')}::text[], ${column('licenceId')}::text[], ${column('applicationId')}::text[],
         ${column('host')}::text[], ${column('productVersion')}::text[], ${column('seenAt')}::text[]::timestamptz[],
-        ${column('tokenEndsAt')}::text[]::timestamptz[]
+        ${column('tokenEndsAt')}::text[]::timestamptz[], ${column('leaseMinutes')}::int[]
       ) with ordinality as call (activation_id, licence_id, application_id, host, product_version, seen_at,
-        token_ends_at, place)
+        token_ends_at, lease_minutes, place)
     ),
     unseen as materialized (
       select l.id from licences l where l.id in (select licence_id from call) and not l.seen
@@ -52,18 +62,36 @@ export async function recordCallHomes(
     ),
     latest as materialized (
       select distinct on (activation_id) activation_id, host, product_version, seen_at,
-        max(token_ends_at) over (partition by activation_id) as token_ends_at
-      from call order by activation_id, place desc
+        max(token_ends_at) filter (where lease_minutes is null) over own as token_ends_at,
+        max(token_ends_at) filter (where lease_minutes is not null) over own as leased_token_ends_at,
+        max(lease_minutes) over own as lease_minutes
+      from call window own as (partition by activation_id) order by activation_id, place desc
     ),
     held as materialized (
       select a.id from activations a join latest on latest.activation_id = a.id order by a.id for update of a
+    ),
+    -- After all locks of activations: no transaction that has locked a lease waits for an activation.
+    running as materialized (
+      select activation_id from leases
+      where activation_id = any(array(
+          select id from held join latest on latest.activation_id = id where lease_minutes is not null
+        )) and counted and ends_at > clock_timestamp()
+      for update skip locked
+    ),
+    extended as (
+      update leases l
+      set ends_at = greatest(clock_timestamp() + make_interval(mins => latest.lease_minutes), l.offline_until)
+      from latest join running using (activation_id) where l.activation_id = latest.activation_id
+      returning l.activation_id, l.ends_at
     ),
     moved as (
       update activations a
       set host = latest.host, product_version = latest.product_version,
         last_seen_at = greatest(a.last_seen_at, latest.seen_at),
-        token_ends_at = greatest(a.token_ends_at, latest.token_ends_at)
-      from latest join held on held.id = latest.activation_id where a.id = latest.activation_id
+        token_ends_at = greatest(a.token_ends_at, latest.token_ends_at,
+          case when extended.ends_at is not null then least(latest.leased_token_ends_at, extended.ends_at) end)
+      from latest join held on held.id = latest.activation_id left join extended using (activation_id)
+      where a.id = latest.activation_id
     ),
     active as (
       insert into licence_activity (licence_id, application_id, last_seen_at, calls)
@@ -108,15 +136,19 @@ export async function recordCallHomes(
       where (h.application_id, h.host, h.licence_id) = (stale.application_id, stale.host, stale.licence_id)
       returning h.licence_id
     )
-    select 'unmarked' as what, id from (select id from unseen except select id from free) still
+    select 'unmarked' as what, id, null::timestamptz as ends_at
+    from (select id from unseen except select id from free) still
     union all
-    select 'gone', id from (select activation_id as id from latest except select id from held) freed
+    select 'gone', id, null from (select activation_id as id from latest except select id from held) freed
     union all
-    select 'new host', licence_id from (select licence_id from new_hosts union select licence_id from seen_again) seen`
+    select 'lease', activation_id, ends_at from extended
+    union all
+    select 'new host', licence_id, null from (select licence_id from new_hosts union select licence_id from seen_again) seen`
   const idsOf = (what: string) => rows.flatMap((row) => (row.what === what ? [row.id] : []))
   return {
     unmarked: new Set(idsOf('unmarked')),
     gone: new Set(idsOf('gone')),
+    leases: new Map(rows.flatMap((row) => (row.what === 'lease' ? [[row.id, row.ends_at!]] : []))),
     withNewHosts: idsOf('new host'),
   }
 }

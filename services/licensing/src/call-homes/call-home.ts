@@ -6,15 +6,23 @@ import { gather } from '@licensing/changes/gather'
 import { deleteOldHosts, markSeen, recordCallHomes } from './call-home-queries.ts'
 import type { CallHome } from './call-home-queries.ts'
 
+export interface RecordedCall {
+  /** Whether the activation still exists. */
+  isThere: boolean
+  /** Null if the call was to extend no lease, or if the lease has ended. */
+  leaseEndsAt: Date | null
+}
+
 /** Records calls. Calls that arrive together share one statement and one commit. */
-export function callHomeRecorder(sql: Database, change: Change): (call: CallHome) => Promise<boolean> {
+export function callHomeRecorder(sql: Database, change: Change): (call: CallHome) => Promise<RecordedCall> {
   const options = { mostTogether: 500, isTransient: isDatabaseUnavailable }
-  const record = gather<CallHome, { isMarked: boolean; isThere: boolean }>(async (calls) => {
-    const { unmarked, gone, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
+  const record = gather<CallHome, RecordedCall & { isMarked: boolean }>(async (calls) => {
+    const { unmarked, gone, leases, withNewHosts } = await retrying(() => recordCallHomes(sql, calls))
     if (withNewHosts.length > 0) await retrying(() => deleteOldHosts(sql, withNewHosts))
     return calls.map((call) => ({
       isMarked: !unmarked.has(call.licenceId),
       isThere: !gone.has(call.activationId),
+      leaseEndsAt: leases.get(call.activationId) ?? null,
     }))
   }, options)
   // One transaction per licence: a licence that an archive has locked delays no others.
@@ -26,8 +34,8 @@ export function callHomeRecorder(sql: Database, change: Change): (call: CallHome
     { ...options, queueOf: (licenceId) => licenceId },
   )
   return async (call) => {
-    const { isMarked, isThere } = await record(call)
+    const { isMarked, ...recorded } = await record(call)
     if (!isMarked) await mark(call.licenceId)
-    return isThere
+    return recorded
   }
 }

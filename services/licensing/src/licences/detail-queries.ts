@@ -13,6 +13,7 @@ export type DetailRow = LicenceRow & {
   /** The snapshot that a new licence on its plan would get. */
   plan_snapshot_id: string
   activations_total: bigint
+  leases_in_use: bigint
   activations: Activation[]
   call_home: CallHome[]
   /** Sorted by key, also those that have ended. */
@@ -28,6 +29,7 @@ interface Activation {
   product_version: string
   created_ms: number
   last_seen_ms: number
+  lease_ends_ms: number | null
 }
 
 interface CallHome {
@@ -55,11 +57,17 @@ export async function findDetails(sql: Sql, wanted: LicenceScope[]): Promise<(De
     select wanted.place::int, ${licenceColumns(sql)}, l.legacy_key, l.snapshot_id,
       p.status as plan_status, p.snapshot_id as plan_snapshot_id,
       (select count(*) from activations a where a.licence_id = l.id) as activations_total,
+      coalesce((select leases from floating_licences where licence_id = l.id) - (
+        select count(*) from leases where licence_id = l.id and counted and ends_at <= now()
+      ), 0) as leases_in_use,
       array(
         select json_build_object(
           'id', a.id, 'fingerprint', a.fingerprint, 'host', a.host, 'product_version', a.product_version,
           'created_ms', round(extract(epoch from a.created_at) * 1000),
-          'last_seen_ms', round(extract(epoch from a.last_seen_at) * 1000)
+          'last_seen_ms', round(extract(epoch from a.last_seen_at) * 1000),
+          'lease_ends_ms', (
+            select round(extract(epoch from ends_at) * 1000) from leases where activation_id = a.id
+          )
         )::text
         from activations a where a.licence_id = l.id order by a.id desc limit ${newestActivations}
       ) as activations,

@@ -48,6 +48,7 @@ export function licenceReader({
         productVersion: activation.product_version,
         createdAt: timestampFromMs(activation.created_ms),
         lastSeenAt: timestampFromMs(activation.last_seen_ms),
+        ...(activation.lease_ends_ms !== null && { leaseEndsAt: timestampFromMs(activation.lease_ends_ms) }),
       })),
       callHome: row.call_home.map((call) => ({
         host: call.host,
@@ -64,6 +65,7 @@ export function licenceReader({
         entitlements,
         row.overrides.filter((override) => !override.has_ended),
       ),
+      leasesInUse: row.leases_in_use,
     }
   }
 }

@@ -453,7 +453,7 @@ test('notices of passed ends are deleted in the background', async () => {
   await harness.sql`
     insert into expiring_notices (expires_on, licence_id)
     select now() - interval '1 second', id from unnest(${ids}::text[]) as id`
-  const upkeep = startUpkeep({ sql: harness.sql, tokenLifeSeconds: 60, log: harness.deps.log })
+  const upkeep = startUpkeep({ ...harness.deps, tokenLifeSeconds: 60 })
   await eventually(async () => {
     expect(await harness.sql`select from expiring_notices where expires_on <= now()`).toHaveLength(0)
   })

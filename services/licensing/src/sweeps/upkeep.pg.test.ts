@@ -14,7 +14,7 @@ test('freed places that no longer count are deleted in the background, by any re
     insert into freed_places (activation_id, licence_id, fingerprint, takes_place, freed_at, token_ends_at)
     values ('act_today', 'lic_1', 'a', false, now(), now() - interval '1 hour'),
       ('act_held', 'lic_1', 'b', true, now() - interval '2 days', now() + interval '1 hour')`
-  const options = { sql, tokenLifeSeconds: 60, log: harness.deps.log }
+  const options = { sql, change: harness.deps.change, tokenLifeSeconds: 60, log: harness.deps.log }
   const replicas = [startUpkeep(options), startUpkeep(options)]
   await eventually(async () => {
     const left = await sql<{ id: string }[]>`select activation_id as id from freed_places order by 1`

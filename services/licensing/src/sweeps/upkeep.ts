@@ -1,15 +1,18 @@
+import type { Change } from '@licensing/changes/change'
 import type { Database } from '@licensing/database/connect'
 import { isDatabaseOutage } from '@licensing/database/problems'
 import type { Logger } from '@licensing/process/log'
 import { startLoop } from '@licensing/process/loop'
 import type { Loop } from '@licensing/process/loop'
 import { deleteFreedPlaces } from '../activations/activation-queries.ts'
+import { findIdleLicences, removeIdleActivations } from '../activations/lease-queries.ts'
 import { keptSeconds } from '../signing-keys/signing-keys.ts'
 import { deleteOldSigningKeys } from '../signing-keys/signing-key-queries.ts'
 import { deleteOldNotices } from './notice-queries.ts'
 
 interface UpkeepOptions {
   sql: Database
+  change: Change
   tokenLifeSeconds: number
   log: Logger
   /** A minute when absent. */
@@ -17,10 +20,14 @@ interface UpkeepOptions {
 }
 
 const rowsAtOnce = 1_000
+const activationsAtOnce = 500
 const usualIntervalMs = 60_000
 
-/** Deletes signing keys that no longer verify anything, freed places that no longer count, and notices of passed ends. */
-export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
+/**
+ * Deletes signing keys that no longer verify anything, freed places that no longer count, notices of passed ends, and
+ * activations of floating licences that have had no lease for long.
+ */
+export function startUpkeep({ sql, change, tokenLifeSeconds, log, intervalMs }: UpkeepOptions): Loop {
   return startLoop({
     work: async (signal) => {
       await deleteOldSigningKeys(sql, keptSeconds(tokenLifeSeconds))
@@ -29,9 +36,22 @@ export function startUpkeep({ sql, tokenLifeSeconds, log, intervalMs }: UpkeepOp
           // Until fewer than a full batch are left.
         }
       }
+      await removeAllIdle(sql, change, signal)
     },
     everyMs: intervalMs ?? usualIntervalMs,
     failed: (error) => log.warn({ err: error }, 'upkeep failed, trying again'),
     isOutage: isDatabaseOutage,
   })
+}
+
+/** Removes them until none is left, except those of licences that are locked. */
+async function removeAllIdle(sql: Database, change: Change, signal: AbortSignal): Promise<void> {
+  let removed: number
+  do {
+    removed = 0
+    for (const licenceId of await findIdleLicences(sql, activationsAtOnce)) {
+      if (signal.aborted) return
+      removed += await change((tx) => removeIdleActivations(tx, licenceId, activationsAtOnce))
+    }
+  } while (removed > 0)
 }

@@ -13,8 +13,9 @@ import { recordedPlace } from '../activations/activate.ts'
 import { byProduct } from '../activations/activation-queries.ts'
 import { checkFingerprint, checkInstallation, checkNonce } from '../activations/check-installation.ts'
 import type { Installation } from '../activations/check-installation.ts'
-import { placeAll, placed } from '../activations/give-place.ts'
+import { placed } from '../activations/give-place.ts'
 import type { Place } from '../activations/give-place.ts'
+import { placeAll } from '../activations/places.ts'
 import { refused } from '../activations/may-run.ts'
 import { grantMessage } from '../activations/token.ts'
 import type { ProductDependencies } from '../dependencies.ts'
@@ -32,6 +33,8 @@ interface Asked extends Machine {
   planId: string
   fingerprint: string
   installation: Installation
+  /** How long its token is valid at most. */
+  lifeSeconds: number
 }
 
 interface Started extends Place {
@@ -54,11 +57,12 @@ export function trialStarter(deps: ProductDependencies): StartTrial {
       ? await deps.lookups.planOfCode({ applicationId, code: planCode })
       : undefined
     if (planId === undefined) throw noTrials()
-    const asked = { ...machine, planId, fingerprint, installation }
+    const { lifeSeconds } = deps.tokens
+    const asked = { ...machine, planId, fingerprint, installation, lifeSeconds }
     const start = () => deps.change((tx) => startTrial(tx, deps.now, asked))
-    const started = await recordedPlace(deps, () => turns.inTurn(planId, start), deps.tokens.lifeSeconds)
+    const started = await recordedPlace(deps, () => turns.inTurn(planId, start))
     return {
-      grant: await grantMessage(deps, started.activationId, started.licence, started.now, nonce),
+      grant: await grantMessage(deps, started, nonce),
       licenceKey: started.licenceKey,
       created: started.isNew,
     }
@@ -70,14 +74,15 @@ const hashOf = (applicationId: string, fingerprint: string) =>
 
 /** Starts the machine's trial, or finds it. Activates the machine if it is not active. */
 async function startTrial(tx: Transaction, clock: () => Date, asked: Asked): Promise<Started> {
-  const { planId, fingerprint, installation } = asked
+  const { planId, fingerprint, installation, lifeSeconds } = asked
   const trial = await lockTrial(tx, asked)
   const plan = await findTrialPlan(tx, planId, !trial)
   // If the vendor ends the trials on a plan, those that are running go on.
   if (!plan || (plan.trial_days === null && plan.id !== trial?.plan_id)) throw noTrials()
   if (trial && !trial.is_trial) throw refused('trial_used')
   const licenceKey = trial?.key ?? (await createTrial(tx, asked, plan))
-  const [outcome] = await placeAll(tx, clock, [{ licenceKey, fingerprint, ...installation }])
+  const applicant = { licenceKey, fingerprint, ...installation, lifeSeconds, isOffline: false }
+  const [outcome] = await placeAll(tx, clock, [applicant])
   if (outcome!.kind === 'refused' && isOver(outcome!.reason)) throw refused('trial_used')
   return { ...placed(outcome!), installation, licenceKey, isNew: !trial }
 }

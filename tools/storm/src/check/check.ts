@@ -4,6 +4,7 @@ import * as deliveries from './deliveries.ts'
 import * as feeds from './feeds.ts'
 import * as figures from './figures.ts'
 import * as histories from './histories.ts'
+import { leasesWithinLimit } from './leases.ts'
 import * as licences from './licence-writes.ts'
 import * as money from './money.ts'
 import type { Rule } from './rule.ts'
@@ -14,6 +15,7 @@ export const rules = {
   'an import is there as it was answered': licences.importedOnce,
   'every licence was asked for': licences.nothingUnasked,
   'activations are as they were answered': licences.activations,
+  'leases that have not ended never exceed max_concurrent': leasesWithinLimit,
   'a list shows each row once': licences.pages,
   'a history is one legal order': histories.oneLegalOrder,
   'a verb is in the history as it was answered': histories.verbsOnce,

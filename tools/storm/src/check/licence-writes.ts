@@ -1,4 +1,4 @@
-import type { Answered, Outcome } from '../outcome.ts'
+import type { Answered, HistoryEntry, Outcome } from '../outcome.ts'
 import { groupBy, sentTo, timesProblem, twins, type Rule } from './rule.ts'
 
 /** Each idempotency key has exactly the licence that was answered. */
@@ -99,12 +99,13 @@ export const activations: Rule = (outcome) => {
     )
   const maybeFreed = freed(['acknowledged', 'unknown'])
   const surelyFreed = freed(['acknowledged'])
+  const replaced = replacedIn(outcome)
   const tries = groupBy(sentTo(outcome, 'activate'), ({ asked }) => `${asked.licenceId} ${asked.fingerprint}`)
   const lost = [...tries.values()].flatMap((sent) =>
     sent
       .filter(({ answered }) => answered === 'acknowledged')
       .map(({ body }) => String(body['activation_id']))
-      .filter((id) => !there.has(id) && !maybeFreed.has(id))
+      .filter((id) => !there.has(id) && !maybeFreed.has(id) && !replaced.has(id))
       .map((id) => `activation ${id} was acknowledged and is gone`),
   )
   const refused = outcome.activations
@@ -123,11 +124,33 @@ export const activations: Rule = (outcome) => {
     ...lost,
     ...refused,
     ...over,
+    ...[...groupBy([...replaced.values()], ({ licenceId, at }) => `${licenceId} on ${dayOf(at)}`)]
+      .filter(([, entries]) => entries.length > mostReplaced)
+      .map(([of, entries]) => `${entries.length} activations were replaced of ${of}`),
     ...[...surelyFreed].filter((id) => there.has(id)).map((id) => `activation ${id} was freed and is there`),
     ...twins(outcome.activations.map(({ licenceId, fingerprint }) => `${licenceId} ${fingerprint}`)).map(
       (key) => `fingerprint ${key} is activated twice`,
     ),
   ]
+}
+
+const mostReplaced = 5
+const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+
+/** The activations that other products replaced, by their ids: freed by a product that never asked for that. */
+function replacedIn(outcome: Outcome): Map<string, HistoryEntry> {
+  const own = new Set(sentTo(outcome, 'free').map(({ asked }) => asked.activationId))
+  const replacing = new Set(
+    sentTo(outcome, 'activate').flatMap(({ asked: { licenceId, replaces } }) =>
+      replaces ? [licenceId] : [],
+    ),
+  )
+  return new Map(
+    outcome.history
+      .filter(({ type, actor }) => type === 'activation_freed' && actor === 'product')
+      .filter(({ licenceId, cause }) => replacing.has(licenceId) && cause !== null && !own.has(cause))
+      .map((entry) => [entry.cause!, entry]),
+  )
 }
 
 /** Reading a list page by page shows each licence once, and every licence that existed before. */

@@ -18,7 +18,8 @@ export function listLicences(sql: StormSql): Promise<Licence[]> {
   return sql<Licence[]>`
     select id, application_id as "appId", plan_id as "planId", status, status_reason as "statusReason",
       external_ref as "externalRef", legacy_key as "legacyKey", idempotency_key as "idempotencyKey",
-      max_activations as "maxActivations", (extract(epoch from expires_on) * 1000)::float8 as "expiresOn"
+      max_activations as "maxActivations", max_concurrent as "maxConcurrent",
+      (extract(epoch from expires_on) * 1000)::float8 as "expiresOn"
     from licences order by id`
 }
 
@@ -31,6 +32,12 @@ export function listHistory(sql: StormSql): Promise<HistoryEntry[]> {
 
 export function listActivations(sql: StormSql): Promise<Activation[]> {
   return sql<Activation[]>`select id, licence_id as "licenceId", fingerprint from activations order by id`
+}
+
+export function countLeases(sql: StormSql): Promise<Outcome['leases']> {
+  return sql<Outcome['leases']>`
+    select licence_id as "licenceId", count(*)::float8 as running
+    from leases where ends_at > clock_timestamp() group by licence_id`
 }
 
 export function listProvisions(sql: StormSql): Promise<Provision[]> {
@@ -81,6 +88,10 @@ export function countLicensing(sql: StormSql): Promise<Counter[]> {
       coalesce((select sum(active) from plan_counts c where c.plan_id = p.id), 0)::float8 as kept,
       (select count(*) from licences l where l.plan_id = p.id and l.status = 'active')::float8 as counted
     from plans p
+    union all
+    select 'leases of ' || licence_id, leases::float8,
+      (select count(*) from leases l where l.licence_id = f.licence_id and counted)::float8
+    from floating_licences f
     union all
     select 'statuses of ' || l.status, count(s.*)::float8, count(*)::float8
     from licences l left join licence_statuses s

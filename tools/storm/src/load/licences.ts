@@ -5,6 +5,9 @@ const verbs: Verb[] = ['suspend', 'reactivate', 'revoke', 'retire']
 // The latest alone: races are of licences that several clients change at once.
 const latest = 8
 const mostTries = 3
+const limited = { max_activations: 3 }
+// Some leases end during the storm.
+const floating = { max_concurrent: 2, lease_minutes: 1 }
 
 /** Issues a licence; what was not answered is tried again with the same key. */
 export const issue: Action = async (client) => {
@@ -16,7 +19,7 @@ export const issue: Action = async (client) => {
   const body = {
     external_ref: externalRef,
     plan_id: planId,
-    ...(random.chance(0.4) && { restrictions: { max_activations: 3 } }),
+    ...(random.chance(0.6) && { restrictions: random.pick([limited, limited, floating]) }),
     ...(random.chance(0.1) && { expires_on: new Date(Date.now() + 8_000).toISOString() }),
   }
   const sent = await untilAnswered(client, () =>

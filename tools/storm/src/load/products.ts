@@ -8,11 +8,20 @@ export const activate: Action = async (client) => {
   const licence = random.pick(shop.licences.slice(-20))
   if (licence === undefined) return
   const once = async (fingerprint: string) => {
+    const replaces = random.chance(0.1)
     const sent = await client.send(
-      { do: 'activate', licenceId: licence.id, fingerprint },
+      { do: 'activate', licenceId: licence.id, fingerprint, replaces },
       'POST',
       '/v1/activations',
-      { apiKey: null, body: { licence_key: licence.key, fingerprint, ...product } },
+      {
+        apiKey: null,
+        body: {
+          licence_key: licence.key,
+          fingerprint,
+          ...product,
+          ...(replaces && { replace: 'oldest' }),
+        },
+      },
     )
     if (!acknowledged(sent)) return
     const id = text(sent, 'activation_id')
@@ -26,13 +35,17 @@ export const useActivation: Action = async (client) => {
   const { shop, random } = client
   const activation = random.pick(shop.activations.slice(-30))
   if (activation === undefined) return
-  const what = random.weighted({ refresh: 4, 'call home': 4, free: 1 })
+  const what = random.weighted({ refresh: 4, 'call home': 4, release: 1, free: 1 })
   const { id: activationId, token } = activation
   const path = `/v1/activations/${activationId}`
   const extra = { apiKey: token }
   if (what === 'free') {
     shop.activations = shop.activations.filter(({ id }) => id !== activationId)
     await client.send({ do: 'free', activationId }, 'DELETE', path, extra)
+    return
+  }
+  if (what === 'release') {
+    await client.send({ do: 'release', activationId }, 'POST', `${path}/release`, extra)
     return
   }
   const end = what === 'refresh' ? 'refresh' : 'call-home'

@@ -18,6 +18,7 @@ export function goodOutcome(): Outcome {
   pay(maker, 'subscription', 1_250)
   renewAndEnd(maker)
   sell(maker)
+  float(maker)
   look(maker)
   const { counters, plans } = maker.outcome
   const active = licences.filter(({ status }) => status === 'active').length
@@ -140,14 +141,46 @@ function importAndActivate(maker: Maker): void {
   const activate = (fingerprint: string, answered: Answered) => {
     const id = `act_${fingerprint}`
     const body = answered === 'acknowledged' ? { activation_id: id } : {}
-    maker.send({ do: 'activate', licenceId: 'lic_1', fingerprint }, body, answered, 201)
+    const asked = { do: 'activate', licenceId: 'lic_1', fingerprint, replaces: false } as const
+    maker.send(asked, body, answered, 201)
     if (answered !== 'refused') maker.outcome.activations.push({ id, licenceId: 'lic_1', fingerprint })
   }
   activate('one', 'acknowledged')
   activate('two', 'unknown')
   activate('three', 'refused')
-  maker.send({ do: 'activate', licenceId: 'lic_2', fingerprint: 'freed' }, { activation_id: 'act_freed' })
+  const freed = { do: 'activate', licenceId: 'lic_2', fingerprint: 'freed', replaces: false } as const
+  maker.send(freed, { activation_id: 'act_freed' })
   maker.send({ do: 'free', activationId: 'act_freed' })
+}
+
+/** A floating licence whose one lease passes from machine to machine. */
+function float(maker: Maker): void {
+  const { outcome } = maker
+  const asked = { do: 'issue', appId, key: 'issue-6', externalRef: 'floating', planId: 'pln_1' } as const
+  const issue = maker.send(asked)
+  const licence = maker.licence({
+    idempotencyKey: asked.key,
+    externalRef: asked.externalRef,
+    maxConcurrent: 1,
+  })
+  issue.body = { id: licence.id }
+  maker.change(licence, 'issued', 'active')
+  const activate = (fingerprint: string, replaces = false) => {
+    const activation = { id: `act_${fingerprint}`, licenceId: licence.id, fingerprint }
+    const leaseEndsAt = new Date(maker.halfway + 60_000).toISOString()
+    const body = { activation_id: activation.id, licence_id: licence.id, lease_ends_at: leaseEndsAt }
+    maker.send({ do: 'activate', licenceId: licence.id, fingerprint, replaces }, body)
+    outcome.activations.push(activation)
+  }
+  activate('released')
+  maker.send({ do: 'release', activationId: 'act_released' })
+  activate('replaced')
+  activate('replacing', true)
+  const position = outcome.history.length + 1
+  const freed = { type: 'activation_freed', actor: 'product', cause: 'act_replaced', at: maker.halfway }
+  outcome.history.push({ ...freed, position, licenceId: licence.id, from: 'active', to: 'active' })
+  outcome.activations = outcome.activations.filter(({ id }) => id !== 'act_replaced')
+  outcome.leases.push({ licenceId: licence.id, running: 1 })
 }
 
 function look(maker: Maker): void {

@@ -19,6 +19,7 @@ export class Maker {
     planCopies: [],
     definitions: [],
     activations: [],
+    leases: [],
     apiKeys: [],
     capMinor: [],
     events: [],
@@ -74,6 +75,7 @@ export class Maker {
       legacyKey: null,
       idempotencyKey: null,
       maxActivations: null,
+      maxConcurrent: null,
       expiresOn: null,
       ...fields,
     }

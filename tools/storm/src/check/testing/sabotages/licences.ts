@@ -1,4 +1,4 @@
-import { did, licence, remove, repeat, type Sabotage } from './sabotage.ts'
+import { did, first, licence, remove, repeat, type Sabotage } from './sabotage.ts'
 
 export const licenceSabotages: Sabotage[] = [
   {
@@ -80,6 +80,35 @@ export const licenceSabotages: Sabotage[] = [
     change: ({ activations }) =>
       void activations.push({ id: 'act_x', licenceId: 'lic_1', fingerprint: 'three' }),
     rule: 'activations are as they were answered',
+  },
+  {
+    what: 'six replaced activations on one day',
+    change: ({ history }) => {
+      for (let count = 0; count < 5; count += 1) {
+        repeat(history, ({ cause }) => cause === 'act_replaced', { cause: `act_replaced_${count}` })
+      }
+    },
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'a replaced activation that no product asked to replace',
+    change: ({ sent }) => void remove(sent, ({ asked }) => asked.do === 'activate' && asked.replaces),
+    rule: 'activations are as they were answered',
+  },
+  {
+    what: 'more leases in the database than the licence allows',
+    change: ({ leases }) => void (leases[0]!.running = 2),
+    rule: 'leases that have not ended never exceed max_concurrent',
+  },
+  {
+    what: 'more leases in the answers than the licence allows',
+    change: ({ sent }) => remove(sent, did('release')),
+    rule: 'leases that have not ended never exceed max_concurrent',
+  },
+  {
+    what: 'a lease of a replaced activation that was extended',
+    change: ({ history }) => void (first(history, ({ cause }) => cause === 'act_replaced').at += 60_000),
+    rule: 'leases that have not ended never exceed max_concurrent',
   },
   {
     what: 'a row that a walk through the list misses',

@@ -1,0 +1,339 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { TokenGrant } from '@licensing/proto/products'
+import { eventually } from '@licensing/test-support/poll'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import {
+  expectLeasesConsistent,
+  leasesInUse,
+  leasesRunning,
+  passMinutes,
+  setConcurrent,
+} from '../../test/leases.ts'
+import { firstPage, givenLicence, givenPlan, history, refusal, verbOn } from '../../test/makers.ts'
+import type { IssueFields } from '../../test/makers.ts'
+import { activate, callOf, givenActivation, lifeOf, startProducts } from '../../test/products.ts'
+import type { ProductsHarness } from '../../test/products.ts'
+import { startUpkeep } from '../sweeps/upkeep.ts'
+
+let harness: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+afterEach(async () => {
+  harness.clock.aheadMs = 0
+  await expectLeasesConsistent(harness)
+})
+
+const minute = 60_000
+const day = 86_400_000
+
+async function given(fields: Partial<IssueFields> = {}) {
+  const plan = await givenPlan(harness)
+  return givenLicence(harness, { planId: plan.id, ...fields })
+}
+
+type Licence = Awaited<ReturnType<typeof given>>
+
+const refresh = (grant: TokenGrant) => harness.products.refreshActivation(callOf(grant))
+const install = (licence: Licence, fingerprint?: string) =>
+  givenActivation(harness.products, licence, fingerprint === undefined ? {} : { fingerprint })
+const endOf = ({ leaseEndsAt }: Pick<TokenGrant, 'leaseEndsAt'>) => leaseEndsAt && timestampDate(leaseEndsAt)
+const passed = (minutes: number, ...grants: { activationId: string }[]) =>
+  passMinutes(harness, minutes, { activationIds: grants.map(({ activationId }) => activationId) })
+
+/** `lease_ends_at` as the detail and the list show it, by activation. */
+async function shownEnds(licence: Licence): Promise<Record<string, Date | undefined>> {
+  const { activations } = await harness.licensing.getLicence(verbOn(harness, licence))
+  const list = await harness.licensing.listActivations({ ...verbOn(harness, licence), ...firstPage })
+  expect(list.activations).toEqual(activations)
+  return Object.fromEntries(activations.map((activation) => [activation.id, endOf(activation)]))
+}
+
+const full = { code: 'limit_reached', message: expect.stringContaining('at a time') as string }
+
+test('a lease ends its minutes after the activation and after each refresh, and so does the token at the latest', async () => {
+  const licence = await given({ maxConcurrent: 2, leaseMinutes: 20 })
+  const first = await install(licence)
+  const expectLease = async (grant: TokenGrant) => {
+    expect(Math.abs(endOf(grant)!.getTime() - Date.now() - 20 * minute)).toBeLessThan(minute)
+    expect((await shownEnds(licence))[grant.activationId]).toEqual(endOf(grant))
+    const { iat, exp, expiresAt, refreshAfter } = lifeOf(grant)
+    expect(exp).toBe(Math.floor(endOf(grant)!.getTime() / 1000))
+    expect(expiresAt).toBe(exp)
+    expect(refreshAfter).toBe(iat + (exp - iat) / 2)
+  }
+  await expectLease(first)
+  await passed(5, first)
+  const refreshed = await refresh(first)
+  await expectLease(refreshed)
+  await passed(5, first)
+  const again = await activate(harness.products, licence, { fingerprint: 'another' })
+  await expectLease(again.grant!)
+  await passed(5, again.grant!)
+  const known = await activate(harness.products, licence, { fingerprint: 'another' })
+  expect(known.created).toBe(false)
+  await expectLease(known.grant!)
+  expect(await leasesInUse(harness, licence)).toBe(2)
+})
+
+test('if a token would end before the lease, the lease does not lengthen it', async () => {
+  const expiresOn = new Date(Date.now() + 5 * minute)
+  const licence = await given({ maxConcurrent: 1, leaseMinutes: 10_080, expiresOn })
+  expect(lifeOf(await install(licence)).exp).toBe(Math.floor(expiresOn.getTime() / 1000))
+  const perpetual = await given({ maxConcurrent: 1, leaseMinutes: 10_080 })
+  const { iat, exp } = lifeOf(await refresh(await install(perpetual)))
+  expect(exp - iat).toBe(86_400)
+})
+
+test('on other licences there is no lease', async () => {
+  const licence = await given({ maxActivations: 2 })
+  const grant = await install(licence)
+  expect([grant, await refresh(grant)].map(endOf)).toEqual([undefined, undefined])
+  await harness.products.release(callOf(grant))
+  expect(await shownEnds(licence)).toEqual({ [grant.activationId]: undefined })
+  expect(await leasesInUse(harness, licence)).toBe(0)
+})
+
+test('if no lease is free, an activation and a refresh whose lease has ended are refused, and the latter is a call-home', async () => {
+  const licence = await given({ maxConcurrent: 2 })
+  const [one, two] = [await install(licence), await install(licence)]
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  await passed(16, one)
+  const ended = (await shownEnds(licence))[one.activationId]!
+  expect(ended.getTime()).toBeLessThan(Date.now())
+  expect(await leasesInUse(harness, licence)).toBe(1)
+  const three = await install(licence)
+  expect(await leasesInUse(harness, licence)).toBe(2)
+  const before = await harness.licensing.getLicence(verbOn(harness, licence))
+  expect(await refusal(refresh(one))).toMatchObject(full)
+  const after = await harness.licensing.getLicence(verbOn(harness, licence))
+  expect(after.callHome).toHaveLength(before.callHome.length + 1)
+  expect((await shownEnds(licence))[one.activationId]).toEqual(ended)
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  await refresh(two)
+  await harness.products.release(callOf(three))
+  expect(endOf(await refresh(one))!.getTime()).toBeGreaterThan(Date.now())
+  expect(await refusal(refresh(three))).toMatchObject(full)
+  expect(after.activationsTotal).toBe(3n)
+})
+
+test('a refresh whose lease has ended takes a new one if one is free, and is recorded once', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const grant = await install(licence)
+  await passed(60, grant)
+  await refresh(grant)
+  expect(await leasesRunning(harness, licence)).toBe(1)
+  const { callHome } = await harness.licensing.getLicence(verbOn(harness, licence))
+  expect(callHome).toHaveLength(2)
+})
+
+test('a call-home does not extend a lease, and is accepted without one', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const grant = await install(licence)
+  await passed(5, grant)
+  const before = await shownEnds(licence)
+  await harness.products.recordCallHome(callOf(grant))
+  expect(await shownEnds(licence)).toEqual(before)
+  await passed(15, grant)
+  await harness.products.recordCallHome(callOf(grant))
+  expect(await leasesRunning(harness, licence)).toBe(0)
+})
+
+test('a release ends the lease and keeps the activation; it can be repeated, and an expired token is accepted', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const grant = await install(licence, 'one')
+  harness.clock.aheadMs = 30 * day
+  await harness.products.release(callOf(grant))
+  await harness.products.release(callOf(grant))
+  harness.clock.aheadMs = 0
+  const ends = await shownEnds(licence)
+  expect(Math.abs(ends[grant.activationId]!.getTime() - Date.now())).toBeLessThan(minute)
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  const other = await install(licence, 'other')
+  expect(await refusal(refresh(grant))).toMatchObject(full)
+  expect(await refusal(harness.products.release(callOf({ ...grant, token: other.token })))).toMatchObject({
+    code: 'unauthenticated',
+  })
+  expect(await leasesInUse(harness, licence)).toBe(1)
+  await harness.products.release(callOf(other))
+  expect((await activate(harness.products, licence, { fingerprint: 'one' })).created).toBe(false)
+})
+
+test('an activation that a product or the vendor frees gives its lease back', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const first = await install(licence)
+  await harness.products.deactivate(callOf(first))
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  const { activationId } = await install(licence)
+  await harness.licensing.freeActivation({ ...verbOn(harness, licence), activationId })
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  await install(licence)
+  expect(await refusal(harness.products.release(callOf(first)))).toMatchObject({ code: 'not_found' })
+})
+
+test('max_activations counts machines as before, with or without a lease', async () => {
+  const licence = await given({ maxConcurrent: 5, maxActivations: 2 })
+  const [one] = [await install(licence), await install(licence)]
+  await harness.products.release(callOf(one))
+  const refused = await refusal(activate(harness.products, licence))
+  expect(refused).toMatchObject({ code: 'limit_reached' })
+  expect(refused.message).toContain('deactivate one of them')
+  expect(await leasesInUse(harness, licence)).toBe(1)
+})
+
+test('after the number was lowered no lease ends, and none is given until fewer are held', async () => {
+  const licence = await given({ maxConcurrent: 4 })
+  const grants = [
+    await install(licence),
+    await install(licence),
+    await install(licence),
+    await install(licence),
+  ]
+  await setConcurrent(harness, licence, 2)
+  for (const grant of grants) await refresh(grant)
+  expect(await leasesInUse(harness, licence)).toBe(4)
+  await harness.products.release(callOf(grants[0]!))
+  expect(await refusal(refresh(grants[0]!))).toMatchObject(full)
+  await passed(60, grants[1]!)
+  expect(await refusal(refresh(grants[1]!))).toMatchObject(full)
+  await refresh(grants[2]!)
+  await harness.products.release(callOf(grants[3]!))
+  await refresh(grants[0]!)
+  expect(await refusal(refresh(grants[1]!))).toMatchObject(full)
+  expect(await leasesInUse(harness, licence)).toBe(2)
+})
+
+test('if a licence becomes floating, each activation takes a lease with its next refresh', async () => {
+  const licence = await given()
+  const [one, two] = [await install(licence), await install(licence)]
+  await setConcurrent(harness, licence, 1)
+  expect(await shownEnds(licence)).toEqual({ [one.activationId]: undefined, [two.activationId]: undefined })
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  expect(endOf(await refresh(two))).toBeDefined()
+  expect(await refusal(refresh(one))).toMatchObject(full)
+  await setConcurrent(harness, licence, null)
+  expect(await shownEnds(licence)).toEqual({ [one.activationId]: undefined, [two.activationId]: undefined })
+  expect(endOf(await refresh(one))).toBeUndefined()
+  expect(await leasesInUse(harness, licence)).toBe(0)
+  await setConcurrent(harness, licence, 1)
+  await refresh(one)
+  expect(await refusal(refresh(two))).toMatchObject(full)
+})
+
+function activateOffline(licence: Licence, fingerprint: string, days = 30) {
+  const { accountId, applicationId, products } = harness
+  const machine = { fingerprint, host: 'machine.example.com', productVersion: '1' }
+  return products.activateOffline({ accountId, applicationId, licenceKey: licence.key, days, ...machine })
+}
+const tokenOf = (file: string) => file.split('\n')[1]!
+
+test('an offline file holds a lease until it ends, or until its activation is freed', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  const { activationId, file, expiresAt, leaseEndsAt } = await activateOffline(licence, 'island')
+  expect(leaseEndsAt).toEqual(expiresAt)
+  expect(await shownEnds(licence)).toEqual({ [activationId]: timestampDate(expiresAt!) })
+  const call = { activationId, token: tokenOf(file) }
+  await harness.products.release(call)
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+  // A machine that is online again for a while: its own refresh and release change nothing about the file.
+  const online = await refresh({ ...(await install(licence, 'island')), ...call })
+  expect(endOf(online)).toEqual(timestampDate(expiresAt!))
+  expect(lifeOf(online).exp - lifeOf(online).iat).toBe(86_400)
+  await activateOffline(licence, 'island', 1)
+  await harness.products.release(call)
+  expect(await shownEnds(licence)).toEqual({ [activationId]: timestampDate(expiresAt!) })
+  expect(await refusal(activateOffline(licence, 'other'))).toMatchObject(full)
+  await harness.licensing.freeActivation({ ...verbOn(harness, licence), activationId })
+  const next = await activateOffline(licence, 'other', 1)
+  await passed(24 * 60 + 1, next)
+  await install(licence)
+})
+
+test('an online lease that is longer than a new file stays', async () => {
+  const licence = await given({ maxConcurrent: 1, leaseMinutes: 10_080 })
+  const online = await install(licence, 'one')
+  const file = await activateOffline(licence, 'one', 1)
+  expect(endOf(file)).toEqual(endOf(online))
+  await harness.products.release(callOf(online))
+  expect(await shownEnds(licence)).toEqual({ [online.activationId]: timestampDate(file.expiresAt!) })
+  expect(await leasesInUse(harness, licence)).toBe(1)
+})
+
+test('a replica whose clock is wrong neither gives more leases nor ends any', async () => {
+  const licence = await given({ maxConcurrent: 2 })
+  const [one] = [await install(licence), await install(licence)]
+  for (const aheadMs of [-60 * minute, 60 * minute]) {
+    harness.clock.aheadMs = aheadMs
+    expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+    const refreshed = await refresh(one)
+    expect(Math.abs(endOf(refreshed)!.getTime() - Date.now() - 15 * minute)).toBeLessThan(minute)
+    expect(lifeOf(refreshed).exp).toBe(Math.floor(endOf(refreshed)!.getTime() / 1000))
+  }
+})
+
+test('a freed place is occupied no longer than the lease of its last token', async () => {
+  const licence = await given({ maxConcurrent: 5, maxActivations: 1 })
+  for (let machine = 0; machine < 10; machine += 1) {
+    await harness.products.deactivate(callOf(await install(licence)))
+  }
+  const last = await refresh(await install(licence))
+  await harness.products.deactivate(callOf(last))
+  const refused = await refusal(activate(harness.products, licence))
+  const [row] = await harness.sql<{ token_ends_at: Date }[]>`
+    select token_ends_at from freed_places where activation_id = ${last.activationId}`
+  expect(refused.message).toContain(row!.token_ends_at.toISOString())
+  expect(row!.token_ends_at.getTime()).toBeLessThanOrEqual(endOf(last)!.getTime())
+  expect(row!.token_ends_at.getTime()).toBeGreaterThanOrEqual(lifeOf(last).exp * 1000)
+})
+
+test('while the lease of a refresh is locked, other refreshes are answered, and it is itself in the end', async () => {
+  const licence = await given({ maxConcurrent: 2 })
+  const [held, free] = [await install(licence), await install(await given({ maxConcurrent: 1 }))]
+  let waiting: Promise<TokenGrant> | undefined
+  await harness.sql.begin(async (tx) => {
+    await tx`select from licences where id = ${licence.id} for update`
+    await tx`select from leases where activation_id = ${held.activationId} for update`
+    waiting = refresh(held)
+    for (let times = 0; times < 5; times += 1) await refresh(free)
+  })
+  expect(endOf((await waiting)!)!.getTime()).toBeGreaterThan(endOf(held)!.getTime())
+})
+
+test('activations without a lease for 30 days are removed, with entries in the history', async () => {
+  const licence = await given({ maxConcurrent: 3 })
+  const [idle, recent, running] = [await install(licence), await install(licence), await install(licence)]
+  await harness.products.release(callOf(idle))
+  await passed(30 * 24 * 60 + 1, idle)
+  await passed(29 * 24 * 60, recent)
+  await harness.products.recordCallHome(callOf(idle))
+  const former = await given()
+  const [unleased, leased] = [await install(former), await install(former)]
+  await setConcurrent(harness, former, 5)
+  await refresh(leased)
+  const young = await given()
+  const kept = await install(young)
+  await setConcurrent(harness, young, 5)
+  await harness.sql`
+    update floating_licences set floating_since = now() - interval '31 days' where licence_id = ${former.id}`
+  const { deps, sql } = harness
+  const upkeep = startUpkeep({ sql, change: deps.change, tokenLifeSeconds: 60, log: deps.log })
+  await eventually(async () => {
+    expect(Object.keys(await shownEnds(licence)).toSorted()).toEqual(
+      [recent.activationId, running.activationId].toSorted(),
+    )
+    expect(Object.keys(await shownEnds(former))).toEqual([leased.activationId])
+  })
+  await upkeep.stop()
+  expect(Object.keys(await shownEnds(young))).toEqual([kept.activationId])
+  for (const [of, gone] of [
+    [licence, idle],
+    [former, unleased],
+  ] as const) {
+    expect(await history(harness, of)).toContainEqual(
+      expect.objectContaining({ type: 'activation_freed', actor: 'sweep', cause: gone.activationId }),
+    )
+    expect(await refusal(refresh(gone))).toMatchObject({ code: 'not_found' })
+  }
+  expect(await leasesInUse(harness, licence)).toBe(1)
+})

@@ -1,0 +1,66 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { EmptySchema } from '@bufbuild/protobuf/wkt'
+import type { Change } from '@licensing/changes/change'
+import { gather } from '@licensing/changes/gather'
+import type { Transaction } from '@licensing/database/connect'
+import { isDatabaseUnavailable } from '@licensing/database/problems'
+import type { DeactivateRequest } from '@licensing/proto/products'
+import type { ProductDependencies } from '../dependencies.ts'
+import { lockLicence } from './activation-queries.ts'
+import type { ActivatedLicence, ProductLicence } from './activation-queries.ts'
+import { authenticate } from './authenticate.ts'
+import { countLeases, endLease, findExisting, writeLeases } from './lease-queries.ts'
+
+/**
+ * Gives a lease to an activation that holds none. Requests for one licence share a transaction.
+ *
+ * @returns false if no lease is free
+ */
+export function leaseTaker(change: Change): (activation: ActivatedLicence) => Promise<boolean> {
+  return gather<ActivatedLicence, boolean>((activations) => change((tx) => takeLeases(tx, activations)), {
+    mostTogether: 100,
+    isTransient: isDatabaseUnavailable,
+    queueOf: ({ id }) => id,
+  })
+}
+
+/** Gives leases of one licence to activations, in their order. */
+async function takeLeases(tx: Transaction, activations: ActivatedLicence[]): Promise<boolean[]> {
+  const licence = await lockLicence(tx, activations[0]!.id)
+  // If it is not floating any more, an activation needs no lease.
+  if (!licence || licence.max_concurrent === null) return activations.map(() => true)
+  const ids = [...new Set(activations.map(({ activation_id }) => activation_id))]
+  const existing = await findExisting(tx, ids)
+  const { counted, holders } = await countLeases(tx, licence.id, ids)
+  const needing = ids.filter((id) => existing.has(id) && !holders.has(id))
+  const free = Math.max(0, licence.max_concurrent - counted)
+  const taking = needing.slice(0, free)
+  if (taking.length > 0) {
+    const leases = taking.map((activationId) => ({ activationId, isNew: true, offlineUntil: null }))
+    await writeLeases(tx, licence, leases)
+  }
+  const refused = new Set(needing.slice(free))
+  return activations.map(({ activation_id }) => !refused.has(activation_id))
+}
+
+/** Why no lease is free. */
+export function whyNoLease({ max_concurrent: most }: ProductLicence): string {
+  return (
+    `the licence is in use on as many installations at a time as it allows (${most}): ` +
+    'release one of them first, or wait until the lease of one ends'
+  )
+}
+
+/** A product gives its lease back. Its activation stays. */
+export async function release(
+  deps: ProductDependencies,
+  request: DeactivateRequest,
+): Promise<MessageInitShape<typeof EmptySchema>> {
+  const found = await authenticate(deps, request)
+  if (!found.has_lease) return {}
+  await deps.change(async (tx) => {
+    await lockLicence(tx, found.id)
+    await endLease(tx, found.id, found.activation_id)
+  })
+  return {}
+}

@@ -1,0 +1,210 @@
+import type { Transaction } from '@licensing/database/connect'
+import { newId } from '@licensing/database/ids'
+import { byProduct, findPlaces, freeActivation, insertActivations } from './activation-queries.ts'
+import { lockLicenceOfKey } from './activation-queries.ts'
+import type { Places, ProductLicence } from './activation-queries.ts'
+import { countLeases, writeLeases } from './lease-queries.ts'
+import type { CountedLeases } from './lease-queries.ts'
+import { whyNoLease } from './leases.ts'
+import { refusalReason } from './may-run.ts'
+import { countReplacement, findOldest } from './replacement-queries.ts'
+import { latestEnd, tokenEnd } from './token.ts'
+import type { Granted } from './token.ts'
+
+export interface Applicant {
+  licenceKey: string
+  fingerprint: string
+  host: string
+  productVersion: string
+  /** How long its token is valid at most. */
+  lifeSeconds: number
+  /** Whether its token is a file for a machine without a network. Then its lease lasts as long. */
+  isOffline: boolean
+  /** Set if a vendor makes the request: then licences of other applications do not exist for it. */
+  of?: Application
+}
+
+export interface Application {
+  accountId: string
+  applicationId: string
+}
+
+/** An activation of a licence with which the product may run. */
+export interface GivenPlace extends Granted {
+  created: boolean
+  /** The end of the token that it gets. */
+  tokenEndsAt: Date
+}
+
+export type Outcome =
+  | ({ kind: 'placed' } & GivenPlace)
+  | { kind: 'refused'; reason: string; licence: ProductLicence; now: Date }
+  | { kind: 'full'; licence: ProductLicence; excess: Excess; detail: string }
+  | { kind: 'over quota'; quota: number }
+  | { kind: 'unknown' }
+
+/** How many activations, and how many leases, have to end before there is room for one more. */
+interface Excess {
+  activations: number
+  leases: number
+}
+
+/** Gives places of one licence to installations, in their order. */
+export async function placeAll(
+  tx: Transaction,
+  clock: () => Date,
+  applicants: Applicant[],
+): Promise<Outcome[]> {
+  const licence = await lockLicenceOfKey(tx, applicants[0]!.licenceKey)
+  if (!licence) return applicants.map(() => ({ kind: 'unknown' }))
+  const now = clock()
+  const reasons = applicants.map(({ host }) => refusalReason(licence, host, now))
+  const admitted = applicants.filter((applicant, at) => isOf(licence, applicant) && reasons[at] === undefined)
+  const outcomes = await givePlaces(tx, licence, now, admitted)
+  return applicants.map((applicant, at): Outcome => {
+    if (!isOf(licence, applicant)) return { kind: 'unknown' }
+    const reason = reasons[at]
+    if (reason !== undefined) return { kind: 'refused', reason, licence, now }
+    return outcomes.get(applicant)!
+  })
+}
+
+function isOf(licence: ProductLicence, { of }: Applicant): boolean {
+  if (of === undefined) return true
+  return of.accountId === licence.account_id && of.applicationId === licence.application_id
+}
+
+/**
+ * Gives a place. If the licence is full and one activation less is enough, the activation that called home longest ago is
+ * freed. Its place is free at once, even if its token is still valid.
+ */
+export async function placeOrReplace(
+  tx: Transaction,
+  clock: () => Date,
+  applicant: Applicant,
+): Promise<Outcome> {
+  const [outcome] = await placeAll(tx, clock, [applicant])
+  if (outcome?.kind !== 'full') return outcome!
+  const { licence, excess } = outcome
+  if (excess.activations > 1 || excess.leases > 1) return outcome
+  const oldest = await findOldest(tx, licence.id, { amongHolders: excess.leases > 0 })
+  if (oldest === undefined || !(await countReplacement(tx, licence.id))) return outcome
+  const scope = { accountId: licence.account_id, licenceId: licence.id }
+  await freeActivation(tx, scope, oldest, { actor: byProduct, isItsOwn: false })
+  const [placed] = await placeAll(tx, clock, [applicant])
+  return placed!
+}
+
+interface Given {
+  applicant: Applicant
+  activationId: string
+  created: boolean
+  /** Whether the activation holds no lease yet. */
+  needsLease: boolean
+  /** If the fingerprint still occupies a freed place until this time, the new activation uses that place. */
+  heldUntil: Date | null
+}
+
+/** The outcomes for applicants that the licence does not refuse. */
+async function givePlaces(
+  tx: Transaction,
+  licence: ProductLicence,
+  now: Date,
+  applicants: Applicant[],
+): Promise<Map<Applicant, Outcome>> {
+  const outcomes = new Map<Applicant, Outcome>()
+  if (applicants.length === 0) return outcomes
+  const fingerprints = applicants.map((applicant) => applicant.fingerprint)
+  const places = await findPlaces(tx, licence, fingerprints)
+  const { known, holding } = places
+  const isFloating = licence.max_concurrent !== null
+  const leases: CountedLeases | undefined = isFloating
+    ? await countLeases(tx, licence.id, [...known.values()])
+    : undefined
+  const most = {
+    places: licence.max_activations ?? Number.POSITIVE_INFINITY,
+    leases: licence.max_concurrent ?? Number.POSITIVE_INFINITY,
+  }
+  const used = { places: places.taken + places.held, leases: leases?.counted ?? 0 }
+  const given: Given[] = []
+  for (const applicant of applicants) {
+    const { fingerprint } = applicant
+    const knownId = known.get(fingerprint)
+    const heldUntil = holding.get(fingerprint) ?? null
+    const needsPlace = knownId === undefined && heldUntil === null
+    const needsLease = isFloating && !(knownId !== undefined && leases!.holders.has(knownId))
+    const isFull = needsPlace && used.places >= most.places
+    const excess = {
+      activations: needsPlace ? Math.max(0, used.places + 1 - Math.min(most.places, places.quota)) : 0,
+      leases: needsLease ? Math.max(0, used.leases + 1 - most.leases) : 0,
+    }
+    if (isFull || excess.leases > 0) {
+      const detail = isFull ? whyFull(most.places, places) : whyNoLease(licence)
+      outcomes.set(applicant, { kind: 'full', licence, excess, detail })
+    } else if (excess.activations > 0) {
+      // Decisions 10: the licence's own limits come before the quota.
+      outcomes.set(applicant, { kind: 'over quota', quota: places.quota })
+    } else {
+      const activationId = knownId ?? newId('act')
+      if (needsPlace) used.places += 1
+      if (needsLease) used.leases += 1
+      known.set(fingerprint, activationId)
+      leases?.holders.add(activationId)
+      given.push({ applicant, activationId, created: knownId === undefined, needsLease, heldUntil })
+    }
+  }
+  for (const [applicant, place] of await writePlaces(tx, licence, now, given)) {
+    outcomes.set(applicant, { kind: 'placed', ...place })
+  }
+  return outcomes
+}
+
+async function writePlaces(
+  tx: Transaction,
+  licence: ProductLicence,
+  now: Date,
+  given: Given[],
+): Promise<[Applicant, GivenPlace][]> {
+  if (given.length === 0) return []
+  const leases = given.map(({ activationId, needsLease, applicant: { isOffline, lifeSeconds } }) => ({
+    activationId,
+    isNew: needsLease,
+    offlineUntil: isOffline ? tokenEnd([latestEnd(licence, now)], lifeSeconds, now) : null,
+  }))
+  const ends = licence.max_concurrent === null ? undefined : await writeLeases(tx, licence, leases)
+  const placed = given.map((each) => {
+    const leaseEndsAt = ends?.get(each.activationId) ?? null
+    const tokenEndsAt = tokenEnd([latestEnd(licence, now), leaseEndsAt], each.applicant.lifeSeconds, now)
+    return { ...each, licence, now, leaseEndsAt, tokenEndsAt }
+  })
+  const added = placed.filter(({ created }) => created)
+  if (added.length > 0) {
+    await insertActivations(
+      tx,
+      licence,
+      added.map(({ applicant, activationId: id, heldUntil, tokenEndsAt }) => ({
+        id,
+        fingerprint: applicant.fingerprint,
+        host: applicant.host,
+        productVersion: applicant.productVersion,
+        heldUntil,
+        tokenEndsAt,
+      })),
+    )
+  }
+  return placed.map(({ applicant, activationId, created, leaseEndsAt, tokenEndsAt }) => [
+    applicant,
+    { activationId, created, licence, now, leaseEndsAt, tokenEndsAt },
+  ])
+}
+
+function whyFull(most: number, { held, heldUntil }: Places): string {
+  if (heldUntil === null) {
+    return `the licence is active on as many installations as it allows (${most}): deactivate one of them first`
+  }
+  return (
+    `the licence allows ${most} activations, and ${held} that products deactivated still count: ` +
+    `more than ten were deactivated on one day, and each further one counts until its last token ends, ` +
+    `the next at ${heldUntil.toISOString()}. Wait until then, or ask the vendor to free an activation or to allow more`
+  )
+}

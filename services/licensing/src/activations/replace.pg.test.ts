@@ -1,0 +1,196 @@
+import { setQuota } from '@licensing/quotas/quota-queries'
+import { newId } from '@licensing/database/ids'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { expectLeasesConsistent, leasesInUse, passMinutes, setConcurrent } from '../../test/leases.ts'
+import { givenLicence, givenPlan, history, refusal, verbOn } from '../../test/makers.ts'
+import type { IssueFields } from '../../test/makers.ts'
+import { activate, callOf, givenActivation, startProducts } from '../../test/products.ts'
+import type { Products, ProductsHarness } from '../../test/products.ts'
+
+let harness: ProductsHarness
+let other: Products
+beforeAll(async () => {
+  harness = await startProducts()
+  other = await harness.otherProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+afterEach(() => expectLeasesConsistent(harness))
+
+async function given(fields: Partial<IssueFields>) {
+  const plan = await givenPlan(harness)
+  return givenLicence(harness, { planId: plan.id, ...fields })
+}
+
+type Licence = Awaited<ReturnType<typeof given>>
+
+const install = (licence: Licence, fingerprint: string) =>
+  givenActivation(harness.products, licence, { fingerprint })
+
+const replacing = (
+  licence: { key: string },
+  fingerprint: string,
+  { replace = 'oldest', products = harness.products } = {},
+) =>
+  products.activate({
+    licenceKey: licence.key,
+    fingerprint,
+    host: 'machine.example.com',
+    productVersion: '1.0',
+    replace,
+  })
+
+async function installed(licence: Licence): Promise<string[]> {
+  const { activations } = await harness.licensing.getLicence(verbOn(harness, licence))
+  return activations.map(({ fingerprint }) => fingerprint).toSorted()
+}
+
+const full = { code: 'limit_reached' }
+const yesterday = (licence: Licence) => harness.sql`
+  update replacements set day = day - 1 where licence_id = ${licence.id}`
+
+test('the activation that called home longest ago is freed, with an entry in the history', async () => {
+  const licence = await given({ maxActivations: 3 })
+  const grants = [await install(licence, 'a'), await install(licence, 'b'), await install(licence, 'c')]
+  await harness.products.recordCallHome(callOf(grants[0]!))
+  const { created } = await replacing(licence, 'd')
+  expect(created).toBe(true)
+  expect(await installed(licence)).toEqual(['a', 'c', 'd'])
+  expect((await history(harness, licence)).slice(1)).toEqual([
+    {
+      type: 'activation_freed',
+      from: 'active',
+      to: 'active',
+      actor: 'product',
+      cause: grants[1]!.activationId,
+    },
+  ])
+  const freed = harness.products.refreshActivation(callOf(grants[1]!))
+  expect(await refusal(freed)).toMatchObject({ code: 'not_found' })
+})
+
+test('if a place is free, or the fingerprint is known, no activation is freed', async () => {
+  const licence = await given({ maxActivations: 2 })
+  await replacing(licence, 'a')
+  await replacing(licence, 'b')
+  expect((await replacing(licence, 'a')).created).toBe(false)
+  expect(await installed(licence)).toEqual(['a', 'b'])
+  expect(await refusal(activate(harness.products, licence))).toMatchObject(full)
+})
+
+test.each([{ maxActivations: 1 }, { maxConcurrent: 1 }])(
+  'five replacements a day are made with %o, also through two replicas at once; then the limit holds',
+  async (limits) => {
+    const licence = await given(limits)
+    await install(licence, 'first')
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, at) =>
+        replacing(licence, `m-${at}`, { products: [harness.products, other][at % 2]! }),
+      ),
+    )
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+    for (const { reason } of refused) expect(reason).toMatchObject(full)
+    expect(refused).toHaveLength(15)
+    expect(await installed(licence)).toHaveLength(1)
+    const freed = (await history(harness, licence)).filter(({ type }) => type === 'activation_freed')
+    expect(freed).toHaveLength(5)
+    await yesterday(licence)
+    await replacing(licence, 'today')
+    expect(await installed(licence)).toEqual(['today'])
+  },
+)
+
+test('the place of a replaced activation is free at once, and does not count among the ten of a day', async () => {
+  const licence = await given({ maxActivations: 1 })
+  for (let machine = 0; machine < 5; machine += 1) await replacing(licence, `m-${machine}`)
+  for (let machine = 0; machine < 10; machine += 1) {
+    await harness.products.deactivate(callOf(await replacing(licence, 'same').then(({ grant }) => grant!)))
+  }
+  expect(await activate(harness.products, licence)).toMatchObject({ created: true })
+})
+
+test('places that products freed and that are still occupied cannot be replaced', async () => {
+  const licence = await given({ maxActivations: 1 })
+  for (let machine = 0; machine < 11; machine += 1) {
+    await harness.products.deactivate(callOf(await install(licence, `m-${machine}`)))
+  }
+  expect(await refusal(replacing(licence, 'next'))).toMatchObject(full)
+})
+
+test('no activation is freed if one less is not enough', async () => {
+  const licence = await given({ maxActivations: 3, maxConcurrent: 3 })
+  for (const fingerprint of ['a', 'b', 'c']) await install(licence, fingerprint)
+  await harness.sql`update licences set max_activations = 2 where id = ${licence.id}`
+  expect(await refusal(replacing(licence, 'd'))).toMatchObject(full)
+  await harness.sql`update licences set max_activations = 3 where id = ${licence.id}`
+  await setConcurrent(harness, licence, 2)
+  expect(await refusal(replacing(licence, 'd'))).toMatchObject(full)
+  expect(await installed(licence)).toEqual(['a', 'b', 'c'])
+  await setConcurrent(harness, licence, 3)
+  await replacing(licence, 'd')
+  expect(await installed(licence)).toEqual(['b', 'c', 'd'])
+})
+
+test('a quota is not a limit of the licence: no activation is freed for it', async () => {
+  const own = { ...harness, accountId: newId('acct'), applicationId: newId('app') }
+  const plan = await givenPlan(own)
+  const licence = await givenLicence(own, { planId: plan.id })
+  await setQuota(harness.sql, own.accountId, 'activations', 1)
+  await install(licence, 'a')
+  expect(await refusal(replacing(licence, 'b'))).toMatchObject({ code: 'quota_exceeded' })
+  const limited = await givenLicence(own, { planId: plan.id, maxConcurrent: 1 })
+  await install(limited, 'a')
+  await replacing(limited, 'b')
+  await setQuota(harness.sql, own.accountId, 'activations', 0)
+  expect(await refusal(replacing(limited, 'c'))).toMatchObject(full)
+})
+
+test('if leases are used up, the oldest of those that hold one is freed; if places are, the oldest of all', async () => {
+  const licence = await given({ maxActivations: 4, maxConcurrent: 2 })
+  const idle = await install(licence, 'idle')
+  await harness.products.release(callOf(idle))
+  await install(licence, 'old')
+  await install(licence, 'new')
+  await replacing(licence, 'next')
+  expect(await installed(licence)).toEqual(['idle', 'new', 'next'])
+  expect(await leasesInUse(harness, licence)).toBe(2)
+  // A known fingerprint that needs a lease.
+  expect((await replacing(licence, 'idle')).created).toBe(false)
+  expect(await installed(licence)).toEqual(['idle', 'next'])
+
+  const placesUsed = await given({ maxActivations: 2, maxConcurrent: 2 })
+  await harness.products.release(callOf(await install(placesUsed, 'idle')))
+  await install(placesUsed, 'holder')
+  await replacing(placesUsed, 'next')
+  expect(await installed(placesUsed)).toEqual(['holder', 'next'])
+
+  const bothUsed = await given({ maxActivations: 2, maxConcurrent: 1 })
+  await harness.products.release(callOf(await install(bothUsed, 'idle')))
+  await install(bothUsed, 'holder')
+  await replacing(bothUsed, 'next')
+  expect(await installed(bothUsed)).toEqual(['idle', 'next'])
+})
+
+test('a lease that has ended is taken without a replacement', async () => {
+  const licence = await given({ maxConcurrent: 1 })
+  await install(licence, 'a')
+  await passMinutes(harness, 16, { licence })
+  await replacing(licence, 'b')
+  expect(await installed(licence)).toEqual(['a', 'b'])
+})
+
+test('any other value is refused, and a refused licence stays refused', async () => {
+  const licence = await given({ maxActivations: 1 })
+  await install(licence, 'a')
+  for (const replace of ['', 'newest', 'OLDEST']) {
+    expect(await refusal(replacing(licence, 'b', { replace }))).toMatchObject({
+      code: 'validation_failed',
+      errors: [{ pointer: '/replace' }],
+    })
+  }
+  await harness.licensing.suspendLicence(verbOn(harness, licence))
+  expect(await refusal(replacing(licence, 'b'))).toMatchObject({ code: 'licence_refused' })
+  expect(await installed(licence)).toEqual(['a'])
+  expect(await refusal(replacing({ key: '00000-00000-00000-00000-00000' }, 'b'))).toMatchObject({
+    code: 'not_found',
+  })
+})

@@ -1,0 +1,61 @@
+import { expect } from 'vitest'
+import type { Harness } from './harness.ts'
+import { verbOn } from './makers.ts'
+
+/** Sets or removes the limit of a licence. */
+export async function setConcurrent(
+  { sql }: Pick<Harness, 'sql'>,
+  licence: { id: string },
+  most: number | null,
+  leaseMinutes = 15,
+): Promise<void> {
+  await sql`
+    update licences set max_concurrent = ${most}, lease_minutes = ${most === null ? null : leaseMinutes}
+    where id = ${licence.id}`
+}
+
+/** Moves all times of leases, of the given activations or of all of a licence, as if that time had passed. */
+export async function passMinutes(
+  { sql }: Pick<Harness, 'sql'>,
+  minutes: number,
+  of: { licence: { id: string } } | { activationIds: string[] },
+): Promise<void> {
+  const concerned =
+    'licence' in of
+      ? sql`licence_id = ${of.licence.id}`
+      : sql`activation_id = any(${of.activationIds}::text[])`
+  await sql`
+    update leases set ends_at = ends_at - make_interval(mins => ${minutes}),
+      offline_until = offline_until - make_interval(mins => ${minutes})
+    where ${concerned}`
+}
+
+/** How many leases of a licence have not ended, from the table. */
+export async function leasesRunning({ sql }: Pick<Harness, 'sql'>, licence: { id: string }): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from leases where licence_id = ${licence.id} and ends_at > clock_timestamp()`
+  return row!.count
+}
+
+export async function leasesInUse(harness: Harness, licence: { id: string }): Promise<number> {
+  const { leasesInUse: count } = await harness.licensing.getLicence(verbOn(harness, licence))
+  return Number(count)
+}
+
+/** Checks what the migration says about leases: numbers, and that each lease that has not ended is counted. */
+export async function expectLeasesConsistent({ sql }: Pick<Harness, 'sql'>): Promise<void> {
+  const astray = await sql`
+    select coalesce(f.licence_id, l.licence_id) as licence_id, f.leases, l.counted, l.uncounted_running, l.orphans
+    from floating_licences f full join (
+      select licence_id, count(*) filter (where counted)::int as counted,
+        count(*) filter (where not counted and ends_at > clock_timestamp())::int as uncounted_running,
+        count(*) filter (where not exists (select from activations where id = activation_id))::int as orphans
+      from leases group by licence_id
+    ) l on l.licence_id = f.licence_id
+    where f.leases is distinct from coalesce(l.counted, 0) or l.uncounted_running > 0 or l.orphans > 0`
+  expect(astray).toEqual([])
+  const unlisted = await sql`
+    select l.id from licences l full join floating_licences f on f.licence_id = l.id
+    where (l.max_concurrent is not null) <> (f.licence_id is not null)`
+  expect(unlisted).toEqual([])
+}

@@ -1,0 +1,187 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { TokenGrant } from '@licensing/proto/products'
+import { constantFrom, sample } from 'fast-check'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expectLeasesConsistent, leasesRunning, passMinutes, setConcurrent } from '../leases.ts'
+import { givenLicence, givenPlan, verbOn } from '../makers.ts'
+import { activate, callOf, startProducts } from '../products.ts'
+import type { ProductsHarness } from '../products.ts'
+import { codes, expectNoDeadlock, raceLimit, rounds, untilAvailable } from '../races.ts'
+
+vi.setConfig(raceLimit)
+
+let harness: ProductsHarness
+let other: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+  // The clock of this replica is an hour behind.
+  const late = await harness.replica({ now: () => new Date(Date.now() - 3_600_000) })
+  other = { ...harness, ...late }
+})
+afterAll(async () => {
+  await other[Symbol.asyncDispose]()
+  await harness[Symbol.asyncDispose]()
+})
+
+const replicaAt = (at: number) => (at % 2 === 0 ? harness : other)
+
+async function given(fields: { maxConcurrent: number; maxActivations?: number }) {
+  const plan = await givenPlan(harness)
+  return givenLicence(harness, { planId: plan.id, ...fields })
+}
+
+type Licence = Awaited<ReturnType<typeof given>>
+
+/** Looks at the leases until it is stopped. @returns the most that had not ended at one time */
+function watch(licence: Licence) {
+  const done = new AbortController()
+  let most = 0
+  const watching = (async () => {
+    while (!done.signal.aborted) most = Math.max(most, await leasesRunning(harness, licence))
+  })()
+  return async () => {
+    done.abort()
+    await watching
+    return most
+  }
+}
+
+test('if 300 clients of two replicas activate at once, exactly max_concurrent get a lease', async () => {
+  for (const round of rounds.slice(0, 5)) {
+    const maxConcurrent = 1 + round * 7
+    const licence = await given({ maxConcurrent })
+    const stop = watch(licence)
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 300 }, (_, at) =>
+        untilAvailable(() => activate(replicaAt(at).products, licence, { fingerprint: `m-${at}` })),
+      ),
+    )
+    expect(await stop()).toBe(maxConcurrent)
+    expect(codes(outcomes).filter((code) => code === 'ok')).toHaveLength(maxConcurrent)
+    expect(new Set(codes(outcomes))).toEqual(new Set(['ok', 'limit_reached']))
+  }
+  await expectLeasesConsistent(harness)
+  await expectNoDeadlock(harness)
+})
+
+test('if leases end while others refresh and activate, each that is given is free', async () => {
+  for (const _ of rounds) {
+    const licence = await given({ maxConcurrent: 10 })
+    const grants = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => activate(harness.products, licence, { fingerprint: `m-${at}` })),
+    )
+    // Leases end one after the other during the race.
+    await harness.sql`
+      update leases set ends_at = clock_timestamp() + random() * interval '100 milliseconds'
+      where licence_id = ${licence.id}`
+    const stop = watch(licence)
+    const outcomes = await Promise.allSettled([
+      ...grants.flatMap(({ grant }, at) =>
+        [at, at + 1].map((place) =>
+          untilAvailable(() => replicaAt(place).products.refreshActivation(callOf(grant!))),
+        ),
+      ),
+      ...Array.from({ length: 30 }, (_, at) =>
+        untilAvailable(() => activate(replicaAt(at).products, licence)),
+      ),
+    ])
+    expect(await stop()).toBeLessThanOrEqual(10)
+    const surprises = codes(outcomes).filter((code) => code !== 'ok' && code !== 'limit_reached')
+    expect(surprises).toEqual([])
+    await expectLeasesConsistent(harness)
+  }
+  await expectNoDeadlock(harness)
+})
+
+interface Place {
+  replica: ProductsHarness
+  licence: Licence
+  grant: TokenGrant
+}
+
+const machine = { host: 'machine.example.com', productVersion: '1' }
+const calls: ((at: Place) => Promise<unknown>)[] = [
+  ({ replica, licence }) => activate(replica.products, licence),
+  ({ replica, licence }) => activate(replica.products, licence, { fingerprint: 'shared' }),
+  ({ replica, licence }) =>
+    replica.products.activate({
+      licenceKey: licence.key,
+      fingerprint: 'replacing',
+      replace: 'oldest',
+      ...machine,
+    }),
+  ({ replica, grant }) => replica.products.refreshActivation(callOf(grant)),
+  ({ replica, grant }) => replica.products.refreshActivation(callOf(grant)),
+  ({ replica, grant }) => replica.products.refreshActivation(callOf(grant)),
+  ({ replica, grant }) => replica.products.recordCallHome(callOf(grant)),
+  ({ replica, grant }) => replica.products.release(callOf(grant)),
+  ({ replica, grant }) => replica.products.release(callOf(grant)),
+  ({ replica, grant }) => replica.products.deactivate(callOf(grant)),
+  ({ replica, licence, grant: { activationId } }) =>
+    replica.licensing.freeActivation({ ...verbOn(replica, licence), activationId }),
+  ({ replica, licence }) => {
+    const { accountId, applicationId } = replica
+    const asked = { accountId, applicationId, licenceKey: licence.key, fingerprint: 'island', days: 3 }
+    return replica.products.activateOffline({ ...asked, ...machine })
+  },
+  ({ licence }) => passMinutes(harness, 10, { licence }),
+]
+const expected = new Set(['ok', 'limit_reached', 'not_found'])
+
+test('after any concurrent calls, leases are consistent and never more than max_concurrent, and no call deadlocks', async () => {
+  for (const _ of rounds) {
+    const licences = await Promise.all(
+      [1, 3, 8].map((maxConcurrent) => given({ maxConcurrent, maxActivations: 30 })),
+    )
+    const places = await Promise.all(
+      licences.map(async (licence) => ({
+        licence,
+        grant: (await activate(harness.products, licence, { fingerprint: 'first' })).grant!,
+        stop: watch(licence),
+      })),
+    )
+    const outcomes = await Promise.allSettled(
+      sample(constantFrom(...calls), 150).map((call, at) =>
+        untilAvailable(() => call({ ...places[at % 3]!, replica: replicaAt(at) })),
+      ),
+    )
+    expect(codes(outcomes).filter((code) => !expected.has(code))).toEqual([])
+    for (const { licence, stop } of places) {
+      expect(await stop()).toBeLessThanOrEqual(licence.restrictions!.maxConcurrent!)
+    }
+    await expectLeasesConsistent(harness)
+  }
+  await expectNoDeadlock(harness)
+})
+
+test('while the limit is set, lowered and removed, no call deadlocks and leases stay consistent', async () => {
+  for (const _ of rounds.slice(0, 10)) {
+    const licence = await given({ maxConcurrent: 5 })
+    const { grant } = await activate(harness.products, licence)
+    const outcomes = await Promise.allSettled([
+      ...[2, null, 1, 5, null, 3].map((most) => setConcurrent(harness, licence, most)),
+      ...Array.from({ length: 20 }, (_, at) =>
+        untilAvailable(() => replicaAt(at).products.refreshActivation(callOf(grant!))),
+      ),
+      ...Array.from({ length: 20 }, (_, at) =>
+        untilAvailable(() => activate(replicaAt(at).products, licence)),
+      ),
+    ])
+    expect(codes(outcomes).filter((code) => !expected.has(code))).toEqual([])
+    await expectLeasesConsistent(harness)
+  }
+  await expectNoDeadlock(harness)
+})
+
+test('a token never ends after the lease that it was granted with', async () => {
+  for (const _ of rounds.slice(0, 5)) {
+    const licence = await given({ maxConcurrent: 3 })
+    const { grant } = await activate(other.products, licence)
+    const grants = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => replicaAt(at).products.refreshActivation(callOf(grant!))),
+    )
+    for (const { leaseEndsAt, expiresAt } of grants) {
+      expect(timestampDate(expiresAt!).getTime()).toBeLessThanOrEqual(timestampDate(leaseEndsAt!).getTime())
+    }
+  }
+})

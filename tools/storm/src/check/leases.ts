@@ -1,0 +1,59 @@
+import type { Outcome, Sent } from '../outcome.ts'
+import { groupBy, sentTo, type Rule } from './rule.ts'
+
+/** A time in which an activation surely held a lease. */
+interface Held {
+  licenceId: string
+  activationId: string
+  from: number
+  until: number
+}
+
+/** Neither the database nor the answers show more leases of a licence at one time than it allows. */
+export const leasesWithinLimit: Rule = (outcome) => {
+  const running = new Map(outcome.leases.map(({ licenceId, running }) => [licenceId, running]))
+  const held = groupBy(heldLeases(outcome), ({ licenceId }) => licenceId)
+  return outcome.licences.flatMap(({ id, maxConcurrent }) => {
+    if (maxConcurrent === null) return []
+    const most = Math.max(running.get(id) ?? 0, mostAtOnce(held.get(id) ?? []))
+    return most > maxConcurrent ? [`${id} had ${most} leases at a time of ${maxConcurrent}`] : []
+  })
+}
+
+function mostAtOnce(held: Held[]): number {
+  const counts = held.map(({ from }) => {
+    const holders = held.filter((each) => each.from <= from && from < each.until)
+    return new Set(holders.map(({ activationId }) => activationId)).size
+  })
+  return Math.max(0, ...counts)
+}
+
+function heldLeases(outcome: Outcome): Held[] {
+  const ended = groupBy(sentTo(outcome, 'release', 'free'), ({ asked }) => asked.activationId)
+  const freed = groupBy(
+    outcome.history.filter(({ type }) => type === 'activation_freed'),
+    ({ cause }) => String(cause),
+  )
+  return sentTo(outcome, 'activate', 'refresh').flatMap((sent) => {
+    const { licence_id: licenceId, activation_id: activationId, lease_ends_at: endsAt } = sent.body
+    if (sent.answered !== 'acknowledged' || typeof endsAt !== 'string') return []
+    const ends = [
+      Date.parse(endsAt),
+      ...(ended.get(String(activationId)) ?? [])
+        .filter((end) => mayFollow(sent, end))
+        .map(({ from }) => from),
+      ...(freed.get(String(activationId)) ?? []).map(({ at }) => at),
+    ]
+    return [
+      {
+        licenceId: String(licenceId),
+        activationId: String(activationId),
+        from: sent.to,
+        until: Math.min(...ends),
+      },
+    ]
+  })
+}
+
+/** Whether a request may have been done after another one. Without an answer, it may be done at any later time. */
+const mayFollow = (sent: Sent, later: Sent) => later.answered === 'unknown' || later.to > sent.from
