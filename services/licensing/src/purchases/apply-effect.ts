@@ -6,7 +6,7 @@ import { planUnknown } from '../plans/ask-catalog.ts'
 import type { PlanRow } from '../plans/plan-queries.ts'
 import { mergedMetadata } from '@licensing/proto/metadata'
 import { alignLicence } from './align-licence.ts'
-import { changeFields, count, savePurchase } from './changes.ts'
+import { changePaidFields, count, savePurchase } from './changes.ts'
 import type { Changes } from './changes.ts'
 import type { Effect, LaterEffect, PaidEffect } from './effect.ts'
 import { includedUpdates, updatesAfter } from './included-updates.ts'
@@ -65,7 +65,7 @@ export function addPurchase(batch: Batch, purchased: PurchasedLicence, effect: P
     after,
   })
   licence.trial = false
-  changeFields(changes, licence, byProcessor(effect), {
+  changePaidFields(changes, licence, byProcessor(effect), {
     metadata: mergedMetadata(licence.metadata, effect.metadata),
     updates_until: updatesAfter(purchased, included, effect.updatesUntil),
   })
@@ -92,7 +92,7 @@ export function applyLaterEffect(batch: Batch, purchased: PurchasedLicence, effe
   alignLicence(changes, purchased, plans, byProcessor(effect), { kind, purchase, restedOn, before, after })
   if (!isHeld(purchased)) return
   const paidUntil = kind === 'renewed' ? effect.updatesUntil : null
-  changeFields(changes, licence, byProcessor(effect), {
+  changePaidFields(changes, licence, byProcessor(effect), {
     metadata: licence.metadata,
     updates_until: updatesAfter(purchased, included, paidUntil),
   })

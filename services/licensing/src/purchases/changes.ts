@@ -92,7 +92,7 @@ const endsOf = (before: LockedLicence, after: LockedLicence) => ({
 })
 
 /** Gives a licence what a payment brings besides plan and end. */
-export function changeFields(
+export function changePaidFields(
   changes: Changes,
   licence: LockedLicence,
   by: By,

@@ -7,13 +7,12 @@ import {
   readCharge,
   readCheckout,
   readDispute,
-  readEndedSubscription,
   readFailedInvoice,
   readInvoicePayment,
   readPaidInvoice,
   readRefund,
-  readScheduledEnd,
 } from './read.ts'
+import { readEndedSubscription, readScheduledEnd } from './read-subscription.ts'
 import { optionalShape, shapeOf, textIn, timeIn, wordIn } from './shape.ts'
 import type { Shape } from './shape.ts'
 

@@ -10,15 +10,8 @@ import type { ChargeRecords, ListedEvent } from '../processor.ts'
 import { connectedAccountOf } from './client.ts'
 import { usedEventTypes } from './events.ts'
 import { lookUp } from './failures.ts'
-import {
-  readCharge,
-  readDispute,
-  readInvoicePayment,
-  readItems,
-  readPaidInvoice,
-  readRefund,
-  readSubscription,
-} from './read.ts'
+import { readCharge, readDispute, readInvoicePayment, readPaidInvoice, readRefund } from './read.ts'
+import { readItems, readSubscription } from './read-subscription.ts'
 import { idIn, shapeOf } from './shape.ts'
 
 const timeoutMs = 1_500

@@ -2,14 +2,11 @@ import type {
   ChargeFact,
   CheckoutFact,
   DisputeFact,
-  EndScheduledFact,
   InvoiceFailedFact,
   InvoicePaidFact,
   InvoicePaymentFact,
   ItemLine,
   RefundFact,
-  SubscriptionEndedFact,
-  SubscriptionFact,
   SubscriptionItem,
 } from '../facts.ts'
 import { NotUnderstood } from '../processor.ts'
@@ -41,7 +38,7 @@ export const metadataKeys = {
   feeEntryId: 'licensing_fee_entry_id',
 } as const
 
-function sessionIdIn(object: Shape | undefined): string | undefined {
+export function sessionIdIn(object: Shape | undefined): string | undefined {
   const metadata = optionalShape(object?.['metadata'])
   return metadata && idIn(metadata, metadataKeys.sessionId)
 }
@@ -256,59 +253,4 @@ export function readInvoicePayment(object: Shape): InvoicePaymentFact | undefine
   const paymentRef = idIn(payment, 'payment_intent') ?? idIn(payment, 'charge')
   if (invoiceRef === undefined || paymentRef === undefined) return undefined
   return { kind: 'invoice_payment', invoiceRef, paymentRef }
-}
-
-export function readSubscription(object: Shape): SubscriptionFact {
-  return {
-    kind: 'subscription',
-    subscriptionRef: textIn(object, 'id'),
-    sessionId: sessionIdIn(object),
-    items: readItems(listIn(object, 'items')),
-    endsAt: scheduledEnd(object),
-    endSetAt: optionalTime(object, 'canceled_at') ?? null,
-  }
-}
-
-/** When a subscription is set to end: at a time of its own, or with its period. */
-function scheduledEnd(object: Shape): number | null {
-  const cancelAt = optionalTime(object, 'cancel_at')
-  if (cancelAt !== undefined) return cancelAt
-  if (object['cancel_at_period_end'] !== true) return null
-  const ends = listIn(object, 'items').map((item) => timeIn(item, 'current_period_end'))
-  if (ends.length === 0) throw new NotUnderstood('items is empty')
-  return Math.max(...ends)
-}
-
-/** @returns undefined if something else of the subscription changed */
-export function readScheduledEnd(object: Shape, at: number, previous: Shape): EndScheduledFact | undefined {
-  if (!('cancel_at' in previous || 'cancel_at_period_end' in previous)) return undefined
-  const [endsAt, endsAtBefore] = [scheduledEnd(object), scheduledEnd({ ...object, ...previous })]
-  if (endsAt === endsAtBefore) return undefined
-  return {
-    kind: 'end_scheduled',
-    subscriptionRef: textIn(object, 'id'),
-    sessionId: sessionIdIn(object),
-    endsAt,
-    endsAtBefore,
-    at,
-  }
-}
-
-export function readItems(items: Shape[]): SubscriptionItem[] {
-  return items.map((item) => ({
-    itemRef: textIn(item, 'id'),
-    priceRef: idIn(item, 'price'),
-    periodEnd: timeIn(item, 'current_period_end'),
-    createdAt: timeIn(item, 'created'),
-  }))
-}
-
-export function readEndedSubscription(object: Shape, at: number): SubscriptionEndedFact {
-  return {
-    kind: 'subscription_ended',
-    subscriptionRef: textIn(object, 'id'),
-    sessionId: sessionIdIn(object),
-    endedAt: optionalTime(object, 'ended_at') ?? at,
-    paymentsFailed: optionalShape(object['cancellation_details'])?.['reason'] === 'payment_failed',
-  }
 }

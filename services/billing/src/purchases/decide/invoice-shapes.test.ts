@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { InvoicePaidFact } from '../../processor/facts.ts'
-import { readItems, readPaidInvoice } from '../../processor/stripe/read.ts'
+import { readPaidInvoice } from '../../processor/stripe/read.ts'
+import { readItems } from '../../processor/stripe/read-subscription.ts'
 import { mergeInvoices } from './merge-facts.ts'
 import { PurchasedItem } from './purchased-item.ts'
 import { recorded } from '../../testing/histories.ts'

@@ -12,16 +12,17 @@ const lastOfSecond = 998
  * @returns undefined if it was never set to end
  */
 export function renewalOf({ history, invoices }: Subject): { renews: boolean; at: number } | undefined {
-  const changes = endChanges(history.facts)
+  const { facts } = history
+  const changes = endChanges(facts)
   if (changes.length === 0) return undefined
   const endsAt = latestEnd(changes)
-  const paidUntil = Math.max(...invoices.map(({ periodEnd }) => periodEnd ?? 0))
+  const paidUntil = invoices.flatMap(({ periodEnd }) => periodEnd ?? [])
   const chargedAt = Math.max(0, ...invoices.map(({ paidAt }) => paidAt))
-  const isLastPeriod = invoices.length === 0 || (endsAt ?? 0) <= paidUntil
+  const isLastPeriod = endsAt !== null && (paidUntil.length === 0 || endsAt <= Math.max(...paidUntil))
   // If it was charged after that time, its end was put off and the processor's event did not arrive.
-  const ends = endsAt !== null && isLastPeriod && chargedAt < endsAt
-  const known = Math.min(changes.length + invoices.length, lastOfSecond)
-  return { renews: !ends, at: Math.max(chargedAt, ...changes.map(({ at }) => at)) + known }
+  const ends = isLastPeriod && chargedAt < endsAt
+  const at = Math.max(chargedAt, ...changes.map((change) => change.at))
+  return { renews: !ends, at: at + Math.min(facts.length, lastOfSecond) }
 }
 
 interface EndChange {
