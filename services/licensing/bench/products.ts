@@ -192,41 +192,52 @@ await compare(installations, {
   'refreshes of leases': (at) => refreshActivation(deps, leasedCalls[at]! as Refresh),
 })
 
-/** Milliseconds of one after the other, the median. */
-async function latencyOf(count: number, one: (at: number) => Promise<unknown>): Promise<number> {
-  const times: number[] = []
+/** The median time of each in milliseconds. They alternate, one at a time. */
+async function latencies(count: number, contenders: Record<string, (at: number) => Promise<unknown>>) {
+  const times = Object.entries(contenders).map(([name, one]) => ({ name, one, ms: [] as number[] }))
   for (let at = 0; at < count; at += 1) {
-    const startedAt = performance.now()
-    await one(at)
-    times.push(performance.now() - startedAt)
+    for (const { one, ms } of times) {
+      const startedAt = performance.now()
+      await one(at)
+      ms.push(performance.now() - startedAt)
+    }
   }
-  return times.toSorted((a, b) => a - b)[Math.floor(count / 2)]!
+  for (const { name, ms } of times) {
+    console.log(`${name}: ${ms.toSorted((a, b) => a - b)[Math.floor(count / 2)]!.toFixed(2)} ms`)
+  }
 }
 
-for (let round = 0; round < 3; round += 1) {
-  const plain = await latencyOf(500, (at) => refreshActivation(deps, calls[at]! as Refresh))
-  const leased = await latencyOf(500, (at) => refreshActivation(deps, leasedCalls[at]! as Refresh))
-  console.log(`one refresh: ${plain.toFixed(2)} ms, of a lease ${leased.toFixed(2)} ms`)
-}
+await latencies(installations, {
+  'one refresh': (at) => refreshActivation(deps, calls[at]! as Refresh),
+  'one refresh of a lease': (at) => refreshActivation(deps, leasedCalls[at]! as Refresh),
+})
 
 await setQuota(sql, accountId, 'activations', 1_000_000)
 const givePlace = placeGiver(deps)
-for (const leases of [0, activeLeases]) {
-  const [licenceId] = newIds(1, 'lic')
-  await givenLicences([licenceId!], activeLeases + 10_000)
-  await givenLeases(licenceId!, leases)
-  const [licence] = await sql<{ key: string }[]>`select key from licences where id = ${licenceId!}`
-  const machine = { licenceKey: licence!.key, host: 'host', productVersion: '1.0' }
-  const activating = await latencyOf(300, () => givePlace({ ...machine, fingerprint: randomUUID() }))
-  const found = await sql<{ id: string }[]>`
-    select id from activations where licence_id = ${licenceId!} order by id desc limit 300`
-  await sql`update leases set ends_at = now() where activation_id = any(${found.map(({ id }) => id)})`
-  const held = await Promise.all(found.map(({ id }) => findActivation(sql, id)))
-  const taking = await latencyOf(held.length, (at) => deps.takeLease(held[at]!))
-  console.log(
-    `${leases} active leases: an activation ${activating.toFixed(2)} ms, a lease ${taking.toFixed(2)} ms`,
-  )
-}
+const grants = await Promise.all(
+  [0, activeLeases].map(async (leases) => {
+    const [licenceId] = newIds(1, 'lic')
+    await givenLicences([licenceId!], activeLeases + 10_000)
+    await givenLeases(licenceId!, leases)
+    const [licence] = await sql<{ key: string }[]>`select key from licences where id = ${licenceId!}`
+    const machine = { licenceKey: licence!.key, host: 'host', productVersion: '1.0' }
+    const place = () => givePlace({ ...machine, fingerprint: randomUUID() })
+    const placed = await Promise.all(Array.from({ length: 300 }, place))
+    const idle = placed.map(({ activationId }) => activationId)
+    await sql`update leases set ends_at = now() where activation_id = any(${idle}::text[])`
+    const held = await Promise.all(idle.map((id) => findActivation(sql, id)))
+    return { leases, place, take: (at: number) => deps.takeLease(held[at]!) }
+  }),
+)
+await latencies(
+  300,
+  Object.fromEntries(
+    grants.flatMap(({ leases, place, take }) => [
+      [`a new activation beside ${leases} leases`, place],
+      [`a new lease beside ${leases} leases`, take],
+    ]),
+  ),
+)
 
 const revokedIds = newIds(revokedLicences, 'lic')
 for (let at = 0; at < revokedIds.length; at += 10_000) await givenLicences(revokedIds.slice(at, at + 10_000))

@@ -92,7 +92,7 @@ export const licenceSabotages: Sabotage[] = [
   },
   {
     what: 'a replaced activation that no product asked to replace',
-    change: ({ sent }) => void remove(sent, ({ asked }) => asked.do === 'activate' && asked.replaces),
+    change: ({ sent }) => remove(sent, ({ asked }) => asked.do === 'activate' && asked.replaces),
     rule: 'activations are as they were answered',
   },
   {

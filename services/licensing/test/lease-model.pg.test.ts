@@ -1,0 +1,108 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { assert, asyncProperty } from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { leaseCalls, LeaseModel, leaseMinutes } from './lease-model.ts'
+import type { Answer, LeaseCall } from './lease-model.ts'
+import { expectLeasesConsistent, leasesInUse, passMinutes, setConcurrent } from './leases.ts'
+import { givenLicence, givenPlan, verbOn } from './makers.ts'
+import { startProducts } from './products.ts'
+import type { ProductsHarness } from './products.ts'
+
+// The number of sequences; each has about forty calls.
+const numRuns = Number(process.env['MODEL_RUNS'] ?? 25)
+const mostSeconds = Number(process.env['MODEL_SECONDS'] ?? 120)
+
+let harness: ProductsHarness
+beforeAll(async () => {
+  harness = await startProducts()
+})
+afterAll(() => harness[Symbol.asyncDispose]())
+
+const places = 4
+
+/** Runs calls on a licence of its own. */
+async function startRun(most: number) {
+  const { products, licensing, accountId, applicationId } = harness
+  const plan = await givenPlan(harness)
+  const limits = { maxConcurrent: most, leaseMinutes, maxActivations: places }
+  const licence = await givenLicence(harness, { planId: plan.id, ...limits })
+  // The latest activation and token of each machine, freed or not.
+  const known = new Map<number, { activationId: string; token: string }>()
+  const run = async (one: LeaseCall): Promise<unknown> => {
+    if (one.call === 'wait') return passMinutes(harness, one.minutes, { licence })
+    if (one.call === 'limit') return setConcurrent(harness, licence, one.most, leaseMinutes)
+    const machine = { host: 'machine.example.com', productVersion: '1' }
+    const asked = { licenceKey: licence.key, fingerprint: `m-${one.machine}`, ...machine }
+    if (one.call === 'activate') {
+      const { grant } = await products.activate({ ...asked, ...(one.replaces && { replace: 'oldest' }) })
+      return known.set(one.machine, grant!)
+    }
+    if (one.call === 'activate offline') {
+      const request = { ...asked, accountId, applicationId, days: 1 }
+      const { activationId, file } = await products.activateOffline(request)
+      return known.set(one.machine, { activationId, token: file.split('\n')[1]! })
+    }
+    const own = known.get(one.machine)
+    if (!own) throw Object.assign(new Error('it was never activated'), { code: 'not_found' })
+    switch (one.call) {
+      case 'refresh':
+        return products.refreshActivation({ ...own, ...machine })
+      case 'call home':
+        return products.recordCallHome({ ...own, ...machine })
+      case 'release':
+        return products.release(own)
+      case 'deactivate':
+        return products.deactivate(own)
+      case 'free':
+        return licensing.freeActivation({ ...verbOn(harness, licence), activationId: own.activationId })
+    }
+  }
+  return {
+    licence,
+    answerOf: (one: LeaseCall): Promise<Answer> =>
+      run(one).then(
+        () => 'ok',
+        (error: { code: Answer }) => error.code,
+      ),
+    /** The minutes until the ends of leases, by machine. */
+    async ends() {
+      const { activations } = await licensing.getLicence(verbOn(harness, licence))
+      return new Map(
+        activations.map(({ fingerprint, leaseEndsAt }) => [
+          Number(fingerprint.slice(2)),
+          leaseEndsAt && (timestampDate(leaseEndsAt).getTime() - Date.now()) / 60_000,
+        ]),
+      )
+    },
+  }
+}
+
+test(
+  'after any sequence of calls, answers, places and leases follow the written rules',
+  { timeout: (mostSeconds + 60) * 1_000 },
+  async () => {
+    const property = asyncProperty(leaseCalls, async (sequence) => {
+      const run = await startRun(2)
+      const model = new LeaseModel(2, places)
+      for (const one of sequence) {
+        const expected = model.do(one)
+        expect({ one, answer: await run.answerOf(one) }).toEqual({ one, answer: expected })
+        const ends = await run.ends()
+        expect(new Set(ends.keys())).toEqual(new Set(model.ends.keys()))
+        for (const [machine, minutes] of model.ends) {
+          if (minutes === undefined) expect(ends.get(machine)).toBeUndefined()
+          else expect(Math.abs(ends.get(machine)! - minutes)).toBeLessThan(3)
+        }
+        expect(await leasesInUse(harness, run.licence)).toBe(model.inUse)
+      }
+      await expectLeasesConsistent(harness)
+    })
+    await expect(
+      assert(property, {
+        numRuns,
+        endOnFailure: !process.env['MODEL_SHRINK'],
+        interruptAfterTimeLimit: mostSeconds * 1_000,
+      }),
+    ).resolves.toBeUndefined()
+  },
+)

@@ -1,0 +1,147 @@
+import { array, boolean, constant, constantFrom, nat, oneof, option, record } from 'fast-check'
+import type { Arbitrary } from 'fast-check'
+
+// A model of floating licences in plain TypeScript, without a database. It deliberately shares no code with the service.
+
+const machine = nat({ max: 5 })
+export const leaseCalls = array(
+  oneof(
+    { weight: 4, arbitrary: record({ call: constant('activate' as const), machine, replaces: boolean() }) },
+    { weight: 5, arbitrary: record({ call: constant('refresh' as const), machine }) },
+    { weight: 2, arbitrary: record({ call: constant('release' as const), machine }) },
+    record({ call: constantFrom('call home' as const, 'deactivate' as const, 'free' as const), machine }),
+    record({ call: constant('activate offline' as const), machine }),
+    {
+      weight: 2,
+      arbitrary: record({ call: constant('wait' as const), minutes: constantFrom(6, 11, 1_500) }),
+    },
+    record({ call: constant('limit' as const), most: option(constantFrom(1, 2, 4), { freq: 6 }) }),
+  ),
+  { minLength: 20, maxLength: 60 },
+)
+
+export type LeaseCall = typeof leaseCalls extends Arbitrary<(infer T)[]> ? T : never
+
+interface Installation {
+  machine: number
+  /** The order of its latest call. */
+  calledAt: number
+  /** In minutes of the model; undefined if it never had a lease. */
+  leaseEndsAt: number | undefined
+  offlineUntil: number
+}
+
+export type Answer = 'ok' | 'limit_reached' | 'not_found'
+
+export const leaseMinutes = 10
+const fileMinutes = 1_440
+
+export class LeaseModel {
+  installations: Installation[] = []
+  #now = 0
+  #calls = 0
+  #replaced = 0
+  #most: number | null
+  readonly #places: number
+
+  constructor(most: number, places: number) {
+    this.#most = most
+    this.#places = places
+  }
+
+  /** The minutes until the ends of leases, by machine; undefined if there is none. */
+  get ends(): Map<number, number | undefined> {
+    return new Map(
+      this.installations.map((each) => [
+        each.machine,
+        each.leaseEndsAt === undefined ? undefined : each.leaseEndsAt - this.#now,
+      ]),
+    )
+  }
+
+  get inUse(): number {
+    return this.installations.filter((each) => this.#holds(each)).length
+  }
+
+  do(call: LeaseCall): Answer {
+    this.#calls += 1
+    switch (call.call) {
+      case 'wait':
+        this.#now += call.minutes
+        return 'ok'
+      case 'limit':
+        return this.#limit(call.most)
+      case 'activate':
+        return this.#activate(call.machine, call.replaces, leaseMinutes, 0)
+      case 'activate offline':
+        return this.#activate(call.machine, false, fileMinutes, this.#now + fileMinutes)
+      default:
+        return this.#use(call.call, call.machine)
+    }
+  }
+
+  #limit(most: number | null): Answer {
+    this.#most = most
+    if (most === null) for (const each of this.installations) Object.assign(each, neverLeased)
+    return 'ok'
+  }
+
+  #activate(machine: number, replaces: boolean, minutes: number, offlineUntil: number): Answer {
+    let own = this.#of(machine)
+    const lacks = () => ({
+      place: own === undefined && this.installations.length >= this.#places,
+      lease: this.#most !== null && !(own && this.#holds(own)) && this.inUse >= this.#most,
+    })
+    const { place, lease } = lacks()
+    if (place || lease) {
+      if (!replaces || this.#replaced === 5) return 'limit_reached'
+      const candidates = this.installations.filter((each) => !lease || this.#holds(each))
+      const oldest = candidates.toSorted((one, other) => one.calledAt - other.calledAt)[0]
+      const before = this.installations
+      this.installations = this.installations.filter((each) => each !== oldest)
+      if (!oldest || lacks().place || lacks().lease) {
+        this.installations = before
+        return 'limit_reached'
+      }
+      this.#replaced += 1
+    }
+    if (!own) {
+      own = { machine, calledAt: this.#calls, ...neverLeased }
+      this.installations.push(own)
+    }
+    own.calledAt = this.#calls
+    if (this.#most === null) return 'ok'
+    const running = this.#holds(own) && offlineUntil > 0 ? own.leaseEndsAt! : 0
+    own.offlineUntil = Math.max(own.offlineUntil, offlineUntil)
+    own.leaseEndsAt = Math.max(this.#now + minutes, own.offlineUntil, running)
+    return 'ok'
+  }
+
+  #use(call: 'refresh' | 'release' | 'call home' | 'deactivate' | 'free', machine: number): Answer {
+    const own = this.#of(machine)
+    if (!own) return 'not_found'
+    if (call === 'deactivate' || call === 'free') {
+      this.installations = this.installations.filter((each) => each !== own)
+      return 'ok'
+    }
+    if (call === 'release') {
+      if (this.#holds(own)) own.leaseEndsAt = Math.max(this.#now, own.offlineUntil)
+      return 'ok'
+    }
+    own.calledAt = this.#calls
+    if (call === 'call home' || this.#most === null) return 'ok'
+    if (!this.#holds(own) && this.inUse >= this.#most) return 'limit_reached'
+    own.leaseEndsAt = Math.max(this.#now + leaseMinutes, own.offlineUntil)
+    return 'ok'
+  }
+
+  #of(machine: number): Installation | undefined {
+    return this.installations.find((each) => each.machine === machine)
+  }
+
+  #holds({ leaseEndsAt }: Installation): boolean {
+    return this.#most !== null && leaseEndsAt !== undefined && leaseEndsAt > this.#now
+  }
+}
+
+const neverLeased = { leaseEndsAt: undefined, offlineUntil: 0 }
