@@ -120,7 +120,7 @@ function pathParameters(route: Route): object[] {
     const known = pathIds[name]
     const schema = known
       ? { type: 'string', examples: [`${known.prefix}_01k9zj3v8qe5ktw2m4x6r7n8ab`] }
-      : { type: 'string' }
+      : { type: 'string', examples: ['export_pdf'] }
     return { name, in: 'path', required: true, description: meaningOf(route.operationId, name), schema }
   })
 }
@@ -142,6 +142,8 @@ function queryParameters(route: Route, book: SchemaBook): object[] {
     in: 'query',
     required: required.includes(name),
     description: meaning ?? meaningOf(route.operationId, name),
+    // `name[member]=value` for each member.
+    ...(schema['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema,
   }))
 }
